@@ -1,0 +1,1 @@
+"""A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results."""

@@ -1,0 +1,45 @@
+"""The event heap: what is due when, in the order in which things happen at one instant.
+
+Entries are plain tuples (time, rank, id, version). The rank is the order at one instant that PROTOCOL.md fixes; the version lets an
+owner void an entry without searching for it: an entry whose version is not the owner's current one never happened.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+
+# Order at one instant.
+END: Final = 0
+NODE_FAILURE: Final = 1
+NODE_RETURN: Final = 2
+USER_CHANGE: Final = 3
+SUBMISSION: Final = 5  # 4 is for suspended and resumed jobs
+WAKE: Final = 6
+
+Entry: TypeAlias = tuple[int, int, int, int]
+
+
+class Kernel:
+    """A heap of entries; the caller keeps the time."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[Entry] = []
+
+    def schedule(self, at_us: int, rank: int, ident: int, version: int = 0) -> None:
+        """Enter something that will be due at ``at_us``."""
+        heappush(self._heap, (at_us, rank, ident, version))
+
+    def next_us(self) -> int | None:
+        """Return the earliest instant at which something is due, void entries included; None if nothing is."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, at_us: int) -> list[Entry]:
+        """Remove and return everything due at ``at_us`` or before, in order."""
+        heap = self._heap
+        entries = []
+        while heap and heap[0][0] <= at_us:
+            entries.append(heappop(heap))
+        return entries

@@ -1,0 +1,115 @@
+"""The couplings of manager and scheduler: the same conversation as a call, through the codec, or between two processes.
+
+``ZmqLink`` and ``SpawnedPlugin`` are in files of their own, so that a simulation in one process does not pay for loading zmq.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.errors import LocalProtocolError
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Message, Welcome
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
+
+if TYPE_CHECKING:
+    from cosched_emulator.spawned_plugin import SpawnedPlugin
+    from cosched_emulator.zmq_link import ZmqLink
+
+__all__ = ["DirectLink", "Link", "LoopbackLink", "SpawnedPlugin", "ZmqLink"]
+
+_ELSEWHERE: Final = {"SpawnedPlugin": "cosched_emulator.spawned_plugin", "ZmqLink": "cosched_emulator.zmq_link"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Link(Protocol):
+    """What a manager needs of its scheduler.
+
+    The manager commits a batch only after `exchange` has returned, so that ``inventory`` tells the state as of the last answered
+    batch whenever it is called, also in the middle of an `exchange`.
+    """
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Bring a scheduler to where ``inventory`` says the manager stands."""
+        ...
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Hand over all events of one instant and return the scheduler's actions, in order."""
+        ...
+
+    def close(self) -> None:
+        """Let the scheduler go; safe to call at any time, also twice."""
+        ...
+
+
+class DirectLink:
+    """The scheduler as a plain object: no codec, no checks, full speed. The plugin's own errors come through."""
+
+    def __init__(self, scheduler_factory: SchedulerFactory) -> None:
+        self._scheduler_factory = scheduler_factory
+        self.scheduler: Scheduler | None = None
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Make the scheduler."""
+        self.scheduler = self._scheduler_factory(inventory())
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:  # noqa: ARG002 - Link
+        """Call the scheduler."""
+        if self.scheduler is None:
+            raise LocalProtocolError("the link is not open")
+        return self.scheduler.handle(now_us, events)
+
+    def close(self) -> None:
+        """Forget the scheduler."""
+        self.scheduler = None
+
+
+class LoopbackLink:
+    """Both sessions and the codec in one process: every message becomes bytes and back. The plugin's own errors come through."""
+
+    def __init__(self, scheduler_factory: SchedulerFactory) -> None:
+        self._scheduler_factory = scheduler_factory
+        self._near: ManagerSession | None = None
+        self._far = SchedulerSession("loopback", "")
+        self.scheduler: Scheduler | None = None
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Greet, and make the scheduler."""
+        self._near = near = ManagerSession(inventory)
+        self._far = far = SchedulerSession("loopback", "")
+        for welcome in near.receive(_carried(far.hello())).send:
+            delivered = far.receive(_carried(welcome)).deliver
+            if isinstance(delivered, Welcome):
+                self.scheduler = self._scheduler_factory(delivered)
+        near.receive(_carried(far.ready()))
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch to the scheduler's end and its answer back."""
+        if self._near is None or self.scheduler is None:
+            raise LocalProtocolError("the link is not open")
+        for message in self._near.submit(seq, now_us, events):
+            batch = self._far.receive(_carried(message)).deliver
+            if isinstance(batch, Events):
+                reply = self._far.answer(self.scheduler.handle(batch.now_us, batch.events))
+                answer = self._near.receive(_carried(reply)).deliver
+                if isinstance(answer, Actions):
+                    return answer.actions
+        raise LocalProtocolError("the batch was not delivered")
+
+    def close(self) -> None:
+        """Say bye."""
+        if self._near is not None:
+            self._far.receive(_carried(self._near.bye("the run is over")))
+        self._near = self.scheduler = None
+
+
+def _carried(message: Message) -> Message:
+    return decode(encode(message))

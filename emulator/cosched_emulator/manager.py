@@ -1,0 +1,394 @@
+"""The resource manager: the job state machine, who holds which threads, limits, notes and wakes.
+
+It owns its state alone: a batch of events is committed only when the scheduler has answered it, then the actions in listed order,
+each validated against the state at that moment. `inventory` therefore always tells the state as of the last answered batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never
+
+from cosched_emulator.cluster import Cluster
+from cosched_emulator.errors import InvariantError
+from cosched_emulator.kernel import END, WAKE, Kernel
+from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, layers_of, start_refusal, union
+from cosched_plugin.protocol.messages import (
+    COMPLETED,
+    FEATURES,
+    PROTOCOL_VERSION,
+    REJECTED,
+    TIMEOUT,
+    Action,
+    ActionRefused,
+    Belief,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    Note,
+    NoteValue,
+    PendingJob,
+    RejectJob,
+    Run,
+    RunningJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+
+PENDING: Final = "PENDING"
+RUNNING: Final = "RUNNING"
+
+
+class ManagedJob:
+    """A job in the manager's care."""
+
+    __slots__ = (
+        "end_us",
+        "estimate_us",
+        "held",
+        "intervals",
+        "job",
+        "layers",
+        "limit_us",
+        "outcome",
+        "reason",
+        "runs",
+        "start_us",
+        "state",
+        "version",
+        "work_us",
+    )
+
+    def __init__(self, job: WorkloadJob) -> None:
+        self.job = job
+        self.state = PENDING
+        self.held = False
+        self.start_us = 0
+        self.end_us: int | None = None
+        self.runs: tuple[Run, ...] = ()
+        self.layers: Layers = ()
+        self.estimate_us = job.spec.estimate_us
+        self.limit_us = job.spec.limit_us
+        self.outcome = COMPLETED  # what its scheduled end will make of it
+        self.version = 0  # of its scheduled end
+        self.work_us = 0
+        self.reason = ""
+        self.intervals: list[Interval] = []
+
+    def record(self) -> JobRecord:
+        """Return the job's story so far."""
+        return JobRecord(
+            self.job,
+            self.state,
+            self.end_us,
+            tuple(self.intervals),
+            self.work_us,
+            self.estimate_us,
+            self.limit_us,
+            self.reason,
+        )
+
+
+class Manager:
+    """Jobs, nodes and notes, and the only place where they change."""
+
+    __slots__ = (
+        "_belief",
+        "_classes",
+        "_cluster",
+        "_held_threads",
+        "_now_us",
+        "_pool",
+        "_seq",
+        "down",
+        "jobs",
+        "kernel",
+        "machine",
+        "notes",
+        "pending",
+        "refused",
+        "running",
+        "wakes",
+    )
+
+    def __init__(self, nodes: Sequence[NodeClass], belief: Belief, cluster: Cluster | None) -> None:
+        """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone."""
+        self._classes = tuple(nodes)
+        self._belief = belief
+        self._cluster = cluster
+        self.kernel = Kernel()
+        self.machine = Machine(nodes)
+        self._pool = ThreadPool(self.machine)
+        self._seq = 0
+        self._now_us = 0
+        self.jobs: dict[int, ManagedJob] = {}
+        self.pending: dict[int, ManagedJob] = {}
+        self.running: dict[int, ManagedJob] = {}
+        self.down: set[int] = set()
+        self.notes: dict[tuple[int, str], NoteValue] = {}  # by (job id, or -1 for the cluster; key)
+        self.wakes: set[int] = set()
+        self.refused = 0
+
+    @property
+    def seq(self) -> int:
+        """Return the number of the last answered batch."""
+        return self._seq
+
+    def inventory(self) -> Welcome:
+        """Return all that a scheduler needs to go on from the last answered batch."""
+        return Welcome(
+            version=PROTOCOL_VERSION,
+            features=FEATURES,
+            seq=self._seq,
+            now_us=self._now_us,
+            nodes=self._classes,
+            down=tuple(sorted(self.down)),
+            belief=self._belief,
+            running=tuple(
+                RunningJob(job.job.spec, job.start_us, job.runs, job.estimate_us, job.limit_us)
+                for _, job in sorted(self.running.items())
+            ),
+            pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
+            notes=tuple(
+                Note(job_id if job_id >= 0 else None, key, value)
+                for (job_id, key), value in sorted(self.notes.items(), key=_first)
+            ),
+            wakes=tuple(sorted(self.wakes)),
+        )
+
+    def refusal_of(self, spec: JobSpec) -> str | None:
+        """Return why a submission cannot be taken, or None: a job must fit the empty machine."""
+        most = self.machine.most_processes(spec)
+        if spec.processes > most:
+            return f"{spec.processes} processes wanted, the machine holds {most} of this kind"
+        return None
+
+    def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
+        """Enter a job that was refused at submission; no scheduler ever hears of it."""
+        managed = ManagedJob(job)
+        managed.state, managed.reason, managed.end_us = REJECTED, reason, now_us
+        self.jobs[job.spec.id] = managed
+
+    def accept(self, job: WorkloadJob) -> None:
+        """Enter a job whose submission is under way."""
+        self.jobs[job.spec.id] = ManagedJob(job)
+
+    def ended(self, job_id: int, version: int) -> JobEnded | None:
+        """Return the event for a scheduled end; None if that end is void."""
+        job = self.jobs[job_id]
+        if job.state != RUNNING or job.version != version:
+            return None
+        return JobEnded(job_id, job.outcome)
+
+    def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
+        """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
+        self._seq = seq
+        self._now_us = now_us
+        for event in events:
+            self._happen(event)
+        follow: list[Event] = []
+        for number, action in enumerate(actions):
+            reason = self._act(action)
+            if reason is not None:
+                self.refused += 1
+                follow.append(ActionRefused(seq, number, reason, _jobs_of(action)))
+        return follow
+
+    def settle(self) -> None:
+        """Let the hardware find out what the last changes mean for every job's end."""
+        if self._cluster is not None:
+            for job_id, end_us in self._cluster.settle(self._now_us):
+                self._schedule_end(self.running[job_id], end_us)
+
+    # ------------------------------------------------------------ events
+
+    def _happen(self, event: Event) -> None:
+        match event:
+            case JobEnded():
+                self._end(self.jobs[event.job_id], event.state)
+            case JobSubmitted():
+                self.pending[event.job.id] = self.jobs[event.job.id]
+            case JobRequeued():
+                job = self.jobs[event.job_id]
+                self._vacate(job)
+                job.state = PENDING
+                self.pending[event.job_id] = job
+            case JobHeld() | JobReleased():
+                self.pending[event.job_id].held = isinstance(event, JobHeld)
+            case NodeFailed():
+                self.down.add(event.node)
+                self._pool.fail_node(event.node)
+            case NodeReturned():
+                self.down.discard(event.node)
+                held: Layers = (0,) * self.machine.depth
+                for job in self.running.values():
+                    held = union(held, job.layers)
+                self._pool.return_node(event.node, held)
+            case Woken():
+                self.wakes.discard(event.at_us)
+            case ActionRefused():
+                pass
+            case _:
+                assert_never(event)
+
+    def _end(self, job: ManagedJob, state: str) -> None:
+        job_id = job.job.spec.id
+        if job.state == RUNNING:
+            self._vacate(job)
+        else:
+            del self.pending[job_id]
+        job.state = state
+        job.end_us = self._now_us
+        self._drop_notes(job_id)
+
+    def _vacate(self, job: ManagedJob) -> None:
+        """Take a running job off its nodes."""
+        spec = job.job.spec
+        del self.running[spec.id]
+        self._pool.give_back(spec, job.runs, job.layers)
+        job.intervals.append(Interval(job.start_us, self._now_us, job.runs))
+        job.version += 1
+        if self._cluster is not None:
+            job.work_us = self._cluster.leave(spec.id, self._now_us)
+        else:
+            job.work_us = min(self._now_us - job.start_us, job.job.run_us)
+
+    # ------------------------------------------------------------ actions
+
+    def _act(self, action: Action) -> str | None:
+        """Carry out one action, or return why not."""
+        match action:
+            case StartJob():
+                return self._start_all((action,))
+            case StartTogether():
+                return self._start_all(action.starts)
+            case SetNote():
+                return self._set_note(action)
+            case WakeAt():
+                if action.at_us <= self._now_us:
+                    return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
+                if action.at_us not in self.wakes:
+                    self.wakes.add(action.at_us)
+                    self.kernel.schedule(action.at_us, WAKE, 0)
+                return None
+            case RejectJob():
+                job = self.pending.get(action.job_id)
+                if job is None:
+                    return f"job {action.job_id} does not wait"
+                job.reason = action.reason
+                self._end(job, REJECTED)
+                return None
+            case _:
+                return f"unknown action {type(action).__name__}"
+
+    def _start_all(self, starts: Sequence[StartJob]) -> str | None:
+        """Start all of these jobs, or none."""
+        taken: list[tuple[ManagedJob, StartJob, Layers]] = []
+        reason = None
+        for start in starts:
+            job = self.pending.get(start.job_id)
+            if job is None or job.held or any(other is job for other, _, _ in taken):
+                reason = f"job {start.job_id} is not waiting to be started"
+            else:
+                spec = job.job.spec
+                reason = start_refusal(spec, start) or self._pool.refusal(spec, start.runs)
+            if job is None or reason is not None:
+                break
+            layers = layers_of(start.runs, self.machine.depth)
+            self._pool.take(spec, start.runs, layers)
+            taken.append((job, start, layers))
+        if reason is not None:
+            for job, start, layers in taken:
+                self._pool.give_back(job.job.spec, start.runs, layers)
+            return reason
+        for job, start, layers in taken:
+            self._start(job, start, layers)
+        return None
+
+    def _start(self, job: ManagedJob, start: StartJob, layers: Layers) -> None:
+        spec = job.job.spec
+        del self.pending[spec.id]
+        self.running[spec.id] = job
+        job.state = RUNNING
+        job.start_us = self._now_us
+        job.runs = tuple(start.runs)
+        job.layers = layers
+        job.estimate_us = start.estimate_us
+        job.limit_us = start.limit_us
+        if self._cluster is not None:
+            self._cluster.seat(spec.id, job.runs, job.job.run_us, job.job.demand, self._now_us)
+        else:
+            self._schedule_end(job, self._now_us + job.job.run_us)
+
+    def _schedule_end(self, job: ManagedJob, end_us: int) -> None:
+        """Enter the job's end: its completion, or its kill if the limit comes first. Completion beats a kill at the same time."""
+        job.version += 1
+        job.outcome = COMPLETED
+        if job.limit_us is not None and end_us > job.start_us + job.limit_us:
+            end_us = job.start_us + job.limit_us
+            job.outcome = TIMEOUT
+        self.kernel.schedule(end_us, END, job.job.spec.id, job.version)
+
+    def _set_note(self, note: SetNote) -> str | None:
+        if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
+            return f"there is no job {note.job_id}"
+        key = (-1 if note.job_id is None else note.job_id, note.key)
+        if note.value is None:
+            self.notes.pop(key, None)
+        else:
+            self.notes[key] = note.value
+        return None
+
+    def _drop_notes(self, job_id: int) -> None:
+        if self.notes:
+            for key in [key for key in self.notes if key[0] == job_id]:
+                del self.notes[key]
+
+    # ------------------------------------------------------------ invariants
+
+    def check(self) -> None:
+        """Re-derive who holds what; InvariantError where it differs."""
+        taken: Layers = (0,) * self.machine.depth
+        for job_id, job in self.running.items():
+            if job.state != RUNNING or job_id in self.pending:
+                raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
+            if any(a & b for a, b in zip(taken, job.layers, strict=True)):
+                raise InvariantError(f"job {job_id} shares a hardware thread")
+            taken = union(taken, job.layers)
+        up = self._pool.up
+        free = tuple(exists & up & ~held for exists, held in zip(self.machine.exists, taken, strict=True))
+        if free != self._pool.free:
+            raise InvariantError("free threads differ from what running jobs leave")
+        if self._cluster is not None:
+            self._cluster.check()
+
+
+def _jobs_of(action: Action) -> tuple[int, ...]:
+    match action:
+        case StartJob():
+            return (action.job_id,)
+        case StartTogether():
+            return tuple(start.job_id for start in action.starts)
+        case _:
+            return ()
+
+
+def _submission(job: ManagedJob) -> tuple[int, int]:
+    return (job.job.spec.submit_us, job.job.spec.id)
+
+
+def _first(item: tuple[tuple[int, str], NoteValue]) -> tuple[int, str]:
+    return item[0]

@@ -1,0 +1,133 @@
+"""One run from a scenario to its results: coupling, simulation, summary, run folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.links import DirectLink, Link, LoopbackLink
+from cosched_emulator.results.record import JobRecord
+from cosched_emulator.scenario import Scenario
+from cosched_emulator.simulation import Simulation
+from cosched_emulator.workload.job import Workload
+from cosched_plugin.config import PolicyChoice
+from cosched_plugin.protocol.messages import NodeClass
+
+LINKS: Final = ("direct", "loopback", "zmq")
+Progress = Callable[[int], None]
+
+
+class Prepared(NamedTuple):
+    """A scenario made into jobs and nodes; what is wrong with it has been found."""
+
+    scenario: Scenario
+    nodes: tuple[NodeClass, ...]
+    workload: Workload
+
+
+class Finished(NamedTuple):
+    """A run that is over."""
+
+    prepared: Prepared
+    records: list[JobRecord]
+    summary: dict[str, Any]
+    wall_s: float
+    batches: int
+    refused: int  # actions of the scheduler that could not be carried out
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Return the jobs that never ended: nothing was ever going to happen to them."""
+        return [record.job.spec.id for record in self.records if record.end_us is None]
+
+
+def prepare(scenario: Scenario) -> Prepared:
+    """Read or generate the jobs, and build the machine."""
+    if scenario.clock.mode != "virtual":
+        raise ConfigurationError.unknown_name("clock.mode", scenario.clock.mode, ("virtual",))
+    nodes = build_machine(scenario)
+    threads = sum(item.nodes * item.threads for item in nodes)
+    prepared = Prepared(scenario, nodes, build_workload(scenario, threads))
+    build_manager(
+        scenario, nodes, prepared.workload
+    )  # for its checks: a wrong scenario should fail before anything starts
+    build_script(scenario, sum(item.nodes for item in nodes))
+    return prepared
+
+
+def run(prepared: Prepared, link: Link, progress: Progress | None = None) -> Finished:
+    """Simulate and summarise. Raises LinkError when the scheduler is lost, InvariantError when the emulator is wrong."""
+    from cosched_emulator.results.metrics import Selection, summarise  # noqa: PLC0415 - numpy
+
+    scenario, nodes, workload = prepared
+    manager = build_manager(scenario, nodes, workload)
+    simulation = Simulation(
+        manager,
+        workload.jobs,
+        link,
+        script=build_script(scenario, manager.machine.nodes),
+        requeue_on_node_failure=scenario.requeue,
+        progress=progress,
+    )
+    started = time.perf_counter()
+    records = simulation.run()
+    wall_s = time.perf_counter() - started
+    results = scenario.results
+    try:
+        selection = Selection(results.warmup, results.cooldown)
+    except ValueError as error:
+        raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error
+    summary = summarise(records, nodes, selection)
+    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
+
+
+@contextmanager
+def coupling(kind: str, choice: PolicyChoice, scenario: Scenario) -> Iterator[Link]:
+    """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it."""
+    if kind == "direct":
+        yield DirectLink(choice.scheduler)
+    elif kind == "loopback":
+        yield LoopbackLink(choice.scheduler)
+    elif kind == "zmq":
+        from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415 - loads zmq
+        from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
+
+        clock = scenario.clock
+        argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet", *choice.arguments()]
+        with SpawnedPlugin(argv) as plugin:
+            link = ZmqLink(
+                plugin.endpoint,
+                deadline_s=clock.deadline_s,
+                wait_s=clock.wait_s,
+                child=plugin.process,
+                diagnose=plugin.stderr_tail,
+            )
+            try:
+                yield link
+            finally:
+                link.close()
+    else:
+        raise ConfigurationError.unknown_name("link", kind, LINKS)
+
+
+def store(finished: Finished, out: str, *, policy: dict[str, Any], link: str, force: bool) -> None:
+    """Write the run folder. The link is not part of the run's description, because it must not matter: it stands in timing.json."""
+    from cosched_emulator.results.folder import write_run  # noqa: PLC0415 - numpy
+
+    scenario = finished.prepared.scenario
+    write_run(
+        out,
+        finished.records,
+        finished.prepared.nodes,
+        summary=finished.summary,
+        resolved_config={**scenario.as_dict(), "policy": policy},
+        workload=finished.prepared.workload,
+        timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
+        seed=scenario.seed,
+        force=force,
+    )

@@ -1,0 +1,200 @@
+"""A scenario: everything that a run depends on, from a TOML file with command-line flags on top.
+
+    seed = 1
+    [cluster]    nodes and their shape          [truth]   how the hardware really behaves
+    [workload]   jobs                           [belief]  what the scheduler is told of both
+    [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
+    [results]    which jobs count               [[script]] what users and operators do meanwhile
+
+Every key is a field of one of the classes below; an unknown one is an error that names the closest.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cosched_emulator.errors import ConfigurationError, InputError
+
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSection:
+    """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
+
+    nodes: int | None = None  # how many
+    processors: int | None = None  # instead of nodes: how many threads in all; the last node may be smaller
+    preset: str = "single"  # shape of a node: `cosched-emulator presets` lists them
+    cores: int | None = None  # instead of the preset's: one socket of so many cores, one thread each
+    memory_bandwidth_mbs: int | None = None  # instead of the preset's, for each node
+    network_mbs: int | None = None
+    disk_mbs: int | None = None
+    memory_mb: int | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TruthSection:
+    """How the hardware behaves."""
+
+    contention: str = "bandwidth"  # or none
+    composition: str = "bulk-synchronous"  # or paper
+    resources: tuple[str, ...] = ("memory_bandwidth",)
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefSection:
+    """What the scheduler is told: of the hardware, the truth unless said otherwise; of jobs' demand, all or nothing."""
+
+    contention: str | None = None
+    composition: str | None = None
+    resources: tuple[str, ...] | None = None
+    demand: str = "exact"  # or unknown
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSection:
+    """The jobs: a log (``swf``) or a model (``lublin``)."""
+
+    swf: str | None = None
+    lublin: int | None = None  # number of jobs
+    first: int = 0  # of a log: skip so many usable jobs
+    jobs: int | None = None  # of a log: take so many
+    aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
+    gap_factor: float = 1.0  # of the model: multiply gaps between arrivals
+    run_factor: float = 1.0  # of the model: multiply run times
+    limits: str | None = None  # estimate: killed when the estimate ends; none. Logs: estimate; models: none
+    estimates: str | None = None  # exact or f-model, instead of what the source says
+    estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)
+    cap_runs: bool = True  # of a log: cut run times to the estimate
+    skip_bad_rows: bool = False
+    mix: str | None = None  # demand: high, med, low, or shares such as 50:10:40
+    demand_high: tuple[int, ...] = (2000, 0, 0)  # MB/s a process: memory bandwidth, network, disk
+    demand_medium: tuple[int, ...] = (1000, 0, 0)
+    demand_low: tuple[int, ...] = (500, 0, 0)
+    exclusive: bool = False  # every job takes whole nodes
+    memory_mb: int = 0  # of every process
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSection:
+    """How time passes. ``virtual``: from instant to instant, as fast as answers come."""
+
+    mode: str = "virtual"
+    deadline_s: float = 300.0  # how long an answer of a scheduler in another process may take
+    wait_s: float = 60.0  # how long such a scheduler is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsSection:
+    """Which jobs count: all but the first ``warmup`` and the last ``cooldown``."""
+
+    warmup: int = 0
+    cooldown: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEntry:
+    """One change: cancel, hold or release a job, fail or return a node."""
+
+    at_s: float
+    do: str
+    job: int | None = None
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A whole scenario, checked for form. `building` makes the parts of a run from it."""
+
+    seed: int = 1
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    truth: TruthSection = field(default_factory=TruthSection)
+    belief: BeliefSection = field(default_factory=BeliefSection)
+    workload: WorkloadSection = field(default_factory=WorkloadSection)
+    clock: ClockSection = field(default_factory=ClockSection)
+    results: ResultsSection = field(default_factory=ResultsSection)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    script: tuple[ScriptEntry, ...] = ()
+    requeue: bool = False  # jobs on a node that fails run again, instead of failing with it
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the scenario as plain values, for the record of a run."""
+        return asdict(self)
+
+
+def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
+    """Return the scenario in ``file`` (None: all defaults) with ``overrides``, a table of the same form, on top.
+
+    A relative path in the file counts from the file's folder. Raises InputError or ConfigurationError.
+    """
+    table: dict[str, Any] = {}
+    if file is not None:
+        table = _anchored(_parsed(file), Path(file).parent)
+    for key, value in overrides.items():
+        table[key] = {**table.get(key, {}), **value} if isinstance(value, Mapping) else value
+    return _section(Scenario, table, "", file or "")
+
+
+def _parsed(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(file, "a readable scenario file", error.strerror or str(error)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(file, "TOML", str(error)) from error
+
+
+def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for section, key in (("workload", "swf"), ("cluster", "file")):
+        entries = table.get(section)
+        if isinstance(entries, dict) and isinstance(entries.get(key), str):
+            table[section] = {**entries, key: str(folder / entries[key])}
+    return table
+
+
+def _section(kind: type[Section], table: object, path: str, file: str) -> Section:
+    """Build ``kind`` from a table whose keys are its fields."""
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(path, "a table", repr(table), file=file)
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in fields(typing.cast(Any, kind))}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            raise ConfigurationError.unknown_name(place, str(key), known, file)
+        values[key] = _value(hints[key], value, place, file)
+    for name, item in known.items():
+        if name not in values and item.default is MISSING and item.default_factory is MISSING:
+            raise ConfigurationError(f"{path}.{name}" if path else name, "a value", "none", file=file)
+    return kind(**values)
+
+
+def _value(hint: Any, value: object, place: str, file: str) -> object:
+    """Return ``value`` if it is what ``hint`` says, converted where TOML has no such type."""
+    if isinstance(hint, types.UnionType):
+        hint = next(option for option in hint.__args__ if option is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise ConfigurationError(place, "a list", repr(value), file=file)
+        return tuple(_value(item, entry, f"{place}[{index}]", file) for index, entry in enumerate(value))
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        return _section(hint, value, place, file)
+    if typing.get_origin(hint) is not None:  # [policy]: the plugin knows its keys
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(place, "a table", repr(value), file=file)
+        return dict(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+        raise ConfigurationError(place, names[hint], repr(value), file=file)
+    return value

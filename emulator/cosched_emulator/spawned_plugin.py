@@ -1,0 +1,125 @@
+"""A scheduler's process as a child: started on a private endpoint, watched, and always cleaned up."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from cosched_emulator.errors import LinkError
+from cosched_plugin.protocol.endpoint import MAX_IPC_PATH_BYTES
+
+ENDPOINT: Final = "{endpoint}"  # stands for the endpoint in a command line
+PREFIX: Final = "cosched-"
+STALE_AFTER_S: Final = 60.0  # a directory younger than this may be one whose owner has not locked it yet
+TAIL_BYTES: Final = 4096
+
+
+class SpawnedPlugin:
+    """A child process that serves ``.endpoint``; ``argv`` is its command line, in which ``{endpoint}`` stands for that.
+
+    Its standard error is kept, for `stderr_tail`. Directories that killed runs have left behind are removed on the way.
+    Use it as a context manager; a forgotten one is closed when the interpreter exits. Raises LinkError when it cannot start.
+    """
+
+    def __init__(self, argv: Sequence[str], *, stop_s: float = 2.0) -> None:
+        self._stop_s = stop_s
+        parent = _short_directory()
+        remove_stale(parent)
+        self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
+        self._lock = os.open(self.directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.endpoint = f"ipc://{self.directory / 'socket'}"
+        command = [part.replace(ENDPOINT, self.endpoint) for part in argv]
+        try:
+            with (self.directory / "stderr").open("wb") as stderr:
+                # A group of its own: Ctrl-C reaches the manager alone, which then says bye.
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, process_group=0)
+        except OSError as error:
+            self._remove_directory()
+            raise LinkError(f"cannot start {command[0]}: {error}") from error
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stderr_tail(self) -> str:
+        """Return the last lines that the process wrote to its standard error, at most 4 KiB."""
+        try:
+            with (self.directory / "stderr").open("rb") as stderr:
+                stderr.seek(0, os.SEEK_END)
+                stderr.seek(max(0, stderr.tell() - TAIL_BYTES))
+                return stderr.read().decode(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+
+    def close(self) -> int:
+        """End the process, by force after ``stop_s``, remove its directory, and return its exit code.
+
+        A process that was told bye is given a moment to leave by itself.
+        """
+        for end, patience_s in ((None, self._stop_s / 4), (self.process.terminate, self._stop_s)):
+            if end is not None:
+                end()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience_s)
+                break
+        else:
+            self.process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(self._stop_s)
+        self._remove_directory()
+        atexit.unregister(self.close)
+        return -9 if self.process.returncode is None else self.process.returncode
+
+    def _remove_directory(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_stale(parent: Path) -> list[Path]:
+    """Remove the directories in ``parent`` whose runs were killed, and return them.
+
+    A live run holds a lock on its directory, which the kernel takes away with the process, however that ended.
+    """
+    removed = []
+    for directory in sorted(parent.glob(f"{PREFIX}*")):
+        try:
+            about = directory.lstat()
+            if about.st_uid != os.getuid() or directory.is_symlink() or time.time() - about.st_mtime < STALE_AFTER_S:
+                continue
+            lock = os.open(directory / "lock", os.O_RDWR)
+        except OSError:
+            continue  # not one of ours, or gone meanwhile
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory)
+        except OSError:
+            pass  # its run is alive
+        finally:
+            os.close(lock)
+    return removed
+
+
+def _short_directory() -> Path:
+    """Return the directory for temporary files, or /tmp when paths in there are too long for a socket."""
+    parent = Path(tempfile.gettempdir())
+    longest = parent / f"{PREFIX}12345678" / "socket"
+    return parent if len(os.fsencode(longest)) <= MAX_IPC_PATH_BYTES else Path("/tmp")

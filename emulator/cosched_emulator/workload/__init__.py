@@ -1,0 +1,1 @@
+"""Workloads: logs, models, demand and estimates."""

@@ -1,0 +1,46 @@
+"""Output files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TextIO, cast
+
+from cosched_emulator.errors import InputError
+
+
+@contextmanager
+def new_text_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[TextIO]:
+    """Yield a text stream that becomes ``path`` when the block ends, and leaves nothing behind when it raises.
+
+    A name that ends in ``.gz`` is compressed, the same text always to the same bytes. Raises `InputError` when the file
+    exists and ``force`` is false, or when it cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(str(path), "a file to write", "a directory")
+    if target.exists() and not force:
+        raise InputError(str(path), "a new file (--force overwrites)", "one that exists")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "xb") as file:
+            with ExitStack() as open_layers:
+                binary: IO[bytes] = file
+                if target.name.endswith(".gz"):
+                    # Neither name nor time in the gzip header: they would make equal workloads differ in bytes.
+                    packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
+                    binary = cast(IO[bytes], open_layers.enter_context(packed))
+                text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+                yield text
+                text.detach()  # flushes, and leaves the layers below to their owners
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except OSError as error:
+        raise InputError(str(path), "a file that can be written", error.strerror or str(error)) from error
+    finally:
+        partial.unlink(missing_ok=True)

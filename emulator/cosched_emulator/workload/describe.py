@@ -1,0 +1,157 @@
+"""What a workload is like, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import Workload
+
+_PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
+_SECOND_US = 1_000_000
+
+
+class Spread(NamedTuple):
+    """How a quantity is spread over the jobs."""
+
+    mean: float
+    minimum: float
+    p5: float
+    p25: float
+    median: float
+    p75: float
+    p95: float
+    p99: float
+    maximum: float
+
+
+class Description(NamedTuple):
+    """Statistics of a workload; None where they have no meaning. Times in seconds."""
+
+    origin: str
+    jobs: int
+    processors: int | None
+    span_s: float  # first to last submission
+    work_processor_s: float  # sum of run time x size
+    offered_load: float | None  # that work / (processors x span)
+    size: Spread
+    run_s: Spread
+    gap_s: Spread | None  # between submissions; None for a single job
+    serial_share: float
+    power_of_two_share: float  # of all jobs, serial ones included
+    largest_share: float | None  # largest size / processors
+    estimate_s: Spread
+    estimate_accuracy: float  # mean of run / estimate, at most 1 for each job
+    exact_estimate_share: float
+    run_above_estimate_share: float
+    limited_share: float  # jobs that are killed at a limit
+    users: int  # distinct users known by name
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the same with plain dictionaries, ready for JSON."""
+        return {name: value._asdict() if isinstance(value, Spread) else _plain(value) for name, value in self._pairs()}
+
+    def _pairs(self) -> list[tuple[str, object]]:
+        return list(zip(self._fields, self, strict=True))
+
+
+def describe(workload: Workload, processors: int | None = None) -> Description:
+    """Return the statistics of a workload, its load on ``processors`` (None: those that it names).
+
+    Raises `ConfigurationError` for a workload without jobs.
+    """
+    if not workload.jobs:
+        raise ConfigurationError("workload", "at least one job", "none")
+    if processors is None:
+        processors = workload.processors
+    elif processors < 1:
+        raise ConfigurationError("processors", "1 or more", str(processors))
+    specs = [job.spec for job in workload.jobs]
+    size = np.array([spec.processes for spec in specs], dtype=np.int64)
+    run = np.array([job.run_us for job in workload.jobs], dtype=np.int64) / _SECOND_US
+    estimate = np.array([spec.estimate_us for spec in specs], dtype=np.int64) / _SECOND_US
+    submit = np.array([spec.submit_us for spec in specs], dtype=np.int64)
+    gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / _SECOND_US
+    # Whole numbers: a sum of floats would depend on the order of the jobs.
+    work = sum(job.run_us * job.spec.processes for job in workload.jobs) / _SECOND_US
+    span = (specs[-1].submit_us - specs[0].submit_us) / _SECOND_US
+    accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / _SECOND_US))
+    return Description(
+        origin=workload.origin,
+        jobs=len(specs),
+        processors=processors,
+        span_s=span,
+        work_processor_s=work,
+        offered_load=work / (processors * span) if processors and span > 0 else None,
+        size=_spread(size.astype(np.float64)),
+        run_s=_spread(run),
+        gap_s=_spread(gaps) if len(gaps) else None,
+        serial_share=float(np.mean(size == 1)),
+        power_of_two_share=float(np.mean((size & (size - 1)) == 0)),
+        largest_share=int(size.max()) / processors if processors else None,
+        estimate_s=_spread(estimate),
+        estimate_accuracy=float(np.mean(accuracy)),
+        exact_estimate_share=float(np.mean(run == estimate)),
+        run_above_estimate_share=float(np.mean(run > estimate)),
+        limited_share=sum(spec.limit_us is not None for spec in specs) / len(specs),
+        users=len({spec.user for spec in specs if spec.user}),
+        notes=workload.notes,
+    )
+
+
+def as_table(description: Description) -> str:
+    """Return the statistics as text of a few lines, for people."""
+    spreads = [
+        ("size", description.size),
+        ("run time [s]", description.run_s),
+        ("gap [s]", description.gap_s),
+        ("estimate [s]", description.estimate_s),
+    ]
+    rows = [["", "mean", "min", "5 %", "25 %", "median", "75 %", "95 %", "99 %", "max"]]
+    rows += [[name, *(_short(value) for value in spread)] for name, spread in spreads if spread is not None]
+    load = "unknown" if description.offered_load is None else f"{description.offered_load:.3f}"
+    largest = "" if description.largest_share is None else f", largest {description.largest_share:.1%} of the machine"
+    facts = [
+        ("workload", description.origin),
+        ("jobs", f"{description.jobs} from {description.users} known users"),
+        ("machine", "unknown" if description.processors is None else f"{description.processors} processors"),
+        ("submitted in", f"{description.span_s:.0f} s ({description.span_s / 86_400:.1f} days)"),
+        ("offered load", load),
+        (
+            "sizes",
+            f"{description.serial_share:.1%} serial, {description.power_of_two_share:.1%} powers of two{largest}",
+        ),
+        (
+            "estimates",
+            f"accuracy {description.estimate_accuracy:.2f}, {description.exact_estimate_share:.1%} exact, "
+            f"{description.run_above_estimate_share:.1%} below the run time; {description.limited_share:.1%} of jobs limited",
+        ),
+        *(("note", note) for note in description.notes),
+    ]
+    lines = [f"{name:<14}{text}" for name, text in facts]
+    return "\n".join([*lines, "", *_aligned(rows)])
+
+
+def _spread(values: NDArray[np.float64]) -> Spread:
+    return Spread(float(values.mean()), *np.percentile(values, _PERCENTILES).tolist())
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.2f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths: Mapping[int, int] = {column: max(len(row[column]) for row in rows) for column in range(len(rows[0]))}
+    return [
+        "  ".join(cell.ljust(widths[i]) if i == 0 else cell.rjust(widths[i]) for i, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]

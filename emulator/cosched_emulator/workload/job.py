@@ -1,0 +1,25 @@
+"""A job of a workload: what its user tells the manager, and what the hardware will find out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec
+
+
+class WorkloadJob(NamedTuple):
+    """One job with both sides of it: ``spec`` is all that manager and scheduler ever see, the rest is the truth."""
+
+    spec: JobSpec
+    run_us: int  # run time alone on its nodes, in work time
+    demand: DemandTuple | None  # true demand per process; None: none that contends
+    source_id: int  # number in the trace that it came from
+
+
+class Workload(NamedTuple):
+    """Jobs in submission order, ids dense from 1, first submission at time 0."""
+
+    jobs: tuple[WorkloadJob, ...]
+    processors: int | None  # size of the machine that the source names, if it does
+    origin: str  # file or model, for people
+    notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each

@@ -1,0 +1,240 @@
+"""The Lublin-Feitelson workload model, typeless variant: arrivals with a daily cycle, sizes, and run times that depend on them.
+
+The parameters carry the symbols of the authors' program. Arrival times, sizes and run times are drawn from streams of
+their own, and a job's run time from its place and size only: changing one part of the model moves no number of another,
+and the first jobs of a long workload are those of a short one. The streams are numpy's, whose numbers may differ between
+numpy releases; a workload that must last is stored (`write_swf`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_hwmodel.draws import key
+from cosched_hwmodel.rounding import round_up_us
+from cosched_plugin.protocol.messages import JobSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SLOTS = 48  # half hours of a day
+SLOT_S = 1800
+FIRST_SLOT = 10  # the model's day starts at 05:00
+MICROSECONDS = 1_000_000
+_ROUNDS = 1_000  # redraws before parameters are called impossible
+_BLOCK = 4_096  # fixed: the stream's numbers must not depend on how many jobs are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class LublinParameters:
+    """Parameters of the model; the defaults are the authors' for jobs of all types together.
+
+    Gamma distributions are (shape, scale). Raises `ConfigurationError` for values that define no distribution.
+    """
+
+    serial: float = 0.244  # share of jobs of size 1
+    pow2: float = 0.576  # share of jobs whose size is a power of two (beside those that are by chance)
+    u_low: float = 0.8  # log2 of the smallest parallel size
+    u_med: float | None = None  # log2 of the size where the two parts meet; None: u_hi - 2.5
+    u_hi: float | None = None  # log2 of the largest size; None: log2 of the machine
+    u_prob: float = 0.86  # share of the part of small sizes
+    a1: float = 4.2  # log of short run times
+    b1: float = 0.94
+    a2: float = 312.0  # log of long run times
+    b2: float = 0.03
+    pa: float = -0.0054  # share of short run times: pa * size + pb
+    pb: float = 0.78
+    aarr: float = 10.2303  # log of gaps at peak hours; the papers' "alpha"
+    barr: float = 0.4871
+    anum: float = 8.1737  # arrivals over the day
+    bnum: float = 3.9631
+    arar: float = 1.0225
+    longest_log_run: float = 12.0  # larger logarithms of seconds are drawn again
+    longest_log_gap: float = 13.0
+    gap_factor: float = 1.0  # of all gaps, after the model
+    run_factor: float = 1.0  # of all run times, after the model
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not math.isfinite(value):
+                raise ConfigurationError(field.name, "a finite number", str(value))
+        for name in ("serial", "pow2", "u_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(name, "a share from 0 to 1", str(getattr(self, name)))
+        for name in ("a1", "b1", "a2", "b2", "aarr", "barr", "anum", "bnum", "arar", "gap_factor", "run_factor"):
+            if not 0 < getattr(self, name) <= 10_000:
+                raise ConfigurationError(name, "a number above 0, at most 10000", str(getattr(self, name)))
+        for name in ("longest_log_run", "longest_log_gap"):
+            if not 0 < getattr(self, name) <= 20:  # e^20 s is fifteen years
+                raise ConfigurationError(name, "a number above 0, at most 20", str(getattr(self, name)))
+        if self.serial + self.pow2 > 1:
+            raise ConfigurationError("pow2", f"a share of at most 1 - serial = {1 - self.serial:g}", str(self.pow2))
+
+
+_DEFAULTS = LublinParameters()
+
+
+def generate(
+    jobs: int,
+    processors: int,
+    parameters: LublinParameters = _DEFAULTS,
+    seed: int = 1,
+    limits: Literal["none", "estimate"] = "none",
+) -> Workload:
+    """Generate a workload for a machine of ``processors``. Estimates are exact; with ``limits`` they kill, too.
+
+    The first submission is at time 0; the note says at what time of the model's first day that is. Sizes never exceed
+    the machine, which matters only for machines of less than about ten processors or no power of two. Raises
+    `ConfigurationError`.
+    """
+    if jobs < 1:
+        raise ConfigurationError("jobs", "1 or more", str(jobs))
+    if processors < 1:
+        raise ConfigurationError("processors", "1 or more", str(processors))
+    if limits not in ("none", "estimate"):
+        raise ConfigurationError.unknown_name("limits", str(limits), ("none", "estimate"))
+    clock = arrival_times(jobs, parameters, seed)
+    sizes = job_sizes(jobs, processors, parameters, seed)
+    runs = run_times(sizes, parameters, seed)
+    result = []
+    rows = zip(clock, sizes.tolist(), runs.tolist(), strict=True)
+    for number, (arrival_s, size, run_s) in enumerate(rows, 1):
+        submit_us = round_up_us((arrival_s - clock[0]) * MICROSECONDS * parameters.gap_factor)
+        run_us = round_up_us(run_s * MICROSECONDS * parameters.run_factor)
+        spec = JobSpec(number, submit_us, size, run_us, None if limits == "none" else run_us)
+        result.append(WorkloadJob(spec, run_us, None, number))
+    changed = [
+        f"{field.name}={getattr(parameters, field.name):g}"
+        for field in fields(parameters)
+        if getattr(parameters, field.name) != field.default
+    ]
+    origin = f"Lublin-Feitelson model, {jobs} jobs, {processors} processors, seed {seed}"
+    notes = (f"first submission {clock[0]} s after midnight",)
+    return Workload(tuple(result), processors, ", ".join((origin, *changed)), notes)
+
+
+def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> list[int]:
+    """Return arrival times in whole seconds since a midnight, ascending."""
+    weights = day_profile(parameters)
+    credits_of_jobs = _arrival_credits(jobs, parameters, seed)
+    times = []
+    clock, slot, credit, remainder = 0, 0, 0.0, 0.0
+    for added in credits_of_jobs:
+        credit += added
+        gap = 0.0
+        while credit > weights[slot]:
+            credit -= weights[slot]
+            slot = (slot + 1) % SLOTS
+            gap += SLOT_S
+        rest = credit / weights[slot] if weights[slot] > 0 else 0.0
+        gap += SLOT_S * (rest - remainder)
+        remainder = rest
+        clock = int(clock + gap)
+        times.append(clock)
+    return times
+
+
+def _arrival_credits(jobs: int, parameters: LublinParameters, seed: int) -> list[float]:
+    """Return each arrival's share of the day, in half hours at the mean rate."""
+    stream = _stream(seed, "lublin arrivals")
+    shape = parameters.aarr * parameters.arar
+    accepted: list[float] = []
+    for _ in range(_ROUNDS + jobs // _BLOCK):
+        logs = stream.gamma(shape, parameters.barr, _BLOCK)
+        accepted += (math.e ** logs[logs <= parameters.longest_log_gap] / SLOT_S).tolist()
+        if len(accepted) >= jobs:
+            return accepted[:jobs]
+    raise ConfigurationError("aarr", "gaps below e^longest_log_gap seconds now and then", f"{parameters.aarr:g}")
+
+
+def job_sizes(jobs: int, processors: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
+    """Return sizes from 1 to ``processors``."""
+    import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
+
+    high = math.log2(processors) if parameters.u_hi is None else parameters.u_hi
+    low = min(parameters.u_low, high)
+    middle = min(max(low, high - 2.5 if parameters.u_med is None else parameters.u_med), high)
+    kind, part, place = _stream(seed, "lublin sizes").random((jobs, 3)).T
+    small = part < parameters.u_prob
+    logs = np.where(small, low + (middle - low) * place, middle + (high - middle) * place)
+    logs = np.where(kind <= parameters.serial + parameters.pow2, np.floor(logs + 0.5), logs)
+    sizes = np.where(kind <= parameters.serial, 1.0, np.floor(2.0**logs + 0.5))
+    return np.clip(sizes, 1, processors).astype(np.int64)
+
+
+def run_times(sizes: NDArray[np.int64], parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
+    """Return run times in whole seconds, 1 or more; large jobs tend to run longer."""
+    import numpy as np  # noqa: PLC0415
+
+    jobs = len(sizes)
+    short_share = np.clip(parameters.pa * sizes + parameters.pb, 0.0, 1.0)
+    logs = np.full(jobs, np.inf)
+    for attempt in range(_ROUNDS):
+        # A stream for each purpose and attempt: what one job redraws moves no other job's numbers.
+        short = _stream(seed, "lublin run times: part", attempt).random(jobs) < short_share
+        first = _stream(seed, "lublin run times: short", attempt).gamma(parameters.a1, parameters.b1, jobs)
+        second = _stream(seed, "lublin run times: long", attempt).gamma(parameters.a2, parameters.b2, jobs)
+        logs = np.where(logs > parameters.longest_log_run, np.where(short, first, second), logs)
+        if (logs <= parameters.longest_log_run).all():
+            seconds: NDArray[np.float64] = np.maximum(1.0, np.floor(np.exp(logs)))
+            return seconds.astype(np.int64)
+    raise ConfigurationError("a2", "run times below e^longest_log_run seconds now and then", f"{parameters.a2:g}")
+
+
+def day_profile(parameters: LublinParameters) -> list[float]:
+    """Return the relative arrival rate of each half hour from midnight on; the mean is 1."""
+    shape, scale = parameters.anum, parameters.bnum
+    weights = [0.0] * SLOTS
+    for hour in range(FIRST_SLOT + 1, FIRST_SLOT + 1 + SLOTS):
+        share = gamma_cdf(hour + 0.5, shape, scale) - gamma_cdf(hour - 0.5, shape, scale)
+        weights[(hour - 1) % SLOTS] = max(0.0, share)
+    mean = math.fsum(weights) / SLOTS
+    if mean < 1e-9:
+        raise ConfigurationError("anum", "a day profile with arrivals in it", f"{shape:g} (bnum {scale:g})")
+    return [weight / mean for weight in weights]
+
+
+def gamma_cdf(x: float, shape: float, scale: float) -> float:
+    """Return the distribution function of Gamma(shape, scale) at ``x``: the regularised lower incomplete gamma function.
+
+    A power series below the mean and a continued fraction above it, each where it converges fast; about 12 digits.
+    """
+    z = x / scale
+    if z <= 0:
+        return 0.0
+    front = math.exp(shape * math.log(z) - z - math.lgamma(shape))
+    if z < shape + 1:
+        term = total = 1 / shape
+        denominator = shape
+        while term > total * 1e-17:
+            denominator += 1
+            term *= z / denominator
+            total += term
+        return min(1.0, front * total)
+    # Lentz's method for the fraction of the upper function: b + a1/(b+2 + a2/(b+4 + ...)), b = z + 1 - shape.
+    tiny = 1e-300
+    base = z + 1 - shape
+    upper, lower = 1 / tiny, 1 / base
+    fraction = lower
+    for step in range(1, 100_000):
+        factor = -step * (step - shape)
+        base += 2
+        lower = 1 / (factor * lower + base or tiny)
+        upper = base + factor / upper or tiny
+        change = lower * upper
+        fraction *= change
+        if abs(change - 1) < 1e-15:
+            break
+    return max(0.0, 1 - front * fraction)
+
+
+def _stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
+    import numpy as np  # noqa: PLC0415
+
+    return np.random.default_rng(key(seed, purpose, *ids))

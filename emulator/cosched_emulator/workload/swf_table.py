@@ -1,0 +1,212 @@
+"""The raw table of a log: from the bytes of a file to one row of checked numbers a job.
+
+Reading is done by column, because a row at a time costs seconds on a log of a quarter of a million rows. Only a file
+that fails the quick checks is gone through field by field, to name the line and field that is wrong. The quick checks see
+to the nine fields that are used, the number of fields, and the characters of all others.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import stat
+import zlib
+from decimal import ROUND_CEILING, Decimal
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import InputError
+
+FIELD_NAMES = (
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)  # fmt: skip
+LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; microseconds of sums stay well inside int64
+MICROSECONDS = 1_000_000
+
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_PLAIN = b"0123456789.- \t\r\n"
+_HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
+_COMMENT = ord(";")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Field(IntEnum):
+    """The fields that the reader uses, by column."""
+
+    NUMBER = 0
+    SUBMIT = 1
+    RUN = 3
+    ALLOCATED = 4
+    REQUESTED = 7
+    ESTIMATE = 8
+    STATUS = 10
+    USER = 11
+    NAME = 13
+    LAST = 17  # read only to be sure that it is there
+
+
+_WHOLE = (Field.NUMBER, Field.ALLOCATED, Field.REQUESTED, Field.USER, Field.NAME)
+_NOT_NEGATIVE = (Field.NUMBER, Field.SUBMIT)
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a row; ``field`` is a column, or None for the row as a whole."""
+
+    field: int | None
+    expected: str
+    got: str
+
+
+class SwfTable(NamedTuple):
+    """The well-formed rows of a log, in the order of the file."""
+
+    header: dict[str, str]  # repeated keys: one line each
+    lines: list[bytes]
+    line_numbers: list[int]
+    columns: dict[int, NDArray[np.float64]]  # by field, those that the reader uses
+    skipped: int  # malformed rows left out
+
+    def microseconds(self, field: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the seconds of a field in these rows as microseconds, rounded up."""
+        seconds = self.columns[field][rows]
+        whole = np.trunc(seconds)
+        result = whole.astype(np.int64) * MICROSECONDS
+        # Fractions are taken from their decimal digits: their binary neighbours may lie on the wrong side.
+        for index in np.flatnonzero(seconds != whole):
+            digits = Decimal(self.lines[rows[index]].split()[field].decode("ascii")) * MICROSECONDS
+            result[index] = int(digits.to_integral_value(ROUND_CEILING))
+        return result
+
+    def flaw(self, row: int, field: int, expected: str) -> Flaw:
+        """Return the flaw that a field of a well-formed row is not what a rule expects."""
+        return Flaw(field, expected, shown(self.lines[row].split()[field]))
+
+
+def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
+    """Read a plain or gzip log, told apart by content.
+
+    Raises `InputError` for what is no log, and for the first malformed row unless those are skipped.
+    """
+    content = _content(file).removeprefix(_BYTE_ORDER_MARK)
+    header: dict[str, str] = {}
+    lines: list[bytes] = []
+    line_numbers: list[int] = []
+    for number, raw in enumerate(content.split(b"\n"), 1):
+        line = raw.lstrip()
+        if not line:
+            continue
+        if line[0] == _COMMENT:
+            _take_header(line, header)
+        else:
+            lines.append(line)
+            line_numbers.append(number)
+    rows = len(lines)
+    columns = _columns(lines) if _looks_plain(lines) else None
+    if columns is None or _odd_values(columns).any():
+        flaws = [_examined(line) for line in lines]
+        for flaw, number in zip(flaws, line_numbers, strict=True):
+            if flaw is not None and not skip_bad_rows:
+                raise error_of(flaw, file, number)
+        line_numbers = [number for flaw, number in zip(flaws, line_numbers, strict=True) if flaw is None]
+        lines = [line for flaw, line in zip(flaws, lines, strict=True) if flaw is None]
+        columns = _columns(lines)
+        if columns is None:  # `_examined` and the parser would have to disagree on what a number is
+            raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
+    return SwfTable(header, lines, line_numbers, columns, rows - len(lines))
+
+
+def error_of(flaw: Flaw, file: str, line: int) -> InputError:
+    """Return the error that names the line and field of a flaw."""
+    return InputError(file, flaw.expected, flaw.got, line, None if flaw.field is None else FIELD_NAMES[flaw.field])
+
+
+def shown(field: bytes) -> str:
+    """Return a field for a message, cut if it is long."""
+    text = field.decode("latin-1")
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")
+
+
+def _content(file: str) -> bytes:
+    try:
+        kind = os.stat(file).st_mode
+        if not stat.S_ISREG(kind):  # a pipe could make us wait for ever
+            raise InputError(file, "a regular file", "a directory" if stat.S_ISDIR(kind) else "a pipe or device")
+        with open(file, "rb") as plain:
+            if plain.peek(2)[:2] != b"\x1f\x8b":
+                return plain.read()
+            with gzip.open(plain, "rb") as packed:
+                return packed.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(file, "a whole gzip file", f"a truncated or damaged one ({error})") from error
+    except OSError as error:
+        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+
+
+def _take_header(line: bytes, header: dict[str, str]) -> None:
+    match = _HEADER.match(line.decode("utf-8", "replace").rstrip())
+    if match is not None:
+        key, value = match.group(1), (match.group(2) or "").strip()
+        header[key] = f"{header[key]}\n{value}" if key in header else value
+
+
+def _looks_plain(lines: list[bytes]) -> bool:
+    """Say whether there are nothing but digits, points and minus signs, and 18 fields in each row on average."""
+    content = b"\n" + b"\n".join(lines)
+    if content.translate(None, _PLAIN):
+        return False
+    is_field = np.frombuffer(content, np.uint8) > ord(" ")
+    return int(np.count_nonzero(is_field[1:] & ~is_field[:-1])) == len(FIELD_NAMES) * len(lines)
+
+
+def _columns(lines: list[bytes]) -> dict[int, NDArray[np.float64]] | None:
+    """Return the fields that are used; None if a row lacks one, or one is no number.
+
+    As every row must have the last field, no row can have fewer than 18, and so on average 18 means 18 in each.
+    """
+    if not lines:
+        return {field: np.empty(0) for field in Field}
+    try:
+        table = np.loadtxt(lines, dtype=np.float64, comments=None, usecols=tuple(Field), ndmin=2)
+    except ValueError:
+        return None
+    return {field: table[:, index] for index, field in enumerate(Field)}
+
+
+def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Return which rows hold a number that cannot be."""
+    odd = np.zeros(len(columns[Field.NUMBER]), dtype=np.bool_)
+    for field in Field:
+        odd |= np.abs(columns[field]) > LARGEST
+    for field in _WHOLE:
+        odd |= columns[field] != np.trunc(columns[field])
+    for field in _NOT_NEGATIVE:
+        odd |= columns[field] < 0
+    return odd
+
+
+def _examined(line: bytes) -> Flaw | None:
+    """Say what is wrong with a row, if anything: the slow and thorough way."""
+    if any(byte < ord("\t") or byte > ord("~") for byte in line):
+        return Flaw(None, "a row of 18 numbers", "binary data")
+    fields = line.split()
+    if len(fields) != len(FIELD_NAMES):
+        return Flaw(None, f"{len(FIELD_NAMES)} fields", str(len(fields)))
+    for index, field in enumerate(fields):
+        if _NUMBER.fullmatch(field) is None:
+            return Flaw(index, "a number", shown(field))
+        value = float(field)
+        if index not in list(Field):
+            continue
+        if index in _WHOLE and not value.is_integer():
+            return Flaw(index, "a whole number", shown(field))
+        if index in _NOT_NEGATIVE and value < 0:
+            return Flaw(index, "a number that is not negative", shown(field))
+        if abs(value) > LARGEST:
+            return Flaw(index, f"at most {LARGEST}", shown(field))
+    return None

@@ -1,0 +1,105 @@
+"""Writing the Standard Workload Format: header and rows, for workloads and for finished schedules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_emulator.workload.job import Workload
+
+MICROSECONDS = 1_000_000
+UNKNOWN = "-1"
+
+
+def write_swf(target: str | os.PathLike[str] | TextIO, workload: Workload, *, force: bool = False) -> None:
+    """Write a workload to a path (atomically; ``.gz`` compresses) or to an open text stream.
+
+    The row's number is `WorkloadJob.source_id`, and waits are unknown. `read_swf` with ``VERBATIM`` reads the same jobs
+    back, to the microsecond; the limits come from its options, and demands have no field. Raises `InputError` when the
+    file exists and ``force`` is false.
+    """
+    if isinstance(target, str | os.PathLike):
+        with new_text_file(target, force=force) as stream:
+            stream.writelines(f"{line}\n" for line in _lines(workload))
+    else:
+        target.writelines(f"{line}\n" for line in _lines(workload))
+
+
+def _lines(workload: Workload) -> Iterator[str]:
+    yield from header_lines(
+        jobs=len(workload.jobs), processors=workload.processors, origin=workload.origin, notes=workload.notes
+    )
+    for job in workload.jobs:
+        spec = job.spec
+        yield format_row(
+            job.source_id,
+            spec.submit_us,
+            run_us=job.run_us,
+            processes=spec.processes,
+            estimate_us=spec.estimate_us,
+            user=spec.user,
+            name=spec.name,
+        )
+
+
+def header_lines(
+    *,
+    jobs: int,
+    processors: int | None,
+    origin: str,
+    notes: Iterable[str] = (),
+    computer: str = "",
+    more: Iterable[tuple[str, str]] = (),
+) -> list[str]:
+    """Return the comment lines for the top of a file; ``more`` are further keys with their values."""
+    pairs = [("Version", "2.2"), ("Computer", computer), ("Information", origin)]
+    pairs += [("MaxJobs", str(jobs)), ("MaxRecords", str(jobs))]
+    pairs += [("UnixStartTime", "0"), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
+    pairs += [*more, *(("Note", note) for note in notes)]
+    # A line break inside a value would turn the rest of it into a row.
+    return [f"; {key}: {' '.join(value.split())}" for key, value in pairs if value]
+
+
+def format_row(
+    number: int,
+    submit_us: int,
+    *,
+    run_us: int | None,
+    processes: int,
+    wait_us: int | None = None,
+    allocated: int | None = None,
+    estimate_us: int | None = None,
+    status: int = -1,
+    user: str = "",
+    name: str = "",
+) -> str:
+    """Return the 18 fields of one job, without a line end.
+
+    Times are in microseconds and written as seconds, whole where they are. ``processes`` are those asked for,
+    ``allocated`` those held (None: the same). None, and a user or name that is no number, become -1: the format knows
+    numbers only.
+    """
+    fields = (
+        str(number), seconds_text(submit_us), _or_unknown(wait_us), _or_unknown(run_us),
+        str(processes if allocated is None else allocated), UNKNOWN, UNKNOWN,
+        str(processes), _or_unknown(estimate_us), UNKNOWN,
+        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+    )  # fmt: skip
+    return " ".join(fields)
+
+
+def seconds_text(time_us: int) -> str:
+    """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
+    sign = "-" if time_us < 0 else ""
+    whole, rest = divmod(abs(time_us), MICROSECONDS)
+    return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"
+
+
+def _or_unknown(time_us: int | None) -> str:
+    return UNKNOWN if time_us is None else seconds_text(time_us)
+
+
+def _number_or_unknown(text: str) -> str:
+    return text if text.isascii() and text.isdigit() else UNKNOWN

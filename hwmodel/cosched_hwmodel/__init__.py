@@ -1,0 +1,6 @@
+"""What a node is, and how work that shares one slows down: pure arithmetic, no state, no clock.
+
+``topology`` describes nodes, ``demand`` what processes ask of them, ``contention`` the contract of a contention model,
+``bandwidth`` the model of the RUA paper; ``composition`` turns the penalties of a job's nodes into its progress, and
+``draws`` gives random numbers that depend on nothing but their key. ``MODEL.md`` has the equations.
+"""

@@ -1,0 +1,40 @@
+"""The contract of a contention model: how much slower does each of the jobs on one node run?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from cosched_hwmodel.topology import NodeShape
+
+
+class Load(NamedTuple):
+    """What one job has on one node at one instant."""
+
+    job_id: int
+    processes: int  # on this node
+    thread_mask: int  # hardware threads of the node that they hold, bit i for thread i
+    demand: tuple[int, int, int]  # MB/s, summed over these processes
+
+
+@runtime_checkable
+class ContentionModel(Protocol):
+    """A contention model: a pure function from what shares a node to the penalty of each sharer.
+
+    What a model needs to know of jobs beyond `Load` (fractions, drawn slowdowns, a row of a measured table) it is built
+    with, and looks up by ``job_id``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the model's name, as scenario files and the protocol's belief give it."""
+        ...
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
+        """Return the penalty of each load, in their order: 0 at full speed, p when work takes (1 + p) times as long.
+
+        Depends on nothing but the arguments, and on the order of ``loads`` only as to the order of the answer. A
+        penalty may differ between sharers, be above 0 for a job that is alone (its processes compete with each
+        other), and below 0 where spreading a job out gains more than sharing costs, but is always above -1.
+        """
+        ...

@@ -1,0 +1,281 @@
+"""What a node is: sockets, caches, cores, hardware threads, capacities; and a machine: counted classes of equal nodes.
+
+Hardware threads of a node with C cores are numbered by layers: 0..C-1 are the first thread of each core, in socket
+order, C..2C-1 the second of each, and so on. Taking the lowest free threads first thus spreads over cores before it
+doubles any of them up. A set of threads is an int, bit i for thread i.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cosched_hwmodel.demand import Demand
+from cosched_hwmodel.errors import TopologyError
+from cosched_hwmodel.names import suggestion
+
+_PRESETS = Path(__file__).parent / "presets"
+
+
+class Cache(NamedTuple):
+    """One level of cache: ``size_kb`` KiB, each instance shared by ``cores`` neighbouring cores of one socket."""
+
+    level: int
+    size_kb: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """One kind of node. Rates in MB/s, where 0 means unlimited; memory in MiB.
+
+    Raises TopologyError, with the field as its place, for values that no node can have.
+    """
+
+    name: str
+    sockets: int
+    cores_per_socket: int
+    memory_mb: int
+    threads_per_core: int = 1
+    caches: tuple[Cache, ...] = ()  # shared levels, nearest to the core first
+    memory_bandwidth_mbs: int = 0
+    network_mbs: int = 0
+    disk_mbs: int = 0
+
+    def __post_init__(self) -> None:
+        for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
+            if getattr(self, field) < 1:
+                raise TopologyError(field, f"must be at least 1, not {getattr(self, field)}")
+        for field in ("memory_bandwidth_mbs", "network_mbs", "disk_mbs"):
+            if getattr(self, field) < 0:
+                raise TopologyError(field, f"must be at least 0 (0: unlimited), not {getattr(self, field)}")
+        nearer = Cache(level=0, size_kb=0, cores=1)
+        for index, cache in enumerate(self.caches):
+            place = f"caches[{index}]"
+            if cache.level <= nearer.level:
+                raise TopologyError(f"{place}.level", f"must be above {nearer.level}, not {cache.level}")
+            if cache.size_kb < 1:
+                raise TopologyError(f"{place}.size_kb", f"must be at least 1, not {cache.size_kb}")
+            if cache.cores < 1 or self.cores_per_socket % cache.cores:
+                raise TopologyError(
+                    f"{place}.cores", f"must divide the {self.cores_per_socket} cores of a socket, not {cache.cores}"
+                )
+            if cache.cores % nearer.cores:
+                raise TopologyError(
+                    f"{place}.cores", f"must be a multiple of the {nearer.cores} of the level before, not {cache.cores}"
+                )
+            nearer = cache
+
+    @property
+    def cores(self) -> int:
+        """Return the number of cores of the node."""
+        return self.sockets * self.cores_per_socket
+
+    @property
+    def threads(self) -> int:
+        """Return the number of hardware threads of the node."""
+        return self.cores * self.threads_per_core
+
+    @property
+    def capacity(self) -> Demand:
+        """Return what the node can serve, MB/s."""
+        return Demand(self.memory_bandwidth_mbs, self.network_mbs, self.disk_mbs)
+
+    def core_of(self, thread: int) -> int:
+        """Return the core, 0..cores-1, of a hardware thread; raises IndexError for a thread the node has not."""
+        if not 0 <= thread < self.threads:
+            raise IndexError(f"thread {thread} of a node with {self.threads}")
+        return thread % self.cores
+
+    def socket_of(self, thread: int) -> int:
+        """Return the socket of a hardware thread; raises IndexError for a thread the node has not."""
+        return self.core_of(thread) // self.cores_per_socket
+
+    def threads_sharing_cache(self, thread: int, level: int) -> int:
+        """Return the set of threads (bit mask) that use the same cache of ``level`` as ``thread``, itself included.
+
+        A level that is not described is private to each core.
+        """
+        cores = next((cache.cores for cache in self.caches if cache.level == level), 1)
+        first = self.core_of(thread) // cores * cores
+        one_layer = ((1 << cores) - 1) << first
+        return sum(one_layer << (layer * self.cores) for layer in range(self.threads_per_core))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Nodes by classes of (count, shape), numbered on from one class to the next; raises TopologyError."""
+
+    classes: tuple[tuple[int, NodeShape], ...]
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise TopologyError("nodes", "a machine needs at least one class of nodes")
+        for index, (count, _) in enumerate(self.classes):
+            if count < 1:
+                raise TopologyError(f"nodes[{index}].count", f"must be at least 1, not {count}")
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes."""
+        return sum(count for count, _ in self.classes)
+
+    @property
+    def threads(self) -> int:
+        """Return the number of hardware threads of all nodes."""
+        return sum(count * shape.threads for count, shape in self.classes)
+
+    def shape_of(self, node: int) -> NodeShape:
+        """Return the shape of a node; raises IndexError for a node that the machine has not."""
+        first = 0
+        for count, shape in self.classes:
+            if first <= node < first + count:
+                return shape
+            first += count
+        raise IndexError(f"node {node} of a machine with {first}")
+
+
+# ---------------------------------------------------------------- reading
+
+_SHAPE_KEYS = tuple(field.name for field in fields(NodeShape))
+_REQUIRED = ("sockets", "cores_per_socket", "memory_mb")
+
+
+def preset_names() -> tuple[str, ...]:
+    """Return the names of the node shapes that ship with the package."""
+    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
+
+
+def load_preset(name: str) -> NodeShape:
+    """Return a node shape that ships with the package; raises TopologyError, which suggests the closest name."""
+    if name not in preset_names():
+        raise TopologyError("preset", f'no preset "{name}"; {suggestion(name, preset_names())}')
+    path = _PRESETS / f"{name}.toml"
+    return shape_from_table(_read(path), where=str(path), default_name=name)
+
+
+def load_machine(path: Path | str) -> Machine:
+    """Read a machine from a TOML file of ``[[nodes]]`` tables (see `from_table`); raises TopologyError."""
+    return from_table(_read(Path(path)), where=str(path))
+
+
+def from_table(table: Mapping[str, Any], where: str = "") -> Machine:
+    """Build a machine from ``{"nodes": [{...}, ...]}``, the form of a TOML file with ``[[nodes]]`` tables.
+
+    Each has ``count`` (default 1) and the keys of `NodeShape`, or a ``preset`` to start from and the keys that differ
+    from it. ``where`` names the source in errors. Raises TopologyError with that and the path of the key.
+    """
+    _refuse_unknown(table, ("nodes",), where, "")
+    entries = table.get("nodes")
+    if not isinstance(entries, list | tuple) or not entries:
+        raise TopologyError(_place(where, "nodes"), "must be a list of at least one table: [[nodes]]")
+    classes = []
+    for index, entry in enumerate(entries):
+        path = f"nodes[{index}]"
+        keys = dict(_table(entry, where, path))
+        count = _integer(keys.pop("count", 1), where, f"{path}.count")
+        classes.append((count, _shape(keys, where, path, extra_key="count")))
+    try:
+        return Machine(tuple(classes))
+    except TopologyError as error:
+        raise TopologyError(_place(where, error.where), error.text) from None
+
+
+def shape_from_table(table: Mapping[str, Any], where: str = "", default_name: str = "node") -> NodeShape:
+    """Build one node shape from a table of its keys, or of a ``preset`` and the keys that differ.
+
+    Raises TopologyError with ``where`` and the path of the key.
+    """
+    return _shape(_table(table, where, ""), where, "", default_name=default_name)
+
+
+def _shape(
+    table: Mapping[str, Any], where: str, path: str, *, default_name: str = "node", extra_key: str | None = None
+) -> NodeShape:
+    known = ("preset", *_SHAPE_KEYS) if extra_key is None else ("preset", extra_key, *_SHAPE_KEYS)
+    _refuse_unknown(table, known, where, path)
+    values: dict[str, Any] = {}
+    for key in _SHAPE_KEYS:
+        if key in table:
+            at = _join(path, key)
+            match key:
+                case "name":
+                    values[key] = _text(table[key], where, at)
+                case "caches":
+                    values[key] = _caches(table[key], where, at)
+                case _:
+                    values[key] = _integer(table[key], where, at)
+    preset = _text(table["preset"], where, _join(path, "preset")) if "preset" in table else None
+    try:
+        if preset is not None:
+            return replace(load_preset(preset), **values)
+        for key in _REQUIRED:
+            if key not in values:
+                raise TopologyError(key, "is missing, and there is no preset to take it from")
+        return NodeShape(**{"name": default_name, **values})
+    except TopologyError as error:
+        raise TopologyError(_place(where, _join(path, error.where)), error.text) from None
+
+
+def _caches(value: object, where: str, path: str) -> tuple[Cache, ...]:
+    if not isinstance(value, list | tuple):
+        raise TopologyError(_place(where, path), f"must be a list of tables, not {_kind(value)}")
+    caches = []
+    for index, entry in enumerate(value):
+        at = f"{path}[{index}]"
+        table = _table(entry, where, at)
+        _refuse_unknown(table, Cache._fields, where, at)
+        for key in Cache._fields:
+            if key not in table:
+                raise TopologyError(_place(where, f"{at}.{key}"), "is missing")
+        caches.append(Cache(*(_integer(table[key], where, f"{at}.{key}") for key in Cache._fields)))
+    return tuple(caches)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TopologyError(str(path), f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise TopologyError(str(path), f"is not TOML: {error}") from error
+
+
+def _table(value: object, where: str, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TopologyError(_place(where, path), f"must be a table, not {_kind(value)}")
+    return value
+
+
+def _integer(value: object, where: str, path: str) -> int:
+    # A TOML boolean is a Python int; it must not count as one here.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TopologyError(_place(where, path), f"must be an integer, not {_kind(value)}")
+    return value
+
+
+def _text(value: object, where: str, path: str) -> str:
+    if not isinstance(value, str):
+        raise TopologyError(_place(where, path), f"must be a string, not {_kind(value)}")
+    return value
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str, path: str) -> None:
+    for key in table:
+        if key not in known:
+            raise TopologyError(_place(where, _join(path, str(key))), f"is no key here; {suggestion(str(key), known)}")
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} {value!r}" if isinstance(value, bool | int | float | str) else type(value).__name__
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _place(where: str, path: str) -> str:
+    return f"{where}: {path}" if where and path else where or path

@@ -1,0 +1,5 @@
+"""``python -m cosched_plugin`` is ``cosched-plugin``."""
+
+from cosched_plugin.cli import main
+
+main()

@@ -1,0 +1,76 @@
+"""Everything that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
+
+A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages
+(`StartJob`, `StartTogether`, `SetNote`, `WakeAt`, `RejectJob`); the core validates and applies each, then resumes it.
+`docs/writing-a-policy.md` is the guide, `cosched_plugin.testing.check_policy` the conformance check.
+"""
+
+from __future__ import annotations
+
+from cosched_hwmodel.bandwidth import Resident
+from cosched_hwmodel.rounding import round_up_us
+from cosched_plugin.core.engine import Policy
+from cosched_plugin.core.firstfit import any_layer, first_fit, lowest_threads, packed, runs_from, thread_mask
+from cosched_plugin.core.state import Running
+from cosched_plugin.core.view import View
+from cosched_plugin.errors import PolicyError, UsageError
+from cosched_plugin.protocol.allocation import (
+    Layers,
+    Machine,
+    bits_of,
+    each_node,
+    is_plain,
+    layers_of,
+    minus,
+    room_on,
+    size,
+    union,
+)
+from cosched_plugin.protocol.messages import (
+    Action,
+    DemandTuple,
+    JobSpec,
+    NoteValue,
+    RejectJob,
+    Run,
+    SetNote,
+    StartJob,
+    StartTogether,
+    WakeAt,
+)
+
+__all__ = [
+    "Action",
+    "DemandTuple",
+    "JobSpec",
+    "Layers",
+    "Machine",
+    "NoteValue",
+    "Policy",
+    "PolicyError",
+    "RejectJob",
+    "Resident",
+    "Run",
+    "Running",
+    "SetNote",
+    "StartJob",
+    "StartTogether",
+    "UsageError",
+    "View",
+    "WakeAt",
+    "any_layer",
+    "bits_of",
+    "each_node",
+    "first_fit",
+    "is_plain",
+    "layers_of",
+    "lowest_threads",
+    "minus",
+    "packed",
+    "room_on",
+    "round_up_us",
+    "runs_from",
+    "size",
+    "thread_mask",
+    "union",
+]

@@ -1,0 +1,166 @@
+"""The command ``cosched-plugin``, and the one place where its errors become exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from cosched_plugin.errors import PluginError
+
+POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
+SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="cosched", prog_name="cosched-plugin")
+def cli() -> None:
+    """Schedule jobs for a resource manager: cosched's scheduler as a process of its own.
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 protocol (no manager, or it went away),
+    4 a policy decided what is impossible, 130/143 after SIGINT/SIGTERM.
+    """
+
+
+@cli.command()
+@click.option(
+    "--connect",
+    "endpoint",
+    required=True,
+    metavar="ENDPOINT",
+    help="Where the manager listens (ipc:// or loopback tcp://).",
+)
+@click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@click.option(
+    "--wait",
+    "wait_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds to look for a manager.",
+)
+@click.option(
+    "--silence",
+    "silence_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds of silence after which the manager is asked whether it is there, and then to answer.",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing on standard error but errors.")
+def serve(
+    endpoint: str, policy: str, assignments: tuple[str, ...], wait_s: float, silence_s: float, quiet: bool
+) -> None:
+    """Serve one manager until it says goodbye.
+
+    \b
+    Example, in two terminals:
+      cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock
+      cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
+    """
+    from cosched_plugin.config import choose  # noqa: PLC0415 - numpy-free, but --help should not pay for it
+    from cosched_plugin.server import serve as run_server  # noqa: PLC0415
+
+    choice = choose(policy, assignments)
+
+    def log(text: str) -> None:
+        if not quiet:
+            click.echo(f"cosched-plugin: {text}", err=True)
+
+    code = run_server(endpoint, choice.scheduler, policy_name=choice.name, wait_s=wait_s, silence_s=silence_s, log=log)
+    if code:
+        sys.exit(code)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def policies(as_json: bool) -> None:
+    """List the presets and the parts that policies are made of.
+
+    \b
+    Example:
+      cosched-plugin policies --json | jq '.presets[].name'
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    from cosched_plugin.config import ENTRY_POINTS  # noqa: PLC0415
+    from cosched_plugin.policies.composed import KINDS, PRESETS, resolve  # noqa: PLC0415
+
+    catalogue: dict[str, Any] = {
+        "presets": [
+            {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
+        ],
+        "parts": {
+            kind: [
+                {
+                    "name": name,
+                    "text": part.text,
+                    "parameters": [
+                        {"name": key, "expected": item.expected, "default": item.default, "text": item.text}
+                        for key, item in part.parameters.items()
+                    ],
+                }
+                for name, part in parts.items()
+            ]
+            for kind, parts in KINDS.items()
+        },
+        "installed": [{"name": point.name, "class": point.value} for point in entry_points(group=ENTRY_POINTS)],
+    }
+    if as_json:
+        click.echo(json.dumps(catalogue, indent=2))
+        return
+    click.echo("Presets (--policy NAME):")
+    for preset in catalogue["presets"]:
+        parts = " x ".join(part["name"] for part in preset["policy"].values())
+        click.echo(f"  {preset['name']:<14}{preset['text']:<42}{parts}")
+    for kind, entries in catalogue["parts"].items():
+        click.echo(f"\n{kind.capitalize()} (--set {kind}=NAME):")
+        for entry in entries:
+            click.echo(f"  {entry['name']:<24}{entry['text']}")
+            for item in entry["parameters"]:
+                click.echo(
+                    f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
+                )
+    if catalogue["installed"]:
+        click.echo("\nInstalled by other packages:")
+        for entry in catalogue["installed"]:
+            click.echo(f"  {entry['name']:<24}{entry['class']}")
+
+
+@cli.command()
+@click.argument("policy")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
+@click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
+def check(policy: str, assignments: tuple[str, ...], seed: int, runs: int) -> None:
+    """Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults.
+
+    \b
+    Example:
+      cosched-plugin check mysite.policies:Greedy --set depth=3
+    """
+    from cosched_plugin.config import choose  # noqa: PLC0415
+    from cosched_plugin.testing import check_policy  # noqa: PLC0415
+
+    choice = choose(policy, assignments)
+    report = check_policy(choice.make, seed=seed, runs=runs)
+    click.echo(f"{choice.name}: {report}")
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except PluginError as error:
+        click.echo(f"cosched-plugin: error: {error}", err=True)
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,166 @@
+"""From what a user wrote to a policy: a preset's name, a TOML file, an installed entry point or ``module:Class``, with settings.
+
+--policy rua                                  a preset
+--policy mine.toml                            a file with a [policy] table
+--policy easy --set placement=packed          a preset with a part exchanged
+--policy lct --set placement.threshold=1.25   ... or a parameter changed
+--policy sites.greedy:Greedy --set depth=3    a class of yours; settings are its keyword arguments
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.errors import UsageError
+from cosched_plugin.policies.composed import PRESETS, compose, resolve
+from cosched_plugin.protocol.messages import Welcome
+
+ENTRY_POINTS = "cosched.policies"
+
+
+class PolicyChoice(NamedTuple):
+    """A policy that can be made as often as needed, once for each scheduler core."""
+
+    name: str
+    settings: Mapping[str, Any]  # fully resolved, for the record of a run
+    make: Callable[[], Policy]
+
+    def arguments(self) -> list[str]:
+        """Return command-line arguments that make another process choose the same."""
+        arguments = ["--policy", self.name if ":" in self.name or self.name in _known() else "easy"]
+        for key, value in self.settings.items():
+            arguments += ["--set", f"{key}={_toml(value)}"]
+        return arguments
+
+    def scheduler(self, welcome: Welcome) -> SchedulerCore:
+        """Return a new core with a new policy, from a manager's welcome."""
+        return SchedulerCore(self.make(), welcome)
+
+
+def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
+    """Return the policy that the user named, with ``key=value`` assignments applied. Raises UsageError, naming the key."""
+    settings = parse_assignments(assignments)
+    if policy.endswith(".toml"):
+        return _composition(Path(policy).stem, _merged(read_policy_file(policy), settings))
+    if ":" in policy:
+        return _foreign(policy, _load_class(policy), settings)
+    if policy in PRESETS:
+        return _composition(policy, _merged({"preset": policy}, settings))
+    known = _known()
+    if policy in known:
+        return _foreign(policy, _load_entry(known[policy]), settings)
+    close = get_close_matches(policy, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    raise UsageError(f"no policy {policy!r}; {hint}")
+
+
+def from_table(table: Mapping[str, Any], assignments: Iterable[str] = ()) -> PolicyChoice:
+    """Return the composition that a ``[policy]`` table describes."""
+    return _composition(str(table.get("preset", "composed")), _merged(table, parse_assignments(assignments)))
+
+
+def read_policy_file(file: str) -> Mapping[str, Any]:
+    """Return the ``[policy]`` table of a TOML file."""
+    try:
+        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not a TOML file: {error}") from error
+    table = content.get("policy")
+    if not isinstance(table, dict):
+        raise UsageError(f"{file}: policy: expected a [policy] table")
+    return table
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return ``a.b=value`` texts as a nested table; values are TOML, and anything else a string."""
+    table: dict[str, Any] = {}
+    for assignment in assignments:
+        key, separator, text = assignment.partition("=")
+        parts = key.strip().split(".")
+        if not separator or not all(parts):
+            raise UsageError(f"--set {assignment}: expected KEY=VALUE, such as placement.threshold=1.25")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        inner = table
+        for part in parts[:-1]:
+            deeper = inner.setdefault(part, {})
+            if not isinstance(deeper, dict):
+                deeper = inner[part] = {"name": deeper}
+            inner = deeper
+        if isinstance(inner.get(parts[-1]), dict) and isinstance(value, str):
+            inner[parts[-1]]["name"] = value
+        else:
+            inner[parts[-1]] = value
+    return table
+
+
+def _known() -> dict[str, EntryPoint | None]:
+    """Return every policy that has a name: the presets and what other packages have installed."""
+    return dict.fromkeys(PRESETS) | {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML; JSON is TOML but for tables."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``table`` with ``changes`` on top: another name drops the old part's parameters, parameters alone keep the name."""
+    merged = dict(table)
+    for key, change in changes.items():
+        old = merged.get(key)
+        if isinstance(change, dict) and "name" not in change and isinstance(old, str | dict):
+            merged[key] = {**({"name": old} if isinstance(old, str) else old), **change}
+        else:
+            merged[key] = change
+    return merged
+
+
+def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
+    settings = resolve(table)
+    return PolicyChoice(name, settings, lambda: compose(settings))
+
+
+def _foreign(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+    def make() -> Policy:
+        try:
+            policy = policy_class(**settings)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"policy {name}: {error}") from error
+        if not callable(getattr(policy, "decide", None)):
+            raise UsageError(f"policy {name}: it has no method decide(view)")
+        return cast(Policy, policy)
+
+    make()  # a class that cannot be made should fail now, not when a manager calls
+    return PolicyChoice(name, dict(settings), make)
+
+
+def _load_class(path: str) -> Callable[..., object]:
+    module, _, attribute = path.partition(":")
+    try:
+        loaded = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"policy {path}: {error}") from error
+    return cast("Callable[..., object]", loaded)
+
+
+def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
+    assert point is not None  # presets are dealt with before
+    try:
+        return cast("Callable[..., object]", point.load())
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"policy {point.name} ({point.value}): {error}") from error

@@ -1,0 +1,1 @@
+"""The scheduler core: events in, actions out, nothing else touched."""

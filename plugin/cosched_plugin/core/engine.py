@@ -1,0 +1,174 @@
+"""The scheduler core: `SchedulerCore.handle(now, events)` is the only way to change scheduler state.
+
+A pure function of state, time and events: no clock, socket, file, thread, logger or unseeded random number inside. Wanting to be
+woken is an action. A core is built from a `Welcome` and nothing else, so a restarted scheduler is one more core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, assert_never
+
+from cosched_plugin.core.state import State
+from cosched_plugin.core.view import View
+from cosched_plugin.errors import PolicyError
+from cosched_plugin.protocol.allocation import layers_of, start_refusal
+from cosched_plugin.protocol.messages import (
+    Action,
+    ActionRefused,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeFailed,
+    NodeReturned,
+    RejectJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+
+
+class Policy(Protocol):
+    """What decides. One instance serves one core; whatever it keeps must be a cache that the view can rebuild."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield one decision at a time; the core applies each before it asks for the next, so ``view`` is always current."""
+        ...
+
+
+class SchedulerCore:
+    """Events in, decisions out."""
+
+    __slots__ = ("_policy", "_state", "_view", "refused")
+
+    def __init__(self, policy: Policy, welcome: Welcome) -> None:
+        self._policy = policy
+        self._state = State(welcome)
+        self._view = View(self._state)
+        self.refused = 0  # actions that the manager did not carry out
+
+    @property
+    def view(self) -> View:
+        """Return the read-only view that the policy gets."""
+        return self._view
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        """Take in all events of one instant and return the decisions that follow.
+
+        Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
+        """
+        state = self._state
+        state.now_us = now_us
+        for event in events:
+            self._learn(event)
+        actions: list[Action] = []
+        for decision in self._policy.decide(self._view):
+            self._apply(decision)
+            actions.append(decision)
+        return actions
+
+    def check(self) -> None:
+        """Re-derive every invariant of the state; AssertionError where one does not hold."""
+        self._state.check()
+
+    def _learn(self, event: Event) -> None:
+        state = self._state
+        match event:
+            case JobEnded():
+                state.forget(event.job_id)
+            case JobSubmitted():
+                state.submit(event.job)
+            case JobRequeued():
+                self._requeue(event.job_id)
+            case JobHeld():
+                held = state.queue.pop(event.job_id, None)
+                if held is not None:
+                    state.held[event.job_id] = held
+            case JobReleased():
+                released = state.held.pop(event.job_id, None)
+                if released is not None:
+                    state.queue[event.job_id] = released
+                    state.sort_queue()
+            case NodeFailed():
+                state.fail_node(event.node)
+            case NodeReturned():
+                state.return_node(event.node)
+            case Woken():
+                state.wakes.discard(event.at_us)
+            case ActionRefused():
+                self.refused += 1
+                for job_id in event.job_ids:
+                    if job_id in state.running:
+                        self._requeue(job_id)
+            case _:
+                assert_never(event)
+
+    def _requeue(self, job_id: int) -> None:
+        job = self._state.leave(job_id)
+        self._state.queue[job_id] = job
+        self._state.sort_queue()
+
+    def _apply(self, decision: Action) -> None:
+        state = self._state
+        match decision:
+            case StartJob():
+                self._start(decision)
+            case StartTogether():
+                self._start_together(decision)
+            case SetNote():
+                if decision.job_id is not None and self._job(decision.job_id) is None:
+                    raise PolicyError(decision, f"there is no job {decision.job_id}")
+                state.set_note(decision.job_id, decision.key, decision.value)
+            case WakeAt():
+                if decision.at_us <= state.now_us:
+                    raise PolicyError(decision, f"a wake must lie after now, {state.now_us}")
+                state.wakes.add(decision.at_us)
+            case RejectJob():
+                if decision.job_id not in state.queue:
+                    raise PolicyError(decision, f"job {decision.job_id} does not wait")
+                state.forget(decision.job_id)
+            case _:
+                raise PolicyError(decision, f"a policy cannot decide a {type(decision).__name__}")
+
+    def _start(self, start: StartJob) -> None:
+        state = self._state
+        job = state.queue.get(start.job_id)
+        if job is None:
+            raise PolicyError(start, f"job {start.job_id} does not wait")
+        reason = start_refusal(job, start) or state.pool.refusal(job, start.runs)
+        if reason is not None:
+            raise PolicyError(start, reason)
+        state.start(start)
+
+    def _start_together(self, group: StartTogether) -> None:
+        """Check the whole group before the first of it starts."""
+        state = self._state
+        seated: list[tuple[JobSpec, StartJob]] = []
+        try:
+            for start in group.starts:
+                job = state.queue.get(start.job_id)
+                if job is None or any(other.id == job.id for other, _ in seated):
+                    raise PolicyError(group, f"job {start.job_id} does not wait")
+                reason = start_refusal(job, start) or state.pool.refusal(job, start.runs)
+                if reason is not None:
+                    raise PolicyError(group, f"job {start.job_id}: {reason}")
+                state.pool.take(job, start.runs, layers_of(start.runs, state.machine.depth))
+                seated.append((job, start))
+        finally:
+            for job, start in seated:
+                state.pool.give_back(job, start.runs, layers_of(start.runs, state.machine.depth))
+        for start in group.starts:
+            state.start(start)
+
+    def _job(self, job_id: int) -> JobSpec | None:
+        state = self._state
+        if job_id in state.running:
+            return state.running[job_id].job
+        return state.queue.get(job_id) or state.held.get(job_id)

@@ -1,0 +1,211 @@
+"""What a scheduler knows: the manager's facts, and caches that follow from them.
+
+Everything here is either told by the manager (queue, running jobs, nodes, notes, wakes) or re-derivable from that bit for bit;
+`State.check` re-derives it. Only `engine` changes a `State`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cosched_hwmodel.bandwidth import Resident
+from cosched_plugin.core.contention import Contention
+from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, each_node, layers_of, minus, union
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, Run, StartJob, Welcome
+
+
+class Running(NamedTuple):
+    """A running job as planning sees it."""
+
+    job: JobSpec
+    start_us: int
+    end_us: int  # start + the run time expected under its placement
+    runs: tuple[Run, ...]
+    layers: Layers
+    limit_us: int | None
+
+
+class State:
+    """The mutable state behind one scheduler core."""
+
+    __slots__ = (
+        "_residents",
+        "belief",
+        "contention",
+        "held",
+        "machine",
+        "notes",
+        "now_us",
+        "pool",
+        "queue",
+        "releases",
+        "running",
+        "version",
+        "wakes",
+    )
+
+    def __init__(self, welcome: Welcome) -> None:
+        self.machine = Machine(welcome.nodes)
+        self.belief = welcome.belief
+        self.contention = Contention(welcome.belief)
+        self.now_us = welcome.now_us
+        self.pool = ThreadPool(self.machine, welcome.down)
+        self.queue: dict[int, JobSpec] = {}  # may be started, in order of (submission, id)
+        self.held: dict[int, JobSpec] = {}
+        self.running: dict[int, Running] = {}
+        self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
+        self.notes: dict[int | None, dict[str, NoteValue]] = {}
+        self.wakes: set[int] = set(welcome.wakes)
+        self.version = 0  # changes whenever nodes or running jobs do
+        self._residents: dict[int, tuple[Resident, ...]] | None = None
+        for pending in welcome.pending:
+            (self.held if pending.held else self.queue)[pending.spec.id] = pending.spec
+        self.sort_queue()
+        for running in welcome.running:
+            self._seat(
+                _running(
+                    running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
+                )
+            )
+        for note in welcome.notes:
+            self.set_note(note.job_id, note.key, note.value)
+
+    # ------------------------------------------------------------ jobs
+
+    def submit(self, job: JobSpec) -> None:
+        """Put a new job at the end of the queue."""
+        self.queue[job.id] = job
+
+    def sort_queue(self) -> None:
+        """Restore the queue's order of (submission, id) after a job came back."""
+        if len(self.queue) > 1:
+            self.queue = dict(sorted(self.queue.items(), key=lambda item: (item[1].submit_us, item[0])))
+
+    def start(self, start: StartJob) -> None:
+        """Seat a queued job; the pool has been asked for a refusal before."""
+        job = self.queue.pop(start.job_id)
+        self._seat(_running(job, self.now_us, start.runs, start.estimate_us, start.limit_us, self.machine))
+
+    def leave(self, job_id: int) -> JobSpec:
+        """Take a running job off its nodes and return it."""
+        self.version += 1
+        running = self.running.pop(job_id)
+        del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
+        self.pool.give_back(running.job, running.runs, running.layers)
+        if self._residents is not None:
+            for node, processes in each_node(running.runs):
+                self._unseat_resident(node, _resident(running, processes))
+        return running.job
+
+    def forget(self, job_id: int) -> None:
+        """Remove a job for good, wherever it is, with its notes; an unknown id is ignored."""
+        if job_id in self.running:
+            self.leave(job_id)
+        elif self.queue.pop(job_id, None) is None:
+            self.held.pop(job_id, None)
+        self.notes.pop(job_id, None)
+
+    def _seat(self, running: Running) -> None:
+        self.version += 1
+        self.pool.take(running.job, running.runs, running.layers)
+        self.running[running.job.id] = running
+        insort(self.releases, (running.end_us, running.job.id))
+        if self._residents is not None:
+            self._seat_residents(running, self._residents)
+
+    # ------------------------------------------------------------ nodes and notes
+
+    def fail_node(self, node: int) -> None:
+        """Take a node out of service."""
+        self.version += 1
+        self.pool.fail_node(node)
+
+    def return_node(self, node: int) -> None:
+        """Put a node back into service, less what jobs still hold there."""
+        self.version += 1
+        held: Layers = (0,) * self.machine.depth
+        for running in self.running.values():
+            held = union(held, running.layers)
+        self.pool.return_node(node, held)
+
+    def set_note(self, job_id: int | None, key: str, value: NoteValue) -> None:
+        """Keep a note, or drop it where ``value`` is None."""
+        if value is not None:
+            self.notes.setdefault(job_id, {})[key] = value
+        elif job_id in self.notes:
+            self.notes[job_id].pop(key, None)
+            if not self.notes[job_id]:
+                del self.notes[job_id]
+
+    # ------------------------------------------------------------ caches
+
+    def residents(self) -> dict[int, tuple[Resident, ...]]:
+        """Return who runs on each node that is not empty, sorted; kept up to date from the first call on."""
+        if self._residents is None:
+            self._residents = {}
+            for running in self.running.values():
+                self._seat_residents(running, self._residents)
+        return self._residents
+
+    def _seat_residents(self, running: Running, residents: dict[int, tuple[Resident, ...]]) -> None:
+        for node, processes in each_node(running.runs):
+            resident = _resident(running, processes)
+            there = residents.get(node)
+            residents[node] = (resident,) if there is None else tuple(sorted((*there, resident)))
+
+    def _unseat_resident(self, node: int, resident: Resident) -> None:
+        residents = self.residents()
+        there = list(residents[node])
+        there.remove(resident)
+        if there:
+            residents[node] = tuple(there)
+        else:
+            del residents[node]
+
+    # ------------------------------------------------------------ invariants
+
+    def check(self) -> None:
+        """Re-derive every cache and raise AssertionError where it differs."""
+        machine = self.machine
+        taken: Layers = (0,) * machine.depth
+        memory = list(machine.memory_mb)
+        for job_id, running in self.running.items():
+            _assert(
+                job_id == running.job.id and job_id not in self.queue and job_id not in self.held,
+                f"job {job_id} is in two places",
+            )
+            _assert(running.layers == layers_of(running.runs, machine.depth), f"job {job_id}: layers are not its runs")
+            _assert(not any(a & b for a, b in zip(taken, running.layers, strict=True)), f"job {job_id} shares a thread")
+            taken = union(taken, running.layers)
+            for node, processes in each_node(running.runs):
+                memory[node] -= processes * running.job.memory_mb
+        _assert(min(memory, default=0) >= 0, "memory is over-committed")
+        free = tuple(layer & self.pool.up for layer in minus(machine.exists, taken))
+        _assert(free == self.pool.free, "free threads differ from what running jobs leave")
+        _assert(memory == self.pool.free_memory_mb, "free memory differs from what running jobs leave")
+        _assert(
+            self.releases == sorted((running.end_us, job_id) for job_id, running in self.running.items()), "releases"
+        )
+        order = [(job.submit_us, job.id) for job in self.queue.values()]
+        _assert(order == sorted(order), "the queue is not in order of submission")
+        if self._residents is not None:
+            kept, self._residents = self._residents, None
+            _assert(kept == self.residents(), "residents differ from running jobs")
+
+
+def _running(
+    job: JobSpec, start_us: int, runs: Sequence[Run], estimate_us: int, limit_us: int | None, machine: Machine
+) -> Running:
+    return Running(job, start_us, start_us + estimate_us, tuple(runs), layers_of(runs, machine.depth), limit_us)
+
+
+def _resident(running: Running, processes: int) -> Resident:
+    bandwidth, network, disk = running.job.demand or (0, 0, 0)
+    return Resident(running.start_us, running.end_us, (bandwidth * processes, network * processes, disk * processes))
+
+
+def _assert(holds: bool, text: str) -> None:
+    if not holds:
+        raise AssertionError(text)

@@ -1,0 +1,140 @@
+"""What a policy may see: the state, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cosched_hwmodel.bandwidth import Resident
+from cosched_plugin.core.contention import Contention
+from cosched_plugin.core.state import Running, State
+from cosched_plugin.protocol.allocation import Layers, Machine, size, union
+from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue
+
+
+class View:
+    """A window on the scheduler's state, always current: after each decision it shows that decision's effect.
+
+    Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
+    """
+
+    __slots__ = ("_plan", "_plan_key", "_state")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._plan: list[tuple[int, Layers]] = []
+        self._plan_key = (-1, -1)
+
+    @property
+    def now_us(self) -> int:
+        """Return the present instant."""
+        return self._state.now_us
+
+    @property
+    def machine(self) -> Machine:
+        """Return the nodes."""
+        return self._state.machine
+
+    @property
+    def belief(self) -> Belief:
+        """Return what the site believes about contention."""
+        return self._state.belief
+
+    @property
+    def contention(self) -> Contention:
+        """Return the believed contention model, bound to the resources that count."""
+        return self._state.contention
+
+    @property
+    def queue(self) -> list[JobSpec]:
+        """Return the jobs that may be started, in order of (submission, id); a fresh list."""
+        return list(self._state.queue.values())
+
+    @property
+    def queued(self) -> int:
+        """Return the number of jobs that may be started."""
+        return len(self._state.queue)
+
+    @property
+    def running(self) -> Mapping[int, Running]:
+        """Return the running jobs by id."""
+        return self._state.running
+
+    @property
+    def releases(self) -> Sequence[tuple[int, int]]:
+        """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end any moment."""
+        return self._state.releases
+
+    @property
+    def free(self) -> Layers:
+        """Return the free threads of the nodes in service."""
+        return self._state.pool.free
+
+    @property
+    def free_threads(self) -> int:
+        """Return the number of free threads of the nodes in service."""
+        return size(self._state.pool.free)
+
+    @property
+    def in_service(self) -> Layers:
+        """Return all threads of the nodes in service, free or not."""
+        up = self._state.pool.up
+        return tuple([layer & up for layer in self._state.machine.exists])
+
+    @property
+    def free_memory_mb(self) -> Sequence[int]:
+        """Return the free memory of each node."""
+        return self._state.pool.free_memory_mb
+
+    @property
+    def residents(self) -> Mapping[int, tuple[Resident, ...]]:
+        """Return who runs on each node that is not empty: (start, expected end, demand there), sorted."""
+        return self._state.residents()
+
+    def note(self, job_id: int | None, key: str) -> NoteValue:
+        """Return what was left under ``key`` about a job, or (None) about the cluster; None if nothing was."""
+        notes = self._state.notes.get(job_id)
+        return None if notes is None else notes.get(key)
+
+    def wakes(self) -> Sequence[int]:
+        """Return the instants at which the manager will wake the scheduler, ascending."""
+        return sorted(self._state.wakes)
+
+    def expected_end(self, running: Running) -> int:
+        """Return when a running job should end; one that is over its time may end at the next instant."""
+        return max(running.end_us, self._state.now_us + 1)
+
+    def threads_back(self, running: Running) -> int:
+        """Return how many threads will be free when a running job ends: those on nodes in service."""
+        up = self._state.pool.up
+        return sum([(layer & up).bit_count() for layer in running.layers])
+
+    def plan(self) -> list[tuple[int, Layers]]:
+        """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
+        state = self._state
+        key = (state.now_us, state.version)
+        if self._plan_key != key:
+            self._plan_key = key
+            free = state.pool.free
+            up = state.pool.up
+            plan = [(state.now_us, free)]
+            for expected_us, job_id in state.releases:
+                running = state.running[job_id]
+                end_us = max(expected_us, state.now_us + 1)
+                free = union(free, tuple([layer & up for layer in running.layers]))
+                if plan[-1][0] == end_us:
+                    plan[-1] = (end_us, free)
+                else:
+                    plan.append((end_us, free))
+            self._plan = plan
+        return self._plan
+
+    def memory_at(self, instant_us: int) -> Sequence[int]:
+        """Return the free memory of each node at a later instant, as running jobs tell."""
+        state = self._state
+        memory = list(state.pool.free_memory_mb)
+        for running in state.running.values():
+            if running.job.memory_mb and self.expected_end(running) <= instant_us:
+                for first, count, _, processes in running.runs:
+                    for node in range(first, first + count):
+                        memory[node] += processes * running.job.memory_mb
+        return memory

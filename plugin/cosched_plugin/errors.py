@@ -1,0 +1,37 @@
+"""Errors of the plugin.
+
+PluginError                    root; exit code 1
+├── UsageError                 bad configuration, unknown policy; exit code 2
+├── PolicyError                a policy's decision is impossible: decision, reason; exit code 4
+└── ProtocolError              the conversation with the manager failed; exit code 3
+    ├── LocalProtocolError     we may not send that now
+    └── RemoteProtocolError    what the peer sent cannot be accepted: code, path, text
+
+Root and protocol errors live in ``protocol.errors``, because the protocol package stands on nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
+
+__all__ = ["LocalProtocolError", "PluginError", "PolicyError", "ProtocolError", "RemoteProtocolError", "UsageError"]
+
+
+class UsageError(PluginError):
+    """The plugin was asked for something that does not exist or cannot be: bad configuration, unknown policy."""
+
+    exit_code = 2
+
+
+class PolicyError(PluginError):
+    """A policy decided what is impossible: a defect of the policy. ``decision`` is its decision, ``reason`` why not."""
+
+    exit_code = 4
+
+    def __init__(self, decision: object, reason: str) -> None:
+        super().__init__(decision, reason)
+        self.decision = decision
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"impossible decision {self.decision!r}: {self.reason}"

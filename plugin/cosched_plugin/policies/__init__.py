@@ -1,0 +1,1 @@
+"""Policies: orders, backfills and placements, and their compositions."""

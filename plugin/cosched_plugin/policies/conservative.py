@@ -1,0 +1,106 @@
+"""Conservative backfilling: every job gets a start promised at submission, and none is ever moved later.
+
+Mu'alem and Feitelson 2001, with compression: at every pass the promises whose time has come start; then, sweep after sweep, each
+waiting job in queue order is lifted and put at its earliest start given all others, until a sweep changes nothing; new jobs get
+their promise last. Promises are notes with the manager, so a restarted scheduler keeps them.
+
+A promise rests on estimates: when a running job outlives its own, or a node fails, promises that have become impossible are made
+anew, in queue order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import ClassVar
+
+from cosched_plugin.api import Action, JobSpec, SetNote, View, is_plain
+from cosched_plugin.policies.orders import Order
+from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.profile import CountProfile, PlacedProfile, Profile, Promise, start_of
+
+NOTE = "promise"
+
+
+class Conservative:
+    """A reservation for every job."""
+
+    name: ClassVar[str] = "conservative"
+
+    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+        """Yield the starts that are due or possible, then the promises that are new or better."""
+        if not view.queued:
+            return
+        waiting = order.arrange(view.queue, view.now_us)
+        simple = all(is_plain(job) for job in waiting) and all(is_plain(job.job) for job in view.running.values())
+        profile: Profile = CountProfile(view, placement) if simple else PlacedProfile(view, placement)
+        kept = {job.id: note for job in waiting if isinstance(note := view.note(job.id, NOTE), tuple)}
+        book = _Book(profile)
+        for job in waiting:
+            if job.id in kept:
+                book.keep(job, kept[job.id])
+        waiting = yield from _start_due(waiting, view, book)
+        while book.compress(waiting):
+            pass
+        for job in waiting:
+            if job.id not in kept:
+                book.promise(job)
+        for job in (yield from _start_due(waiting, view, book)):
+            promise = book.promises.get(job.id)
+            if promise != kept.get(job.id):
+                yield SetNote(job.id, NOTE, promise)
+
+
+class _Book:
+    """The promises made so far, and the profile that they leave."""
+
+    __slots__ = ("profile", "promises")
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.promises: dict[int, Promise] = {}
+
+    def keep(self, job: JobSpec, promise: Promise) -> None:
+        """Enter a promise made before; where it cannot be kept, a new one."""
+        if self.profile.fits(job, promise):
+            self.profile.reserve(job, promise)
+            self.promises[job.id] = promise
+        else:
+            self.promise(job)
+
+    def promise(self, job: JobSpec) -> None:
+        """Promise the earliest start there is; none to a job that the nodes in service cannot hold."""
+        promise = self.profile.earliest(job)
+        if promise is not None:
+            self.profile.reserve(job, promise)
+            self.promises[job.id] = promise
+
+    def compress(self, waiting: list[JobSpec]) -> bool:
+        """Put every job at its earliest start given all others; tell whether any moved."""
+        moved = False
+        for job in waiting:
+            old = self.promises.get(job.id)
+            if old is None:
+                continue
+            self.profile.lift(job, old)
+            new = self.profile.earliest(job)
+            if new is None or start_of(new) >= start_of(old):
+                new = old
+            self.profile.reserve(job, new)
+            self.promises[job.id] = new
+            moved = moved or new is not old
+        return moved
+
+
+def _start_due(waiting: list[JobSpec], view: View, book: _Book) -> Generator[Action, None, list[JobSpec]]:
+    """Yield the starts of the jobs whose time has come; return the others. What started keeps its place in the profile."""
+    left: list[JobSpec] = []
+    for job in waiting:
+        promise = book.promises.get(job.id)
+        offer = None
+        if promise is not None and start_of(promise) == view.now_us:
+            offer = book.profile.offer(job, promise)
+        if offer is None:
+            left.append(job)
+        else:
+            yield offer.start()
+    return left

@@ -1,0 +1,89 @@
+"""What placements work on and what they return: a machine as planned for one instant, and an offer to run a job there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cosched_plugin.api import JobSpec, Layers, Resident, Run, StartJob, View, each_node, layers_of, minus
+
+NOBODY: Mapping[int, tuple[Resident, ...]] = {}
+
+
+class Offer(NamedTuple):
+    """A job on certain threads from a certain instant on."""
+
+    job: JobSpec
+    start_us: int
+    runs: tuple[Run, ...]
+    factor: float  # expected run time there / run time alone, never below 1
+    run_us: int  # run time to plan with
+    limit_us: int | None  # kill limit to ask for
+
+    @property
+    def end_us(self) -> int:
+        """Return when the job should give its threads back."""
+        return self.start_us + self.run_us
+
+    def start(self) -> StartJob:
+        """Return the decision that takes the offer."""
+        return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
+
+
+class Plan(NamedTuple):
+    """The machine as expected from one instant on, running jobs and planned ones counted."""
+
+    view: View
+    at_us: int
+    free: Layers  # threads that a job starting at `at_us` may hold for as long as it likes
+    planned: Mapping[int, tuple[Resident, ...]]  # by node: who is to run there besides the running jobs
+    memory_mb: Sequence[int] | None = None  # free memory of each node, where it is not what running jobs leave
+
+    def residents(self, node: int) -> tuple[Resident, ...]:
+        """Return who runs, or is planned to run, on ``node``."""
+        there = self.view.residents.get(node, ())
+        planned = self.planned.get(node)
+        return there if planned is None else there + planned
+
+    def memory_for(self, job: JobSpec) -> Sequence[int]:
+        """Return the free memory of each node; that of the present, which is cheaper, where ``job`` asks for none."""
+        if self.memory_mb is not None:
+            return self.memory_mb
+        return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
+
+    def without(self, layers: Layers) -> Plan:
+        """Return the plan with these threads out of bounds."""
+        return self._replace(free=minus(self.free, layers))
+
+    def with_planned(self, offer: Offer) -> Plan:
+        """Return the plan with ``offer`` among the residents; its threads are left as they are."""
+        return self._replace(planned={**self.planned, **planned_residents(offer, self.planned)})
+
+
+def plan_now(view: View) -> Plan:
+    """Return the machine as it is."""
+    return Plan(view, view.now_us, view.free, NOBODY)
+
+
+def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
+    """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
+    return Plan(view, instant_us, free, NOBODY)
+
+
+def planned_residents(
+    offer: Offer, planned: Mapping[int, tuple[Resident, ...]] = NOBODY
+) -> dict[int, tuple[Resident, ...]]:
+    """Return the residents that ``offer`` puts on its nodes, after those already planned there."""
+    bandwidth, network, disk = offer.job.demand or (0, 0, 0)
+    return {
+        node: (
+            *planned.get(node, ()),
+            Resident(offer.start_us, offer.end_us, (bandwidth * count, network * count, disk * count)),
+        )
+        for node, count in each_node(offer.runs)
+    }
+
+
+def offer_layers(offer: Offer, view: View) -> Layers:
+    """Return the threads that ``offer`` holds."""
+    return layers_of(offer.runs, view.machine.depth)

@@ -1,0 +1,77 @@
+"""Placements that do not look at demand: first fit and packed. (`lessconsume` has those that do.)"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from cosched_plugin.api import JobSpec, View, first_fit, packed, size
+from cosched_plugin.policies.expectation import extended, factor_of
+from cosched_plugin.policies.offers import Offer, Plan, plan_at
+
+
+class Placement(Protocol):
+    """Chooses threads for one job."""
+
+    name: ClassVar[str]
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
+        ...
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job's place in ``plan``, or None if it has none at that instant."""
+        ...
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the job's first place as running jobs leave; None if it has none even when all have left."""
+        ...
+
+
+class FirstFit:
+    """The lowest free threads, node by node.
+
+    With ``extend_limit`` the job's limit and expected run time grow by the penalty factor expected there, as under LessConsume.
+    """
+
+    name: ClassVar[str] = "first-fit"
+    _choose = staticmethod(first_fit)
+
+    def __init__(self, *, extend_limit: bool = False) -> None:
+        self.extend_limit = extend_limit
+
+    @property
+    def counts(self) -> bool:
+        """Tell that neighbours do not matter, unless limits are to grow with them."""
+        return not self.extend_limit
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job on the first free threads."""
+        runs = self._choose(job, plan.free, plan.view.machine, plan.memory_for(job))
+        if runs is None:
+            return None
+        if not self.extend_limit:
+            return Offer(job, plan.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        return extended(job, plan, runs, factor_of(job, plan, runs), extend_limit=True)
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the first place as running jobs leave."""
+        return earliest_by_walk(self, job, view)
+
+
+class Packed(FirstFit):
+    """The nodes with the fewest free threads first: keeps whole nodes free for those who need them."""
+
+    name: ClassVar[str] = "packed"
+    _choose = staticmethod(packed)
+
+
+def earliest_by_walk(placement: Placement, job: JobSpec, view: View) -> Offer | None:
+    """Ask ``placement`` at one expected end after the other until it makes an offer."""
+    for at_us, free in view.plan():
+        if size(free) < job.processes:
+            continue
+        offer = placement.offer(job, plan_at(view, at_us, free))
+        if offer is not None:
+            return offer
+    return None

@@ -1,0 +1,122 @@
+"""The one reservation of EASY-like backfilling: when the blocked head of the queue will start, and who may run before it.
+
+Textbook EASY (Mu'alem and Feitelson): the reservation is recomputed at every event from the expected ends of the running jobs; a
+job may be backfilled if it ends by the shadow time, or leaves the head enough threads at that time.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cosched_plugin.api import JobSpec, View, is_plain, size
+from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at
+from cosched_plugin.policies.placements import Placement
+
+
+class Placer(Protocol):
+    """The part of a placement that keeps a reservation."""
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job's place in ``plan``, or None."""
+        ...
+
+
+class CountedReservation:
+    """For a head that needs nothing but enough threads: the shadow time and the number of extra threads then."""
+
+    __slots__ = ("_extra", "_shadow_us", "_view")
+
+    def __init__(self, view: View, shadow_us: int, extra: int) -> None:
+        self._view = view
+        self._shadow_us = shadow_us
+        self._extra = extra
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return ``plan`` as it is: which threads the head will take is open."""
+        return plan
+
+    def may_admit(self, job: JobSpec) -> bool:
+        """Tell whether a start of ``job`` now might be admitted: a quick look before a place is sought for it."""
+        return self._view.now_us + job.estimate_us <= self._shadow_us or job.processes <= self._extra
+
+    def admit(self, offer: Offer) -> bool:
+        """Tell whether ``offer``, to start now, leaves the head its start; if so it is counted as taken."""
+        if offer.end_us <= self._shadow_us:
+            return True
+        job = offer.job
+        threads = job.processes if is_plain(job) else size(offer_layers(offer, self._view))
+        if threads > self._extra:
+            return False
+        self._extra -= threads
+        return True
+
+    def avoid(self, plan: Plan) -> Plan | None:  # noqa: ARG002 - whatever the plan
+        """Return None: no other threads would serve the head better."""
+        return None
+
+
+class PlacedReservation:
+    """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
+
+    __slots__ = ("_at_shadow", "_head", "_placement", "_view")
+
+    def __init__(self, view: View, head: Offer, placement: Placer) -> None:
+        self._view = view
+        self._head = head
+        self._placement = placement
+        free = next(free for at_us, free in reversed(view.plan()) if at_us <= head.start_us)
+        self._at_shadow = plan_at(view, head.start_us, free)
+
+    @property
+    def head(self) -> Offer:
+        """Return the head's place."""
+        return self._head
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return ``plan`` with the head among those who are to run."""
+        return plan.with_planned(self._head)
+
+    def may_admit(self, job: JobSpec) -> bool:
+        """Tell whether a start of ``job`` now might be admitted: a quick look before a place is sought for it."""
+        if self._view.now_us + job.estimate_us <= self._head.start_us:
+            return True
+        return job.processes + self._head.job.processes <= size(self._at_shadow.free)
+
+    def admit(self, offer: Offer) -> bool:
+        """Tell whether ``offer``, to start now, leaves the head a place at its shadow time; if so it is counted as taken."""
+        if offer.end_us <= self._head.start_us:
+            return True
+        at_shadow = self._at_shadow.without(offer_layers(offer, self._view)).with_planned(offer)
+        head = self._placement.offer(self._head.job, at_shadow)
+        if head is None:
+            return False
+        self._at_shadow = at_shadow
+        self._head = head
+        return True
+
+    def avoid(self, plan: Plan) -> Plan | None:
+        """Return ``plan`` without the threads that the head is to get."""
+        return plan.without(offer_layers(self._head, self._view))
+
+
+Reservation = CountedReservation | PlacedReservation
+
+
+def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:
+    """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have left."""
+    if placement.counts and is_plain(head):
+        return _count(view, head)
+    offer = placement.earliest(head, view)
+    return None if offer is None else PlacedReservation(view, offer, placement)
+
+
+def _count(view: View, head: JobSpec) -> CountedReservation | None:
+    missing = head.processes - view.free_threads
+    shadow_us = 0
+    for expected_us, job_id in view.releases:
+        end_us = max(expected_us, view.now_us + 1)
+        if missing <= 0 and end_us > shadow_us:
+            break
+        missing -= view.threads_back(view.running[job_id])
+        shadow_us = end_us
+    return None if missing > 0 else CountedReservation(view, shadow_us, -missing)

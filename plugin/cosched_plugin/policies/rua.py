@@ -1,0 +1,166 @@
+"""Resource-Usage-Aware backfilling: RUA paper, section 5.
+
+For every job and each of several thresholds, LessConsume Threshold names a place; the one with the least expected slowdown is the
+job's. The head of the queue (first come, first served) takes its place if that starts now, else it is reserved. The others that
+could start now are taken in order of penalty factor, then estimate: the first that does not delay the reservation starts, all are
+looked at again, until none is left that may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View, size
+from cosched_plugin.policies.expectation import stretch
+from cosched_plugin.policies.lessconsume import SAME, LessConsume
+from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at, plan_now
+from cosched_plugin.policies.orders import Order, Shortest
+from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.reservation import PlacedReservation
+
+PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
+
+
+class Within(NamedTuple):
+    """LessConsume Threshold with a threshold of its own: what the head's reservation must keep to."""
+
+    placement: LessConsume
+    threshold: float
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return a place with a factor within the threshold."""
+        return self.placement.below(job, plan, self.threshold)
+
+
+class Rua:
+    """Backfilling that looks ahead in time and in the queue for places where little is lost to neighbours."""
+
+    name: ClassVar[str] = "rua"
+
+    def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
+        self.thresholds = tuple(sorted(set(thresholds)))
+        self._by_length = Shortest()
+
+    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+        """Yield the starts of the queue's head, then those of the jobs that lose least."""
+        if not isinstance(placement, LessConsume):
+            raise UsageError("backfill rua needs placement lessconsume")
+        if not view.queued or not view.free_threads:
+            return
+        queue = order.arrange(view.queue, view.now_us)
+        reservation: PlacedReservation | None = None
+        behind = 0
+        for job in queue:
+            behind += 1
+            best = self.best(job, view, placement)
+            if best is None:  # more than the nodes in service: nothing to reserve
+                continue
+            if best.start_us > view.now_us:
+                threshold = min(t for t in self._thresholds(job, view, placement) if best.factor <= t + SAME)
+                reservation = PlacedReservation(view, best, Within(placement, threshold))
+                break
+            yield best.start()
+        waiting = self._by_length.arrange(queue[behind:], view.now_us)
+        while offer := self._next(waiting, view, placement, reservation):
+            yield offer.start()
+            waiting.remove(offer.job)
+
+    def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
+        """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
+
+        The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins. None for
+        a job that the nodes in service cannot hold.
+        """
+        return self._best(job, view, placement, view.plan(), None)
+
+    def _next(
+        self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
+    ) -> Offer | None:
+        """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
+        free = view.free_threads
+        lossy: list[Offer] = []
+        for job in waiting:  # by ascending estimate: the first one that loses nothing is the one to take
+            if job.processes > free or (reservation is not None and not reservation.may_admit(job)):
+                continue
+            offer = self._best_if_now(job, view, placement, reservation)
+            if offer is None:
+                continue
+            if offer.factor > 1.0:
+                lossy.append(offer)
+            elif reservation is None or reservation.admit(offer):
+                return offer
+        lossy.sort(key=_factor)
+        for offer in lossy:
+            if reservation is None or reservation.admit(offer):
+                return offer
+        return None
+
+    def _best_if_now(
+        self, job: JobSpec, view: View, placement: LessConsume, reservation: PlacedReservation | None
+    ) -> Offer | None:
+        """Return the job's best place if it starts now, where a later one counts only if it spares the reservation."""
+        plan = plan_now(view)
+        now = placement.least(
+            job, plan if reservation is None else reservation.plan(plan), self._thresholds(job, view, placement)
+        )
+        if now is None or now.factor > self._thresholds(job, view, placement)[-1] + SAME:
+            return None
+        best = self._best(job, view, placement, view.plan()[1:], reservation, now)
+        return now if best is now else None
+
+    def _best(
+        self,
+        job: JobSpec,
+        view: View,
+        placement: LessConsume,
+        steps: Sequence[tuple[int, Layers]],
+        reservation: PlacedReservation | None,
+        best: Offer | None = None,
+    ) -> Offer | None:
+        """Return the best of ``best`` and the places at ``steps``: for each threshold, the first instant at which it is met."""
+        unmet = self._thresholds(job, view, placement)
+        best_end_us = 0
+        if best is not None:
+            unmet = _stricter(unmet, best.factor)
+            best_end_us = _end_us(best)
+        for at_us, free in steps:
+            if not unmet or (best is not None and at_us + job.estimate_us > best_end_us):
+                break
+            if size(free) < job.processes:
+                continue
+            plan = plan_at(view, at_us, free)
+            if reservation is not None:
+                plan = _spare(plan, job, reservation)
+            offer = placement.least(job, plan, unmet)
+            if offer is None or offer.factor > unmet[-1] + SAME:
+                continue
+            unmet = _stricter(unmet, offer.factor)
+            if best is None or (_end_us(offer), offer.factor) < (best_end_us, best.factor):
+                best, best_end_us = offer, _end_us(offer)
+        return best
+
+    def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:
+        """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
+        return sorted({placement.within_reach(job, view, threshold) for threshold in self.thresholds})
+
+
+def _stricter(thresholds: list[float], factor: float) -> list[float]:
+    return [threshold for threshold in thresholds if threshold + SAME < factor]
+
+
+def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
+    """Return a later plan without the reserved threads, where the job would still be there when the head starts."""
+    head = reservation.head
+    plan = reservation.plan(plan)
+    if plan.at_us < head.end_us and plan.at_us + job.estimate_us > head.start_us:
+        return plan.without(offer_layers(head, plan.view))
+    return plan
+
+
+def _end_us(offer: Offer) -> int:
+    return offer.start_us + stretch(offer.job.estimate_us, offer.factor)
+
+
+def _factor(offer: Offer) -> float:
+    return offer.factor

@@ -1,0 +1,226 @@
+"""Which hardware threads of a machine are free, and whether a start is possible: one bookkeeping for both ends of the protocol.
+
+A set of threads is a tuple of *layers*: layer ``k`` is one integer whose bit ``n`` stands for thread ``k`` of node ``n``.
+Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec, NodeClass, Run, StartJob
+
+Layers: TypeAlias = tuple[int, ...]
+
+
+def layers_of(runs: Iterable[Run], depth: int) -> Layers:
+    """Return the threads that ``runs`` name as ``depth`` layers."""
+    if depth == 1:
+        nodes = 0
+        for first, count, _, _ in runs:
+            nodes |= ((1 << count) - 1) << first
+        return (nodes,)
+    layers = [0] * depth
+    for first, count, mask, _ in runs:
+        nodes = ((1 << count) - 1) << first
+        for thread in bits_of(mask):
+            layers[thread] |= nodes
+    return tuple(layers)
+
+
+def union(a: Layers, b: Layers) -> Layers:
+    """Return the threads in either set."""
+    if len(a) == 1:
+        return (a[0] | b[0],)
+    return tuple([x | y for x, y in zip(a, b, strict=True)])
+
+
+def minus(a: Layers, b: Layers) -> Layers:
+    """Return the threads of ``a`` that are not in ``b``."""
+    if len(a) == 1:
+        return (a[0] & ~b[0],)
+    return tuple([x & ~y for x, y in zip(a, b, strict=True)])
+
+
+def size(layers: Layers) -> int:
+    """Return the number of threads in the set."""
+    if len(layers) == 1:
+        return layers[0].bit_count()
+    return sum([layer.bit_count() for layer in layers])
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """Yield the numbers of the set bits, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
+    """Yield (node, processes on it) for every node that ``runs`` name."""
+    for first, count, _, processes in runs:
+        for node in range(first, first + count):
+            yield node, processes
+
+
+def is_plain(job: JobSpec) -> bool:
+    """Tell whether the job takes one thread a process and does not care on which nodes: then counting threads is exact."""
+    return (
+        job.threads_per_process == 1
+        and not job.exclusive
+        and job.ppn_max == 0
+        and job.ppn_min <= 1
+        and job.memory_mb == 0
+    )
+
+
+class Machine:
+    """The nodes of a welcome: numbers, threads and capacities. Does not change while a session lasts."""
+
+    __slots__ = ("capacity_of", "classes", "depth", "exists", "memory_mb", "nodes", "threads", "threads_of")
+
+    def __init__(self, classes: Sequence[NodeClass]) -> None:
+        self.classes = tuple(classes)
+        self.nodes = sum(node_class.nodes for node_class in classes)
+        self.depth = max((node_class.threads for node_class in classes), default=1)
+        exists = [0] * self.depth
+        self.threads_of: list[int] = []
+        self.memory_mb: list[int] = []
+        self.capacity_of: list[DemandTuple] = []  # by node: memory bandwidth, network, disk in MB/s
+        first = 0
+        for node_class in classes:
+            mask = ((1 << node_class.nodes) - 1) << first
+            for layer in range(node_class.threads):
+                exists[layer] |= mask
+            self.threads_of += [node_class.threads] * node_class.nodes
+            self.memory_mb += [node_class.memory_mb] * node_class.nodes
+            capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
+            self.capacity_of += [capacity] * node_class.nodes
+            first += node_class.nodes
+        self.exists: Layers = tuple(exists)
+        self.threads = size(self.exists)
+
+    def most_processes(self, job: JobSpec) -> int:
+        """Return how many processes of a job like this one the empty machine holds."""
+        if is_plain(job):
+            return self.threads
+        return sum(
+            node_class.nodes * room_on(job, node_class.threads, node_class.threads, node_class.memory_mb)
+            for node_class in self.classes
+        )
+
+
+def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: int) -> int:
+    """Return how many processes of ``job`` a node with so much left can take; 0 if fewer than ``ppn_min``."""
+    if job.exclusive and free_threads < all_threads:
+        return 0
+    room = free_threads // job.threads_per_process
+    if job.memory_mb:
+        room = min(room, free_memory_mb // job.memory_mb)
+    if job.ppn_max:
+        room = min(room, job.ppn_max)
+    return room if room >= min(job.ppn_min, job.processes) else 0
+
+
+class ThreadPool:
+    """Free threads and free memory of a machine, as jobs take them and give them back."""
+
+    __slots__ = ("free", "free_memory_mb", "machine", "up")
+
+    def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
+        self.machine = machine
+        self.up = (1 << machine.nodes) - 1
+        self.free: Layers = machine.exists  # threads of nodes in service that no job holds
+        self.free_memory_mb = list(machine.memory_mb)
+        for node in down:
+            self.fail_node(node)
+
+    def refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
+        """Return why ``job`` cannot start on ``runs`` now, or None if it can."""
+        machine = self.machine
+        processes = 0
+        named = 0
+        for run in runs:
+            first, count, mask, ppn = run
+            if first < 0 or count < 1 or first + count > machine.nodes:
+                return f"run {list(run)} names nodes outside 0..{machine.nodes - 1}"
+            if mask < 1 or mask.bit_length() > machine.depth:
+                return f"run {list(run)} names threads outside 0..{machine.depth - 1}"
+            threads = mask.bit_count()
+            if ppn < 1 or (
+                threads < ppn * job.threads_per_process if job.exclusive else threads != ppn * job.threads_per_process
+            ):
+                return f"run {list(run)} gives {threads} threads to {ppn} processes of {job.threads_per_process}"
+            nodes = ((1 << count) - 1) << first
+            if named & nodes:
+                return f"run {list(run)} names a node twice"
+            named |= nodes
+            processes += count * ppn
+        if processes != job.processes:
+            return f"{processes} processes placed, {job.processes} wanted"
+        layers = layers_of(runs, machine.depth)
+        for wanted, free in zip(layers, self.free, strict=True):
+            if wanted & ~free:
+                return f"node {next(bits_of(wanted & ~free))} is not free there"
+        if is_plain(job):
+            return None
+        return self._shape_refusal(job, runs)
+
+    def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
+        machine = self.machine
+        short = 0
+        for first, count, mask, ppn in runs:
+            if job.ppn_max and ppn > job.ppn_max:
+                return f"{ppn} processes on a node, at most {job.ppn_max} wanted"
+            if ppn < job.ppn_min:
+                short += count
+            for node in range(first, first + count):
+                if job.exclusive and mask != (1 << machine.threads_of[node]) - 1:
+                    return f"node {node} is not taken whole for an exclusive job"
+                if ppn * job.memory_mb > self.free_memory_mb[node]:
+                    return f"node {node} has {self.free_memory_mb[node]} MB free, {ppn * job.memory_mb} wanted"
+        if short > 1:
+            return f"{short} nodes hold fewer than {job.ppn_min} processes"
+        return None
+
+    def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Give these threads to ``job``; they must be free."""
+        self.free = minus(self.free, layers)
+        if job.memory_mb:
+            for node, processes in each_node(runs):
+                self.free_memory_mb[node] -= processes * job.memory_mb
+
+    def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
+        up = self.up
+        self.free = tuple([free | (layer & up) for free, layer in zip(self.free, layers, strict=True)])
+        if job.memory_mb:
+            for node, processes in each_node(runs):
+                self.free_memory_mb[node] += processes * job.memory_mb
+
+    def fail_node(self, node: int) -> None:
+        """Take ``node`` out of service."""
+        self.up &= ~(1 << node)
+        self.free = tuple([layer & self.up for layer in self.free])
+
+    def return_node(self, node: int, held: Layers) -> None:
+        """Put ``node`` back into service, all of it free but the threads in ``held``."""
+        bit = 1 << node
+        self.up |= bit
+        exists = self.machine.exists
+        self.free = tuple(
+            [free | (bit & there & ~taken) for free, there, taken in zip(self.free, exists, held, strict=True)]
+        )
+
+
+def start_refusal(job: JobSpec, start: StartJob) -> str | None:
+    """Return what is wrong with the times of a start, or None."""
+    if start.estimate_us < 1:
+        return f"an estimate of {start.estimate_us} us"
+    if (start.limit_us is None) != (job.limit_us is None):
+        return f"limit {start.limit_us} for a job whose own is {job.limit_us}"
+    if start.limit_us is not None and job.limit_us is not None and start.limit_us < job.limit_us:
+        return f"limit {start.limit_us} us is below the job's own, {job.limit_us} us"
+    return None

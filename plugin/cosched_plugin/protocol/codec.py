@@ -1,0 +1,74 @@
+"""Messages to frames and back: the only place where bytes are made or read.
+
+Whatever bytes come in, the answer is a checked message or RemoteProtocolError, and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+import msgpack  # type: ignore[import-untyped]
+
+from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.protocol.fast import read_batch, write
+from cosched_plugin.protocol.limits import (
+    MAGIC,
+    MAX_ARRAY_ITEMS,
+    MAX_FRAME_BYTES,
+    MAX_STRING_BYTES,
+)
+from cosched_plugin.protocol.messages import Message
+from cosched_plugin.protocol.vocabulary import MESSAGES_BY_TAG
+from cosched_plugin.protocol.wire import Fault, read_tagged
+
+
+class _Packers(threading.local):
+    """One packer for each thread: a third faster than a new one for each message."""
+
+    def __init__(self) -> None:
+        self.pack = msgpack.Packer(use_bin_type=True).pack
+
+
+_PACKERS: Final = _Packers()
+
+
+def encode(message: Message) -> list[bytes]:
+    """Return the two frames of ``message``.
+
+    Raises LocalProtocolError for what has no form on the wire (a foreign type, an integer beyond 64 bits) or is too large.
+    """
+    try:
+        body: bytes = _PACKERS.pack(write(message))
+    except (KeyError, TypeError, ValueError, OverflowError, Fault) as error:
+        raise LocalProtocolError(f"{type(message).__name__} cannot be sent: {error}") from error
+    if len(body) > MAX_FRAME_BYTES:
+        raise LocalProtocolError(f"{type(message).__name__} has {len(body)} bytes; the limit is {MAX_FRAME_BYTES}")
+    return [MAGIC, body]
+
+
+def decode(frames: Sequence[bytes]) -> Message:
+    """Return the message in ``frames``; raises RemoteProtocolError with code, path and text for anything unacceptable."""
+    if len(frames) != 2 or frames[0] != MAGIC:
+        raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
+    body = frames[1]
+    if len(body) > MAX_FRAME_BYTES:
+        raise RemoteProtocolError("limit", "", f"{len(body)} bytes in a frame; the limit is {MAX_FRAME_BYTES}")
+    try:
+        if len(body) <= MAX_STRING_BYTES:  # too short to hold a string or list beyond its limit
+            raw = msgpack.unpackb(body, use_list=False)
+        else:
+            raw = msgpack.unpackb(body, use_list=False, max_str_len=MAX_STRING_BYTES, max_array_len=MAX_ARRAY_ITEMS)
+    except Exception as error:  # msgpack documents no closed list of what bad bytes may raise
+        text = str(error) or type(error).__name__
+        code = "limit" if "exceed" in text else "malformed"
+        raise RemoteProtocolError(code, "", f"not acceptable as msgpack: {text}") from None
+    batch = read_batch(raw)
+    if batch is not None:
+        return batch
+    try:
+        message: Message = read_tagged(MESSAGES_BY_TAG, raw, None)
+    except Fault as fault:
+        raise RemoteProtocolError(fault.code, fault.path, fault.text) from None
+    return message

@@ -1,0 +1,15 @@
+"""Limits of the wire format, version 1. PROTOCOL.md lists them; a test holds the two against each other."""
+
+from __future__ import annotations
+
+MAGIC = b"cosched/1"  # first frame of every message: the framing, not the protocol version
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # second frame
+MAX_STRING_BYTES = 65_536
+MAX_ARRAY_ITEMS = 1_048_576
+MAX_MAP_ITEMS = 64
+MAX_NAME_BYTES = 128  # map keys, type names, note keys
+MAX_DEPTH = 8  # nesting inside a note's value or an unknown field
+MAX_NODES = 1_048_576
+MAX_THREADS = 1_024  # hardware threads of one node
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1

@@ -1,0 +1,295 @@
+"""The vocabulary of the scheduler protocol: what a manager tells a scheduler, and what a scheduler may ask for.
+
+Plain immutable tuples with names. Events are in the past tense, actions in the imperative. Times and spans are integer
+microseconds (``_us``); memory is in MiB (``_mb``), rates are in MB/s (``_mbs``). Jobs and nodes are dense integers chosen by the
+manager. ``PROTOCOL.md`` is the specification; ``codec`` turns these into bytes and back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+# A run of neighbouring nodes used alike: [first node, node count, thread mask on each, processes on each].
+Run: TypeAlias = tuple[int, int, int, int]
+# What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
+DemandTuple: TypeAlias = tuple[int, int, int]
+# A value that a policy may leave with the manager.
+NoteValue: TypeAlias = "None | bool | int | float | str | tuple[NoteValue, ...]"
+
+PROTOCOL_VERSION = 1
+FEATURES = ("notes", "groups", "wakes")
+
+# Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
+COMPLETED = "COMPLETED"
+FAILED = "FAILED"
+TIMEOUT = "TIMEOUT"
+CANCELLED = "CANCELLED"
+NODE_FAIL = "NODE_FAIL"
+REJECTED = "REJECTED"
+END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED})
+
+
+class JobSpec(NamedTuple):
+    """A job as its user described it: everything that a real manager knows before the job runs."""
+
+    id: int
+    submit_us: int
+    processes: int
+    estimate_us: int  # what the user believes; planning uses it
+    limit_us: int | None = None  # when the manager kills; None: never
+    user: str = ""
+    name: str = ""
+    ppn_min: int = 1  # processes per node; the last node may hold the remainder
+    ppn_max: int = 0  # 0: as many as fit
+    threads_per_process: int = 1
+    memory_mb: int = 0  # per process
+    exclusive: bool = False  # whole nodes
+    demand: DemandTuple | None = None  # per process; None: unknown
+
+
+class NodeClass(NamedTuple):
+    """``nodes`` equal nodes, numbered on from those of the classes before."""
+
+    nodes: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mb: int
+    memory_bandwidth_mbs: int
+    network_mbs: int
+    disk_mbs: int
+
+    @property
+    def threads(self) -> int:
+        """Return the number of hardware threads of one node."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+
+class RunningJob(NamedTuple):
+    """A job that holds nodes: its spec and the start that the manager committed."""
+
+    spec: JobSpec
+    start_us: int
+    runs: tuple[Run, ...]
+    estimate_us: int  # run time expected under this placement
+    limit_us: int | None  # limit granted at the start
+
+
+class PendingJob(NamedTuple):
+    """A job that waits; a held one is not to be started."""
+
+    spec: JobSpec
+    held: bool
+
+
+class Note(NamedTuple):
+    """What a policy left with the manager, about one job or (``job_id`` None) about the whole cluster."""
+
+    job_id: int | None
+    key: str
+    value: NoteValue
+
+
+# ---------------------------------------------------------------- events: manager -> scheduler
+
+
+class JobSubmitted(NamedTuple):
+    """A job entered the queue."""
+
+    job: JobSpec
+
+
+class JobEnded(NamedTuple):
+    """A running job ended, or a pending one left the queue, for good."""
+
+    job_id: int
+    state: str
+
+
+class JobRequeued(NamedTuple):
+    """A running job lost its nodes and waits again, from its beginning."""
+
+    job_id: int
+
+
+class JobHeld(NamedTuple):
+    """A pending job must not be started until it is released."""
+
+    job_id: int
+
+
+class JobReleased(NamedTuple):
+    """A held job may be started again."""
+
+    job_id: int
+
+
+class NodeFailed(NamedTuple):
+    """A node takes no more work; what ran there is reported by events of its own."""
+
+    node: int
+
+
+class NodeReturned(NamedTuple):
+    """A node takes work again."""
+
+    node: int
+
+
+class Woken(NamedTuple):
+    """The time of a `WakeAt` has come."""
+
+    at_us: int
+
+
+class ActionRefused(NamedTuple):
+    """Action number ``action`` of the reply to batch ``seq`` had no effect; ``job_ids`` are the jobs that it would have started."""
+
+    seq: int
+    action: int
+    reason: str
+    job_ids: tuple[int, ...] = ()
+
+
+Event: TypeAlias = (
+    JobSubmitted | JobEnded | JobRequeued | JobHeld | JobReleased | NodeFailed | NodeReturned | Woken | ActionRefused
+)
+
+
+# ---------------------------------------------------------------- actions: scheduler -> manager
+
+
+class StartJob(NamedTuple):
+    """Start a pending job now, on these nodes.
+
+    ``estimate_us`` is the run time expected there; ``limit_us`` the time after which the manager kills, never below the job's
+    own limit, None exactly when the job has none.
+    """
+
+    job_id: int
+    runs: tuple[Run, ...]
+    estimate_us: int
+    limit_us: int | None
+
+
+class StartTogether(NamedTuple):
+    """Start several jobs in one decision: all of them, or none."""
+
+    starts: tuple[StartJob, ...]
+
+
+class SetNote(NamedTuple):
+    """Leave ``value`` with the manager under ``key``; None takes the note away."""
+
+    job_id: int | None
+    key: str
+    value: NoteValue
+
+
+class WakeAt(NamedTuple):
+    """Ask for a `Woken` event at ``at_us``, which must lie ahead."""
+
+    at_us: int
+
+
+class RejectJob(NamedTuple):
+    """Take a pending job out of the queue for good, with a reason for its user."""
+
+    job_id: int
+    reason: str
+
+
+class UnknownAction(NamedTuple):
+    """Stand-in for an action that this version does not know; the manager refuses it. No scheduler ever makes one."""
+
+    type: str  # its name on the wire
+
+
+Action: TypeAlias = StartJob | StartTogether | SetNote | WakeAt | RejectJob | UnknownAction
+
+
+# ---------------------------------------------------------------- session messages
+
+
+class Hello(NamedTuple):
+    """First message of a scheduler: the versions and features it can speak, and who it is."""
+
+    versions: tuple[int, ...]
+    features: tuple[str, ...]
+    instance: str  # unique to one scheduler process
+    policy: str  # for people
+
+
+class Belief(NamedTuple):
+    """What the manager's site believes about contention on its nodes."""
+
+    contention: str  # name of the model
+    composition: str  # how node penalties make a job's
+    resources: tuple[str, ...]  # resources that count
+
+
+class Welcome(NamedTuple):
+    """The manager's full state as of the last answered batch: all that a scheduler needs to go on."""
+
+    version: int
+    features: tuple[str, ...]
+    seq: int  # last answered batch
+    now_us: int
+    nodes: tuple[NodeClass, ...]
+    down: tuple[int, ...]
+    belief: Belief
+    running: tuple[RunningJob, ...]
+    pending: tuple[PendingJob, ...]
+    notes: tuple[Note, ...]
+    wakes: tuple[int, ...]
+
+
+class Ready(NamedTuple):
+    """The scheduler has taken over the state of `Welcome` and awaits events."""
+
+    seq: int
+
+
+class Events(NamedTuple):
+    """All events of one instant."""
+
+    seq: int
+    now_us: int
+    events: tuple[Event, ...]
+
+
+class Actions(NamedTuple):
+    """The answer to batch ``seq``."""
+
+    seq: int
+    now_us: int
+    actions: tuple[Action, ...]
+
+
+class Ping(NamedTuple):
+    """Are you there?"""
+
+    token: int
+
+
+class Pong(NamedTuple):
+    """Yes, I am."""
+
+    token: int
+
+
+class ErrorReport(NamedTuple):
+    """The peer's last message could not be accepted."""
+
+    code: str
+    path: str
+    text: str
+
+
+class Bye(NamedTuple):
+    """The sender leaves; ``reason`` is for people."""
+
+    reason: str
+
+
+Message: TypeAlias = Hello | Welcome | Ready | Events | Actions | Ping | Pong | ErrorReport | Bye

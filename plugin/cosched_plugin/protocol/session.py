@@ -1,0 +1,376 @@
+"""Who may say what, and when: both ends of the conversation, without any input or output.
+
+Theory of operation. Manager and scheduler each keep a session. Both sessions stand on one table: it tells, for the conversation
+as a whole, in which state which message may be said and where it leads; whoever says the message and whoever hears it make the
+same step. Because messages cross on their way, a session may also hear what fitted the state it was in a moment ago. What may be
+heard so, and is harmless, is the second table. Everything else is an error of the peer.
+
+    START ──hello──► GREETED ──welcome──► WELCOMED ──ready──► READY ──events──► OPEN
+                        ▲                                        ▲                │
+                 hello in any state                              └────actions─────┘
+
+``ping``, ``pong``, ``error`` and ``bye`` belong to no state; the last two lead to CLOSED. A driver feeds every decoded message to
+``receive``, sends what comes back in ``send``, acts on ``deliver``, and turns a RemoteProtocolError into an ErrorReport.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    Action,
+    Actions,
+    Bye,
+    ErrorReport,
+    Event,
+    Events,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Ready,
+    SetNote,
+    StartTogether,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+)
+
+
+class Role(enum.Enum):
+    """The two ends."""
+
+    SCHEDULER = "scheduler"
+    MANAGER = "manager"
+
+
+class State(enum.Enum):
+    """States of the conversation."""
+
+    START = "start"  # nothing said yet
+    GREETED = "greeted"  # the scheduler said hello; the manager owes a welcome
+    WELCOMED = "welcomed"  # the manager told its state; the scheduler owes a ready
+    READY = "ready"  # the manager may send a batch
+    OPEN = "open"  # a batch is out; the scheduler owes an answer
+    CLOSED = "closed"  # over, until somebody says hello
+
+
+Table: TypeAlias = Mapping[State, Mapping[type, State]]
+
+SPEAKER: Final[Mapping[type, Role]] = {
+    Hello: Role.SCHEDULER,
+    Welcome: Role.MANAGER,
+    Ready: Role.SCHEDULER,
+    Events: Role.MANAGER,
+    Actions: Role.SCHEDULER,
+}  # Ping, Pong, ErrorReport and Bye: either
+
+TRANSITIONS: Final[Table] = {
+    State.START: {Hello: State.GREETED},
+    State.GREETED: {Hello: State.GREETED, Welcome: State.WELCOMED},
+    State.WELCOMED: {Hello: State.GREETED, Welcome: State.WELCOMED, Ready: State.READY},
+    State.READY: {Hello: State.GREETED, Events: State.OPEN},
+    State.OPEN: {Hello: State.GREETED, Events: State.OPEN, Actions: State.READY},
+    State.CLOSED: {Hello: State.GREETED},
+}
+
+# What may be heard although the state does not ask for it, by role and state.
+CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
+    Role.SCHEDULER: {
+        State.START: frozenset(),
+        State.GREETED: frozenset({Events}),  # sent before the manager heard our hello
+        State.WELCOMED: frozenset({Events}),
+        State.READY: frozenset({Welcome}),  # answer to a hello that we had repeated
+        State.OPEN: frozenset({Welcome}),
+        State.CLOSED: frozenset({Welcome, Events}),
+    },
+    Role.MANAGER: {
+        State.START: frozenset(),
+        State.GREETED: frozenset({Ready, Actions}),  # sent before the scheduler said hello again
+        State.WELCOMED: frozenset({Actions}),
+        State.READY: frozenset({Ready, Actions}),  # said twice, because we had asked twice
+        State.OPEN: frozenset({Ready}),
+        State.CLOSED: frozenset({Ready, Actions}),
+    },
+}
+
+# Actions that may be used only where both ends know the feature, with their names on the wire.
+FEATURE_ACTIONS: Final[Mapping[str, tuple[type, str]]] = {
+    "notes": (SetNote, "set_note"),
+    "groups": (StartTogether, "start_together"),
+    "wakes": (WakeAt, "wake_at"),
+}
+
+
+class Received(NamedTuple):
+    """What follows from one message: what to send at once, and what the driver has to act on."""
+
+    send: tuple[Message, ...] = ()
+    deliver: Message | None = None
+
+
+NOTHING: Final = Received()
+
+
+def report_of(error: RemoteProtocolError) -> ErrorReport:
+    """Return the message that tells the peer what was wrong."""
+    return ErrorReport(error.code, error.path, error.text)
+
+
+class _Session:
+    """What both ends have in common."""
+
+    role: Role
+
+    def __init__(self) -> None:
+        self.state = State.START
+        self._handlers: dict[type, Callable[..., Received]] = {}
+
+    def receive(self, message: Message) -> Received:
+        """Take in one message of the peer; RemoteProtocolError, and a closed session, when it may not be said now."""
+        handler = self._handlers.get(type(message))
+        try:
+            if handler is not None:
+                return handler(message)
+            match message:
+                case Ping(token):
+                    return Received((Pong(token),))
+                case Pong():
+                    return NOTHING
+                case ErrorReport() | Bye():
+                    already = self.state is State.CLOSED
+                    self.state = State.CLOSED
+                    return NOTHING if already else Received((), message)
+                case _:
+                    raise self._untimely(message)
+        except RemoteProtocolError:
+            self.state = State.CLOSED
+            raise
+
+    def bye(self, reason: str) -> Bye:
+        """Return the message with which this side leaves."""
+        self.state = State.CLOSED
+        return Bye(reason)
+
+    def _say(self, kind: type) -> None:
+        """Step on for a message of our own; LocalProtocolError if it may not be said now."""
+        after = TRANSITIONS[self.state].get(kind)
+        if after is None:
+            raise LocalProtocolError(f"a {self.role.value} cannot say {kind.__name__} in state {self.state.value}")
+        self.state = after
+
+    def _hear(self, message: Message) -> State | None:
+        """Return the state that a message of the peer leads to, None if it only crossed; raises RemoteProtocolError."""
+        after = TRANSITIONS[self.state].get(type(message))
+        if after is None and type(message) not in CROSSING[self.role][self.state]:
+            raise self._untimely(message)
+        return after
+
+    def _untimely(self, message: Message) -> RemoteProtocolError:
+        kind = type(message)
+        if SPEAKER.get(kind) is self.role:
+            return RemoteProtocolError("state", "type", f"only a {self.role.value} says {kind.__name__}")
+        return RemoteProtocolError("state", "type", f"{kind.__name__} does not fit state {self.state.value}")
+
+
+class SchedulerSession(_Session):
+    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people."""
+
+    role = Role.SCHEDULER
+
+    def __init__(
+        self,
+        instance: str,
+        policy: str,
+        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
+        features: tuple[str, ...] = FEATURES,
+    ) -> None:
+        super().__init__()
+        self._hello = Hello(versions, features, instance, policy)
+        self.seq = 0  # last batch taken in
+        self.now_us = 0
+        self._reply: Actions | None = None  # to the batch ``seq``
+        self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
+
+    def hello(self) -> Hello:
+        """Return the first message; to be repeated until a welcome is delivered."""
+        self._say(Hello)
+        return self._hello
+
+    def ready(self) -> Ready:
+        """Return the message that ends the greeting; to be sent when the delivered welcome has been taken over."""
+        self._say(Ready)
+        return Ready(self.seq)
+
+    def answer(self, actions: Sequence[Action]) -> Actions:
+        """Return the reply to the batch that was delivered last."""
+        self._say(Actions)
+        self._reply = Actions(self.seq, self.now_us, tuple(actions))
+        return self._reply
+
+    def _on_welcome(self, message: Welcome) -> Received:
+        after = self._hear(message)
+        if self.state is State.CLOSED:
+            return NOTHING
+        if after is None:
+            # The manager may not have seen our reply to the last batch; anything older than that came late.
+            if message.seq > self.seq:
+                raise RemoteProtocolError("sequence", "seq", f"expected at most {self.seq}, got {message.seq}")
+            if message.seq < self.seq - 1:
+                return NOTHING
+        if message.version not in self._hello.versions:
+            raise RemoteProtocolError("version", "version", f"{message.version} was not offered")
+        for index, feature in enumerate(message.features):
+            if feature not in self._hello.features:
+                raise RemoteProtocolError("version", f"features[{index}]", "was not offered")
+        self.state = State.WELCOMED
+        self.seq = message.seq
+        self.now_us = message.now_us
+        self._reply = None
+        return Received((), message)
+
+    def _on_events(self, message: Events) -> Received:
+        after = self._hear(message)
+        if after is None:
+            return NOTHING
+        if message.seq <= self.seq:
+            if message.seq < self.seq or self._reply is None:
+                return NOTHING
+            return Received((self._reply,))
+        if message.seq != self.seq + 1 or self.state is State.OPEN:
+            raise RemoteProtocolError("sequence", "seq", f"expected {self.seq + 1}, got {message.seq}")
+        if message.now_us < self.now_us:
+            raise RemoteProtocolError("clock", "now_us", f"time runs backwards, from {self.now_us} to {message.now_us}")
+        self.state = after
+        self.seq = message.seq
+        self.now_us = message.now_us
+        self._reply = None
+        return Received((), message)
+
+
+class ManagerSession(_Session):
+    """The manager's end.
+
+    ``inventory`` returns the manager's state as of the last answered batch, at any time; its ``version`` and ``features`` are
+    filled in here.
+    """
+
+    role = Role.MANAGER
+
+    def __init__(
+        self,
+        inventory: Callable[[], Welcome],
+        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
+        features: tuple[str, ...] = FEATURES,
+    ) -> None:
+        super().__init__()
+        self._inventory = inventory
+        self._versions = versions
+        self._features = features
+        self._agreed: tuple[int, tuple[str, ...]] = (0, ())
+        self._foreign: dict[type, UnknownAction] = {}  # actions of features that were not agreed on
+        self.peer: Hello | None = None  # who is served
+        self.batch: Events | None = None  # the open batch
+        start = inventory()
+        self.seq = start.seq  # last answered batch
+        self.now_us = start.now_us
+        self._handlers = {Hello: self._on_hello, Ready: self._on_ready, Actions: self._on_actions}
+
+    def submit(self, seq: int, now_us: int, events: Sequence[Event]) -> tuple[Message, ...]:
+        """Open a batch and return what to send now: nothing while no scheduler is ready; it gets the batch when it is.
+
+        Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards.
+        """
+        if self.batch is not None:
+            raise LocalProtocolError(f"batch {self.batch.seq} has not been answered yet")
+        if seq != self.seq + 1:
+            raise LocalProtocolError(f"expected batch {self.seq + 1}, not {seq}")
+        if now_us < self.now_us:
+            raise LocalProtocolError(f"time runs backwards, from {self.now_us} to {now_us}")
+        self.batch = Events(seq, now_us, tuple(events))
+        self.now_us = now_us
+        return self._send_batch() if self.state is State.READY else ()
+
+    def resend(self) -> tuple[Message, ...]:
+        """Return what to send again after a long silence: the welcome or the open batch."""
+        if self.state is State.WELCOMED:
+            return (self._welcome(),)
+        return self._send_batch() if self.state is State.OPEN else ()
+
+    def peer_lost(self) -> None:
+        """Take note that the scheduler's connection or process is gone; the open batch waits for another."""
+        self.state = State.CLOSED
+
+    def would_be_second(self, hello: Hello) -> bool:
+        """Return whether ``hello`` comes from a second scheduler while the first, as far as is known, still lives."""
+        served = self.state not in (State.START, State.CLOSED)
+        return served and self.peer is not None and hello.instance != self.peer.instance
+
+    def _second(self, message: Hello) -> Received:
+        """Refuse a second scheduler. Rules of takeover, once there are any, belong here and nowhere else."""
+        served = "" if self.peer is None else self.peer.instance
+        return Received((ErrorReport("busy", "", f"scheduler {served} is being served, not {message.instance}"),))
+
+    def _on_hello(self, message: Hello) -> Received:
+        if self.would_be_second(message):
+            return self._second(message)
+        self._hear(message)
+        common = set(message.versions) & set(self._versions)
+        if not common:
+            ours = ", ".join(map(str, self._versions))
+            raise RemoteProtocolError("version", "versions", f"none in common: this manager speaks {ours}")
+        self.state = State.GREETED
+        self.peer = message
+        features = tuple(feature for feature in self._features if feature in message.features)
+        self._agreed = (max(common), features)
+        self._foreign = {
+            kind: UnknownAction(name) for feature, (kind, name) in FEATURE_ACTIONS.items() if feature not in features
+        }
+        return Received((self._welcome(),), message)
+
+    def _on_ready(self, message: Ready) -> Received:
+        after = self._hear(message)
+        if after is None:
+            return NOTHING
+        if message.seq != self.seq:
+            raise RemoteProtocolError("sequence", "seq", f"expected {self.seq}, got {message.seq}")
+        self.state = after
+        return Received(self._send_batch(), message)
+
+    def _on_actions(self, message: Actions) -> Received:
+        after = self._hear(message)
+        if message.seq <= self.seq or self.state is State.CLOSED:
+            return NOTHING
+        if self.batch is None or message.seq != self.batch.seq:
+            expected = self.seq if self.batch is None else self.batch.seq
+            raise RemoteProtocolError("sequence", "seq", f"expected at most {expected}, got {message.seq}")
+        if after is None:
+            return NOTHING  # said before the resync that is under way; the batch will be sent again
+        if message.now_us != self.batch.now_us:
+            raise RemoteProtocolError("clock", "now_us", f"expected {self.batch.now_us}, got {message.now_us}")
+        self.state = after
+        self.seq = message.seq
+        self.batch = None
+        if self._foreign:
+            known: list[Action] = [self._foreign.get(type(action), action) for action in message.actions]
+            message = message._replace(actions=tuple(known))
+        return Received((), message)
+
+    def _send_batch(self) -> tuple[Message, ...]:
+        if self.batch is None:
+            return ()
+        self._say(Events)
+        return (self.batch,)
+
+    def _welcome(self) -> Welcome:
+        inventory = self._inventory()
+        if inventory.seq != self.seq:
+            raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
+        self._say(Welcome)
+        version, features = self._agreed
+        return inventory._replace(version=version, features=features)

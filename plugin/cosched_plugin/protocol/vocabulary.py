@@ -1,0 +1,176 @@
+"""Tables: every message, event and action of ``messages`` with the fields it has on the wire. PROTOCOL.md says what they mean."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_THREADS
+from cosched_plugin.protocol.wire import (
+    Field,
+    Record,
+    checked_integer,
+    inner,
+    integer,
+    integers,
+    listed,
+    names,
+    one_of,
+    optional,
+    read_demand,
+    read_flag,
+    read_name,
+    read_runs,
+    read_value,
+    record,
+    special,
+    text,
+    union,
+    write_runs,
+)
+
+
+def _limit(default: object) -> Field:
+    return special("limit_us", optional(checked_integer(1)), None, default)
+
+
+def _flag(name: str) -> Field:
+    return special(name, read_flag, None, False)
+
+
+def _runs() -> Field:
+    return special("runs", read_runs, write_runs)
+
+
+def _node(name: str) -> Field:
+    return integer(name, 0, MAX_NODES - 1)
+
+
+def _note(kind: Any, tag: str | None) -> Record:
+    return record(
+        kind,
+        tag,
+        special("job_id", optional(checked_integer(0)), None, None),
+        special("key", read_name),
+        special("value", read_value, read_value),
+    )
+
+
+JOB: Final = record(
+    m.JobSpec,
+    None,
+    integer("id"),
+    integer("submit_us"),
+    integer("processes", 1),
+    integer("estimate_us", 1),
+    _limit(None),
+    text("user", ""),
+    text("name", ""),
+    integer("ppn_min", 1, default=1),
+    integer("ppn_max", 0, default=0),
+    integer("threads_per_process", 1, default=1),
+    integer("memory_mb", 0, default=0),
+    _flag("exclusive"),
+    special("demand", optional(read_demand), None, None),
+)
+_NODE_CLASS: Final = record(
+    m.NodeClass,
+    None,
+    integer("nodes", 1, MAX_NODES),
+    integer("sockets", 1, MAX_THREADS),
+    integer("cores_per_socket", 1, MAX_THREADS),
+    integer("threads_per_core", 1, MAX_THREADS),
+    integer("memory_mb"),
+    integer("memory_bandwidth_mbs"),
+    integer("network_mbs"),
+    integer("disk_mbs"),
+)
+_RUNNING: Final = record(
+    m.RunningJob, None, inner("spec", JOB), integer("start_us"), _runs(), integer("estimate_us", 1), _limit(None)
+)
+_PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
+_BELIEF: Final = record(m.Belief, None, text("contention"), text("composition"), names("resources", ()))
+_START: Final = record(m.StartJob, "start_job", integer("job_id"), _runs(), integer("estimate_us", 1), _limit(None))
+_STARTED: Final = record(m.StartJob, None, *_START.fields)  # inside start_together, where there is nothing else
+
+_EVENTS: Final = (
+    record(m.JobSubmitted, "job_submitted", inner("job", JOB)),
+    record(m.JobEnded, "job_ended", integer("job_id"), special("state", one_of(m.END_STATES))),
+    record(m.JobRequeued, "job_requeued", integer("job_id")),
+    record(m.JobHeld, "job_held", integer("job_id")),
+    record(m.JobReleased, "job_released", integer("job_id")),
+    record(m.NodeFailed, "node_failed", _node("node")),
+    record(m.NodeReturned, "node_returned", _node("node")),
+    record(m.Woken, "woken", integer("at_us")),
+    record(
+        m.ActionRefused,
+        "action_refused",
+        integer("seq", 1),
+        integer("action"),
+        text("reason"),
+        integers("job_ids", default=()),
+    ),
+)
+_ACTIONS: Final = (
+    _START,
+    record(m.StartTogether, "start_together", listed("starts", _STARTED, least=1)),
+    _note(m.SetNote, "set_note"),
+    record(m.WakeAt, "wake_at", integer("at_us")),
+    record(m.RejectJob, "reject_job", integer("job_id"), text("reason")),
+)
+
+
+def _by_tag(records: tuple[Record, ...]) -> dict[str, Record]:
+    return {each.tag: each for each in records if each.tag is not None}
+
+
+def _by_kind(records: tuple[Record, ...]) -> dict[type, Record]:
+    return {each.kind: each for each in records}
+
+
+# By their ``type`` on the wire, and by their Python type.
+EVENTS_BY_TAG: Final = _by_tag(_EVENTS)
+EVENTS_BY_KIND: Final = _by_kind(_EVENTS)
+ACTIONS_BY_TAG: Final = _by_tag(_ACTIONS)
+ACTIONS_BY_KIND: Final = _by_kind(_ACTIONS)
+
+_MESSAGES: Final = (
+    record(m.Hello, "hello", integers("versions", 1), names("features", ()), text("instance"), text("policy", "")),
+    record(
+        m.Welcome,
+        "welcome",
+        integer("version", 1),
+        names("features", ()),
+        integer("seq"),
+        integer("now_us"),
+        listed("nodes", _NODE_CLASS, least=1),
+        integers("down", 0, MAX_NODES - 1, ()),
+        inner("belief", _BELIEF),
+        listed("running", _RUNNING),
+        listed("pending", _PENDING),
+        listed("notes", _note(m.Note, None), ()),
+        integers("wakes", default=()),
+    ),
+    record(m.Ready, "ready", integer("seq")),
+    record(
+        m.Events,
+        "events",
+        integer("seq", 1),
+        integer("now_us"),
+        union("events", EVENTS_BY_TAG, EVENTS_BY_KIND, None),
+    ),
+    record(
+        m.Actions,
+        "actions",
+        integer("seq", 1),
+        integer("now_us"),
+        union("actions", ACTIONS_BY_TAG, ACTIONS_BY_KIND, m.UnknownAction),
+    ),
+    record(m.Ping, "ping", integer("token", INT64_MIN)),
+    record(m.Pong, "pong", integer("token", INT64_MIN)),
+    record(m.ErrorReport, "error", text("code"), text("path", ""), text("text", "")),
+    record(m.Bye, "bye", text("reason", "")),
+)
+
+MESSAGES_BY_TAG: Final = _by_tag(_MESSAGES)
+MESSAGES_BY_KIND: Final = _by_kind(_MESSAGES)

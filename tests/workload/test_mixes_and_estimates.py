@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched_emulator.errors import (
+    ConfigurationError,
+    EmulatorError,
+    InputError,
+    InvariantError,
+    LinkError,
+)
+from cosched_emulator.workload.estimates import with_estimates
+from cosched_emulator.workload.lublin import generate
+from cosched_emulator.workload.mixes import MIXES, DemandLevels, DemandMix, parse_mix, with_demand
+
+WORKLOAD = generate(4_000, 64, seed=1, limits="estimate")
+
+
+@pytest.mark.parametrize("name", ["high", "med", "low"])
+def test_shares_of_a_mix(name: str) -> None:
+    mixed = with_demand(WORKLOAD, parse_mix(name), seed=3)
+    counts = Counter(job.demand for job in mixed.jobs)
+    for level, share in zip(DemandLevels(), MIXES[name], strict=True):
+        assert counts[level] / 4_000 == pytest.approx(share / 100, abs=0.025)  # three standard deviations
+    assert [job._replace(demand=None, spec=job.spec._replace(demand=None)) for job in mixed.jobs] == list(WORKLOAD.jobs)
+    assert mixed.notes[-1].startswith(
+        f"demand: mix {':'.join(map(str, MIXES[name]))}, seed 3: {counts[2000, 0, 0]} high"
+    )
+
+
+def test_named_mixes_are_the_papers() -> None:
+    assert MIXES == {"high": (80, 10, 10), "med": (50, 10, 40), "low": (10, 10, 80)}
+    assert parse_mix(" MED ") == parse_mix("50:10:40") == DemandMix(50, 10, 40)
+    assert DemandLevels() == ((2000, 0, 0), (1000, 0, 0), (500, 0, 0))
+
+
+def test_a_jobs_demand_depends_on_its_number_only() -> None:
+    whole = {job.source_id: job.demand for job in with_demand(WORKLOAD, MIXES["med"], seed=5).jobs}
+    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[3_000:][::-1])
+    assert all(whole[job.source_id] == job.demand for job in with_demand(part, MIXES["med"], seed=5).jobs)
+    other = {job.source_id: job.demand for job in with_demand(WORKLOAD, MIXES["med"], seed=6).jobs}
+    assert whole != other
+
+
+def test_belief_and_levels() -> None:
+    levels = DemandLevels((9, 1, 0), (5, 0, 2), (1, 0, 0))
+    exact = with_demand(WORKLOAD, DemandMix(1, 1, 1), levels=levels)
+    assert {job.demand for job in exact.jobs} == set(levels)
+    assert all(job.spec.demand == job.demand for job in exact.jobs)
+    unknown = with_demand(WORKLOAD, DemandMix(1, 1, 1), levels=levels, belief="unknown")
+    assert [job.demand for job in unknown.jobs] == [job.demand for job in exact.jobs]
+    assert all(job.spec.demand is None for job in unknown.jobs)
+    only = with_demand(WORKLOAD, DemandMix(0, 7, 0), levels=levels)
+    assert {job.demand for job in only.jobs} == {(5, 0, 2)}
+
+
+@pytest.mark.parametrize("text", ["", "hihg", "50:10", "1:2:3:4", "-1:2:3", "a:b:c", "0:0:0", "1.5:1:1", "50 10 40"])
+def test_wrong_mixes_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_mix(text)
+    assert caught.value.path == "mix"
+    assert caught.value.suggestion == ("high" if text == "hihg" else None)
+
+
+def test_wrong_demands_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"demand\.medium"):
+        with_demand(WORKLOAD, MIXES["low"], levels=DemandLevels(medium=(-1, 0, 0)))
+    with pytest.raises(ConfigurationError, match="did you mean 'exact'"):
+        with_demand(WORKLOAD, MIXES["low"], belief="exakt")
+    for mix in (DemandMix(-1, 1, 1), DemandMix(0, 0, 0)):
+        with pytest.raises(ConfigurationError, match="mix"):
+            with_demand(WORKLOAD, mix)
+
+
+@given(factor=st.floats(0, 50), seed=st.integers(0, 2**63))
+@settings(deadline=None, max_examples=10)
+def test_f_model_bounds(factor: float, seed: int) -> None:
+    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[:200])
+    for before, after in zip(part.jobs, with_estimates(part, "f-model", factor, seed).jobs, strict=True):
+        assert before.run_us <= after.spec.estimate_us <= before.run_us * (1 + factor) + 1
+        assert after.spec.limit_us == after.spec.estimate_us
+        assert after.run_us == before.run_us
+
+
+def test_f_model_is_uniform_and_keyed() -> None:
+    estimated = with_estimates(WORKLOAD, "f-model", 4.0, 2)
+    ratios = [job.spec.estimate_us / job.run_us for job in estimated.jobs]
+    assert sum(ratios) / len(ratios) == pytest.approx(3.0, abs=0.06)  # 1 + 4/2, three standard errors
+    assert max(ratios) > 4.9
+    last = WORKLOAD._replace(jobs=WORKLOAD.jobs[-5:])
+    assert with_estimates(last, "f-model", 4.0, 2).jobs == estimated.jobs[-5:]
+    assert with_estimates(WORKLOAD, "f-model", 4.0, 3).jobs != estimated.jobs
+    assert with_estimates(estimated, "exact").jobs == WORKLOAD.jobs
+
+
+def test_jobs_without_limit_get_none() -> None:
+    unlimited = generate(20, 64, seed=1)
+    assert {job.spec.limit_us for job in with_estimates(unlimited, "f-model", 2.0).jobs} == {None}
+
+
+def test_wrong_estimate_models_are_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        with_estimates(WORKLOAD, "fmodel")
+    assert str(caught.value) == "estimates: expected one of exact, f-model, got 'fmodel'; did you mean 'f-model'?"
+    for factor in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigurationError, match=r"estimates\.factor"):
+            with_estimates(WORKLOAD, "f-model", factor)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "code"),
+    [
+        (InputError("a.swf", "x", "y", 3, "run time"), "a.swf:3: field 'run time': expected x, got y", 2),
+        (InputError("a.swf", "x"), "a.swf: expected x", 2),
+        (
+            ConfigurationError("workload.mix", "one of b", "'c'", "b", "s.toml"),
+            "s.toml: workload.mix: expected one of b, got 'c'; did you mean 'b'?",
+            2,
+        ),
+        (LinkError("no answer within 5 s", "ipc://x"), "ipc://x: no answer within 5 s", 3),
+        (InvariantError("two jobs on a core", ("start 1", "start 2")), "two jobs on a core\n  start 1\n  start 2", 4),
+        (EmulatorError("failed"), "failed", 1),
+    ],
+)
+def test_errors_carry_text_and_code_and_cross_process_borders(error: EmulatorError, text: str, code: int) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    for one in (error, copy):
+        assert (str(one), one.exit_code) == (text, code)
+        assert isinstance(one, EmulatorError)
+    assert type(copy) is type(error)
+    assert vars(copy) == vars(error)
