@@ -1,33 +1,18 @@
-"""The couplings of manager and scheduler: the same conversation as a call, through the codec, or between two processes.
+"""The couplings of manager and scheduler: what they have in common, and the two that need no second process.
 
-``ZmqLink`` and ``SpawnedPlugin`` are in files of their own, so that a simulation in one process does not pay for loading zmq.
+The third is ``zmq_link``, a file of its own so that a simulation in one process does not pay for loading zmq.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Protocol
 
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import LocalProtocolError
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Message, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
-
-if TYPE_CHECKING:
-    from cosched_emulator.spawned_plugin import SpawnedPlugin
-    from cosched_emulator.zmq_link import ZmqLink
-
-__all__ = ["DirectLink", "Link", "LoopbackLink", "SpawnedPlugin", "ZmqLink"]
-
-_ELSEWHERE: Final = {"SpawnedPlugin": "cosched_emulator.spawned_plugin", "ZmqLink": "cosched_emulator.zmq_link"}
-
-
-def __getattr__(name: str) -> object:
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Link(Protocol):

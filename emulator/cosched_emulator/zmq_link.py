@@ -168,14 +168,14 @@ class ZmqLink:
             self._peer = sender
         for reply in received.send:
             self._send(session, reply)
-        return self._act_on(received.deliver)
+        # One that is gone may have left word of why.
+        return self._act_on(message if type(message) in (Bye, ErrorReport) else received.deliver)
 
     def _act_on(self, delivered: Message | None) -> Message | None:
         match delivered:
             case ErrorReport(code, path, text):
                 raise self._error(f"the scheduler reports {code}: {path}{': ' if path else ''}{text}")
             case Bye(reason):
-                self._peer = None
                 self._trouble = f"the scheduler left: {reason}"
             case Ready():
                 self._trouble = ""
@@ -198,7 +198,6 @@ class ZmqLink:
     def _send(self, session: ManagerSession, message: Message) -> None:
         """Send ``message`` to the scheduler that is served; a vanished one is noted, and the next hello is waited for."""
         if self._peer is None or not self._send_to(self._peer, message):
-            self._peer = None
             self._trouble = self._trouble or "the scheduler's connection is gone"
             session.peer_lost()
 

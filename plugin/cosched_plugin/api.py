@@ -7,10 +7,17 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth import Resident
+from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.rounding import round_up_us
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.firstfit import any_layer, first_fit, lowest_threads, packed, runs_from, thread_mask
+from cosched_plugin.core.firstfit import (
+    any_layer,
+    first_fit,
+    lowest_threads,
+    packed,
+    runs_from,
+    thread_mask,
+)
 from cosched_plugin.core.state import Running
 from cosched_plugin.core.view import View
 from cosched_plugin.errors import PolicyError, UsageError
@@ -42,14 +49,17 @@ from cosched_plugin.protocol.messages import (
 __all__ = [
     "Action",
     "DemandTuple",
+    "Floats",
+    "Ints",
     "JobSpec",
     "Layers",
     "Machine",
+    "NodeTable",
     "NoteValue",
+    "Planned",
     "Policy",
     "PolicyError",
     "RejectJob",
-    "Resident",
     "Run",
     "Running",
     "SetNote",

@@ -75,14 +75,16 @@ class _Server:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.linger = round(LINGER_S * 1000)
-        self._socket.immediate = True  # never queue for a manager that is not there
+        # One message may wait for a manager that is not there yet. (IMMEDIATE would let none wait, but loses what a manager said
+        # just before it left: its bye.)
+        self._socket.sndhwm = 1
         self._socket.maxmsgsize = MAX_FRAME_BYTES
         self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
         self._socket.connect(endpoint)
 
     def close(self) -> None:
-        """Close the socket; takes at most the linger time."""
-        self._socket.close()
+        """Close the socket; takes at most the linger time, and none when there never was a manager."""
+        self._socket.close(None if self._heard else 0)
         self._context.term()
 
     def run(self, wait_s: float, silence_s: float) -> int:
@@ -139,7 +141,7 @@ class _Server:
         return 128 + self.stop_signal
 
     def _send(self, message: Message) -> bool:
-        """Send ``message``; return whether it went, which it does not while there is no connection."""
+        """Send ``message``; return whether it went, which it does not while another waits for a connection."""
         try:
             self._socket.send_multipart(encode(message))
         except zmq.Again:
@@ -178,12 +180,12 @@ class _Server:
             case Welcome():
                 again = self._scheduler is not None
                 self._scheduler = self._scheduler_factory(message)
-                self._send(self._session.ready())
-                nodes = sum([count for count, *_ in message.nodes])
+                nodes = sum([each.nodes for each in message.nodes])
                 self._log(
                     f"{'resynced' if again else 'welcomed'} by the manager at {self._endpoint}: {nodes} nodes, "
                     f"{len(message.running)} running, {len(message.pending)} pending, batch {message.seq}"
                 )
+                self._send(self._session.ready())
             case Bye(reason):
                 self._log(f"the manager said bye: {reason}" if reason else "the manager said bye")
                 return 0

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from cosched_hwmodel.bandwidth import BandwidthModel, Resident, penalised_us
+from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_hwmodel.bandwidth_matrix import NodeTable
+from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief, DemandTuple
+from cosched_plugin.protocol.messages import Belief
 
 MODELS = ("none", "bandwidth")
 
 
-class Contention:
-    """What sharing a node should cost."""
+def believed_model(belief: Belief) -> BandwidthModel:
+    """Return the model that ``belief`` names; RemoteProtocolError for one that this scheduler does not have."""
+    if belief.contention not in MODELS:
+        raise RemoteProtocolError(
+            "unsupported",
+            "welcome.belief.contention",
+            f"expected one of {', '.join(MODELS)}, got {belief.contention!r}",
+        )
+    return BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
 
-    __slots__ = ("_model",)
 
-    def __init__(self, belief: Belief) -> None:
-        if belief.contention not in MODELS:
-            raise RemoteProtocolError(
-                "unsupported", "welcome.belief.contention", f"unknown model {belief.contention!r}"
-            )
-        self._model = BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
-
-    def penalised_us(
-        self, residents: Sequence[Resident], own: DemandTuple, capacity: DemandTuple, start_us: int, run_us: int
-    ) -> float:
-        """Return the time that processes with demand ``own`` lose among ``residents`` of one node over [start, start + run)."""
-        return penalised_us(self._model, capacity, residents, own, start_us, run_us)
+def empty_table(model: BandwidthModel, machine: Machine) -> NodeTable:
+    """Return the nodes of ``machine`` with nobody on them."""
+    return NodeTable(model, machine.capacity_of, machine.depth)

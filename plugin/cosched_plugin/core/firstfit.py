@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cosched_plugin.protocol.allocation import Layers, Machine, bits_of, is_plain, room_on, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
@@ -24,6 +27,17 @@ def thread_mask(free: Layers, node: int) -> int:
     for thread, layer in enumerate(free):
         mask |= (layer >> node & 1) << thread
     return mask
+
+
+def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
+    """Return the number of threads in the set, node by node."""
+    counts = np.zeros(nodes, dtype=np.int64)
+    width = (nodes + 7) // 8
+    for layer in layers:
+        counts += np.unpackbits(
+            np.frombuffer(layer.to_bytes(width, "little"), np.uint8), count=nodes, bitorder="little"
+        )
+    return counts
 
 
 def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth import Resident
-from cosched_plugin.core.contention import Contention
+from cosched_hwmodel.bandwidth_matrix import NodeTable
+from cosched_plugin.core.contention import believed_model, empty_table
 from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, each_node, layers_of, minus, union
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, Run, StartJob, Welcome
 
@@ -31,11 +32,13 @@ class State:
     """The mutable state behind one scheduler core."""
 
     __slots__ = (
+        "_changed",
         "_residents",
+        "_table",
         "belief",
-        "contention",
         "held",
         "machine",
+        "model",
         "notes",
         "now_us",
         "pool",
@@ -49,7 +52,7 @@ class State:
     def __init__(self, welcome: Welcome) -> None:
         self.machine = Machine(welcome.nodes)
         self.belief = welcome.belief
-        self.contention = Contention(welcome.belief)
+        self.model = believed_model(welcome.belief)
         self.now_us = welcome.now_us
         self.pool = ThreadPool(self.machine, welcome.down)
         self.queue: dict[int, JobSpec] = {}  # may be started, in order of (submission, id)
@@ -59,7 +62,11 @@ class State:
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
         self.wakes: set[int] = set(welcome.wakes)
         self.version = 0  # changes whenever nodes or running jobs do
-        self._residents: dict[int, tuple[Resident, ...]] | None = None
+        self._residents: dict[
+            int, list[Resident]
+        ] = {}  # of the nodes that are not empty; kept once `node_table` was called
+        self._changed: set[int] = set()  # nodes whose row in the table is out of date
+        self._table: NodeTable | None = None
         for pending in welcome.pending:
             (self.held if pending.held else self.queue)[pending.spec.id] = pending.spec
         self.sort_queue()
@@ -94,9 +101,10 @@ class State:
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
         self.pool.give_back(running.job, running.runs, running.layers)
-        if self._residents is not None:
+        if self._table is not None:
             for node, processes in each_node(running.runs):
-                self._unseat_resident(node, _resident(running, processes))
+                self._residents[node].remove(_resident(running, processes))
+                self._changed.add(node)
         return running.job
 
     def forget(self, job_id: int) -> None:
@@ -112,8 +120,8 @@ class State:
         self.pool.take(running.job, running.runs, running.layers)
         self.running[running.job.id] = running
         insort(self.releases, (running.end_us, running.job.id))
-        if self._residents is not None:
-            self._seat_residents(running, self._residents)
+        if self._table is not None:
+            self._seat_residents(running)
 
     # ------------------------------------------------------------ nodes and notes
 
@@ -141,28 +149,21 @@ class State:
 
     # ------------------------------------------------------------ caches
 
-    def residents(self) -> dict[int, tuple[Resident, ...]]:
-        """Return who runs on each node that is not empty, sorted; kept up to date from the first call on."""
-        if self._residents is None:
-            self._residents = {}
+    def node_table(self) -> NodeTable:
+        """Return who runs on each node and what they ask; kept up to date from the first call on."""
+        if self._table is None:
+            self._table = empty_table(self.model, self.machine)
             for running in self.running.values():
-                self._seat_residents(running, self._residents)
-        return self._residents
+                self._seat_residents(running)
+        for node in self._changed:
+            self._table.put(node, self._residents[node])
+        self._changed.clear()
+        return self._table
 
-    def _seat_residents(self, running: Running, residents: dict[int, tuple[Resident, ...]]) -> None:
+    def _seat_residents(self, running: Running) -> None:
         for node, processes in each_node(running.runs):
-            resident = _resident(running, processes)
-            there = residents.get(node)
-            residents[node] = (resident,) if there is None else tuple(sorted((*there, resident)))
-
-    def _unseat_resident(self, node: int, resident: Resident) -> None:
-        residents = self.residents()
-        there = list(residents[node])
-        there.remove(resident)
-        if there:
-            residents[node] = tuple(there)
-        else:
-            del residents[node]
+            self._residents.setdefault(node, []).append(_resident(running, processes))
+            self._changed.add(node)
 
     # ------------------------------------------------------------ invariants
 
@@ -190,9 +191,10 @@ class State:
         )
         order = [(job.submit_us, job.id) for job in self.queue.values()]
         _assert(order == sorted(order), "the queue is not in order of submission")
-        if self._residents is not None:
-            kept, self._residents = self._residents, None
-            _assert(kept == self.residents(), "residents differ from running jobs")
+        if self._table is not None:
+            kept = self.node_table()
+            self._table, self._residents = None, {}
+            _assert(kept.same_as(self.node_table()), "the node table differs from running jobs")
 
 
 def _running(

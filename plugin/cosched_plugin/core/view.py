@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cosched_hwmodel.bandwidth import Resident
-from cosched_plugin.core.contention import Contention
+from cosched_hwmodel.bandwidth_matrix import Ints, NodeTable
+from cosched_plugin.core.contention import empty_table
+from cosched_plugin.core.firstfit import thread_counts
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.protocol.allocation import Layers, Machine, size, union
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue
@@ -17,12 +18,14 @@ class View:
     Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
     """
 
-    __slots__ = ("_plan", "_plan_key", "_state")
+    __slots__ = ("_counts", "_counts_version", "_plan", "_plan_key", "_state")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._plan: list[tuple[int, Layers]] = []
         self._plan_key = (-1, -1)
+        self._counts: dict[Layers, Ints] = {}
+        self._counts_version = -1
 
     @property
     def now_us(self) -> int:
@@ -38,11 +41,6 @@ class View:
     def belief(self) -> Belief:
         """Return what the site believes about contention."""
         return self._state.belief
-
-    @property
-    def contention(self) -> Contention:
-        """Return the believed contention model, bound to the resources that count."""
-        return self._state.contention
 
     @property
     def queue(self) -> list[JobSpec]:
@@ -85,10 +83,13 @@ class View:
         """Return the free memory of each node."""
         return self._state.pool.free_memory_mb
 
-    @property
-    def residents(self) -> Mapping[int, tuple[Resident, ...]]:
-        """Return who runs on each node that is not empty: (start, expected end, demand there), sorted."""
-        return self._state.residents()
+    def node_table(self) -> NodeTable:
+        """Return who runs on each node, until when, and what they ask, under the believed contention model."""
+        return self._state.node_table()
+
+    def empty_node_table(self) -> NodeTable:
+        """Return the same nodes with nobody on them."""
+        return empty_table(self._state.model, self._state.machine)
 
     def note(self, job_id: int | None, key: str) -> NoteValue:
         """Return what was left under ``key`` about a job, or (None) about the cluster; None if nothing was."""
@@ -127,6 +128,16 @@ class View:
                     plan.append((end_us, free))
             self._plan = plan
         return self._plan
+
+    def thread_counts(self, layers: Layers) -> Ints:
+        """Return the number of threads in the set, node by node; not to be changed."""
+        if self._counts_version != self._state.version:
+            self._counts_version = self._state.version
+            self._counts.clear()
+        counts = self._counts.get(layers)
+        if counts is None:
+            counts = self._counts[layers] = thread_counts(layers, self.machine.nodes)
+        return counts
 
     def memory_at(self, instant_us: int) -> Sequence[int]:
         """Return the free memory of each node at a later instant, as running jobs tell."""

@@ -53,8 +53,11 @@ class Easy:
         if not others:
             return
         reservation = first_reservation(view, waiting, placement)
+        plan = plan_now(view)
         if reservation is not None:
             others = [job for job in others if reservation.may_admit(job)]
+            plan = reservation.plan(plan)
+        others = placement.promising(others, plan)
         if self.candidates is not None:
             others = self.candidates.arrange(others, view.now_us)
         for job in others:
@@ -101,6 +104,6 @@ def backfill_offer(view: View, job: JobSpec, placement: Placement, reservation: 
     offer = placement.offer(job, plan)
     if offer is None or reservation.admit(offer):
         return offer
-    elsewhere = reservation.avoid(plan)
+    elsewhere = reservation.spare(plan)
     offer = None if elsewhere is None else placement.offer(job, elsewhere)
     return offer if offer is not None and reservation.admit(offer) else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from cosched_plugin.api import JobSpec, Layers, Resident, Run, StartJob, View, each_node, layers_of, minus
-
-NOBODY: Mapping[int, tuple[Resident, ...]] = {}
+from cosched_plugin.api import JobSpec, Layers, Planned, Run, StartJob, View, each_node, layers_of, minus
 
 
 class Offer(NamedTuple):
@@ -36,14 +34,8 @@ class Plan(NamedTuple):
     view: View
     at_us: int
     free: Layers  # threads that a job starting at `at_us` may hold for as long as it likes
-    planned: Mapping[int, tuple[Resident, ...]]  # by node: who is to run there besides the running jobs
+    planned: tuple[Planned, ...] = ()  # who is to run besides the running jobs
     memory_mb: Sequence[int] | None = None  # free memory of each node, where it is not what running jobs leave
-
-    def residents(self, node: int) -> tuple[Resident, ...]:
-        """Return who runs, or is planned to run, on ``node``."""
-        there = self.view.residents.get(node, ())
-        planned = self.planned.get(node)
-        return there if planned is None else there + planned
 
     def memory_for(self, job: JobSpec) -> Sequence[int]:
         """Return the free memory of each node; that of the present, which is cheaper, where ``job`` asks for none."""
@@ -56,32 +48,26 @@ class Plan(NamedTuple):
         return self._replace(free=minus(self.free, layers))
 
     def with_planned(self, offer: Offer) -> Plan:
-        """Return the plan with ``offer`` among the residents; its threads are left as they are."""
-        return self._replace(planned={**self.planned, **planned_residents(offer, self.planned)})
+        """Return the plan with ``offer`` among those who will run; its threads are left as they are."""
+        if offer.job.demand is None:
+            return self
+        bandwidth, network, disk = offer.job.demand
+        planned = self.view.node_table().planned(
+            offer.start_us,
+            offer.end_us,
+            ((node, (bandwidth * count, network * count, disk * count)) for node, count in each_node(offer.runs)),
+        )
+        return self._replace(planned=(*self.planned, planned))
 
 
 def plan_now(view: View) -> Plan:
     """Return the machine as it is."""
-    return Plan(view, view.now_us, view.free, NOBODY)
+    return Plan(view, view.now_us, view.free)
 
 
 def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
     """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
-    return Plan(view, instant_us, free, NOBODY)
-
-
-def planned_residents(
-    offer: Offer, planned: Mapping[int, tuple[Resident, ...]] = NOBODY
-) -> dict[int, tuple[Resident, ...]]:
-    """Return the residents that ``offer`` puts on its nodes, after those already planned there."""
-    bandwidth, network, disk = offer.job.demand or (0, 0, 0)
-    return {
-        node: (
-            *planned.get(node, ()),
-            Resident(offer.start_us, offer.end_us, (bandwidth * count, network * count, disk * count)),
-        )
-        for node, count in each_node(offer.runs)
-    }
+    return Plan(view, instant_us, free)
 
 
 def offer_layers(offer: Offer, view: View) -> Layers:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias, cast
 
 from cosched_plugin.api import JobSpec, Layers, NoteValue, Run, View, each_node, layers_of, minus, union
-from cosched_plugin.policies.offers import NOBODY, Offer, Plan, plan_now
+from cosched_plugin.policies.offers import Offer, Plan, plan_now
 from cosched_plugin.policies.placements import Placement
 
 Promise: TypeAlias = tuple[NoteValue, ...]
@@ -186,7 +186,7 @@ class PlacedProfile:
         for layers in self._free[first + 1 : last]:
             free = tuple([a & b for a, b in zip(free, layers, strict=True)])
         memory = [min(column) for column in zip(*self._memory[first:last], strict=True)]
-        return Plan(self._view, start_us, free, NOBODY, memory)
+        return Plan(self._view, start_us, free, (), memory)
 
     def _steps(self, job: JobSpec, start_us: int) -> range:
         first = self._cut(start_us)

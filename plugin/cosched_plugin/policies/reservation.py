@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from cosched_plugin.api import JobSpec, View, is_plain, size
-from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at
+from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
 
 
@@ -50,7 +50,7 @@ class CountedReservation:
         self._extra -= threads
         return True
 
-    def avoid(self, plan: Plan) -> Plan | None:  # noqa: ARG002 - whatever the plan
+    def spare(self, plan: Plan) -> Plan | None:  # noqa: ARG002 - whatever the plan
         """Return None: no other threads would serve the head better."""
         return None
 
@@ -58,12 +58,12 @@ class CountedReservation:
 class PlacedReservation:
     """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_head", "_placement", "_view")
+    __slots__ = ("_at_shadow", "_head", "_layers", "_placement", "_planned", "_view")
 
     def __init__(self, view: View, head: Offer, placement: Placer) -> None:
         self._view = view
-        self._head = head
         self._placement = placement
+        self._take(head)
         free = next(free for at_us, free in reversed(view.plan()) if at_us <= head.start_us)
         self._at_shadow = plan_at(view, head.start_us, free)
 
@@ -74,7 +74,11 @@ class PlacedReservation:
 
     def plan(self, plan: Plan) -> Plan:
         """Return ``plan`` with the head among those who are to run."""
-        return plan.with_planned(self._head)
+        return plan._replace(planned=plan.planned + self._planned)
+
+    def spare(self, plan: Plan) -> Plan:
+        """Return ``plan`` without the threads that the head is to get."""
+        return plan.without(self._layers)
 
     def may_admit(self, job: JobSpec) -> bool:
         """Tell whether a start of ``job`` now might be admitted: a quick look before a place is sought for it."""
@@ -91,12 +95,13 @@ class PlacedReservation:
         if head is None:
             return False
         self._at_shadow = at_shadow
-        self._head = head
+        self._take(head)
         return True
 
-    def avoid(self, plan: Plan) -> Plan | None:
-        """Return ``plan`` without the threads that the head is to get."""
-        return plan.without(offer_layers(self._head, self._view))
+    def _take(self, head: Offer) -> None:
+        self._head = head
+        self._layers = offer_layers(head, self._view)
+        self._planned = plan_now(self._view).with_planned(head).planned
 
 
 Reservation = CountedReservation | PlacedReservation

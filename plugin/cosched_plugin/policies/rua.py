@@ -8,13 +8,14 @@ looked at again, until none is left that may start.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View, size
 from cosched_plugin.policies.expectation import stretch
 from cosched_plugin.policies.lessconsume import SAME, LessConsume
-from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at, plan_now
+from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.reservation import PlacedReservation
@@ -30,7 +31,7 @@ class Within(NamedTuple):
 
     def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
         """Return a place with a factor within the threshold."""
-        return self.placement.below(job, plan, self.threshold)
+        return self.placement.least(job, plan, (self.threshold,))
 
 
 class Rua:
@@ -104,7 +105,7 @@ class Rua:
         now = placement.least(
             job, plan if reservation is None else reservation.plan(plan), self._thresholds(job, view, placement)
         )
-        if now is None or now.factor > self._thresholds(job, view, placement)[-1] + SAME:
+        if now is None:
             return None
         best = self._best(job, view, placement, view.plan()[1:], reservation, now)
         return now if best is now else None
@@ -124,6 +125,13 @@ class Rua:
         if best is not None:
             unmet = _stricter(unmet, best.factor)
             best_end_us = _end_us(best)
+        if best is not None and unmet:
+            # Factors only fall with time, and fall no faster for a reservation: what the last step that can matter does not
+            # reach, none before it does.
+            within = bisect_right(steps, best_end_us - job.estimate_us, key=_instant)
+            steps = steps[:within]
+            if not steps or not placement.meets(job, plan_at(view, *steps[-1]), unmet[-1]):
+                return best
         for at_us, free in steps:
             if not unmet or (best is not None and at_us + job.estimate_us > best_end_us):
                 break
@@ -133,7 +141,7 @@ class Rua:
             if reservation is not None:
                 plan = _spare(plan, job, reservation)
             offer = placement.least(job, plan, unmet)
-            if offer is None or offer.factor > unmet[-1] + SAME:
+            if offer is None:
                 continue
             unmet = _stricter(unmet, offer.factor)
             if best is None or (_end_us(offer), offer.factor) < (best_end_us, best.factor):
@@ -154,12 +162,16 @@ def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
     head = reservation.head
     plan = reservation.plan(plan)
     if plan.at_us < head.end_us and plan.at_us + job.estimate_us > head.start_us:
-        return plan.without(offer_layers(head, plan.view))
+        return reservation.spare(plan)
     return plan
 
 
 def _end_us(offer: Offer) -> int:
     return offer.start_us + stretch(offer.job.estimate_us, offer.factor)
+
+
+def _instant(step: tuple[int, Layers]) -> int:
+    return step[0]
 
 
 def _factor(offer: Offer) -> float:

@@ -62,8 +62,7 @@ def decode(frames: Sequence[bytes]) -> Message:
             raw = msgpack.unpackb(body, use_list=False, max_str_len=MAX_STRING_BYTES, max_array_len=MAX_ARRAY_ITEMS)
     except Exception as error:  # msgpack documents no closed list of what bad bytes may raise
         text = str(error) or type(error).__name__
-        code = "limit" if "exceed" in text else "malformed"
-        raise RemoteProtocolError(code, "", f"not acceptable as msgpack: {text}") from None
+        raise RemoteProtocolError("malformed", "", f"not acceptable as msgpack: {text}") from None
     batch = read_batch(raw)
     if batch is not None:
         return batch

@@ -1,0 +1,27 @@
+"""``allocations.csv``: where and when every job held what, exactly.
+
+One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask``
+(hexadecimal) says which hardware threads it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by
+job id, stay and run; times are exact decimals of seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cosched_emulator.results.record import JobRecord
+from cosched_emulator.results.seconds import seconds_text
+
+COLUMNS = (
+    "job_id", "interval", "start_s", "end_s", "first_node", "node_count", "thread_mask", "processes_per_node",
+)  # fmt: skip
+
+
+def allocations_csv(records: Sequence[JobRecord]) -> Iterator[str]:
+    """Yield the lines of ``allocations.csv``, header first."""
+    yield ",".join(COLUMNS) + "\n"
+    for record in sorted(records, key=lambda record: record.job.spec.id):
+        for number, stay in enumerate(record.intervals):
+            head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{seconds_text(stay.end_us)}"
+            for first, count, mask, processes in stay.runs:
+                yield f"{head},{first},{count},{mask:#x},{processes}\n"

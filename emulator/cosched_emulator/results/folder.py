@@ -1,0 +1,229 @@
+"""The run folder: everything that a run leaves behind, complete or not at all.
+
+========================  ==========================================================================
+``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
+``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
+``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
+``workload.swf``          the workload as it was run
+``summary.json``          the figures (`metrics.summarise`)
+``run.json``              what was run: resolved configuration, seed, machine, workload, versions
+``timing.json``           everything that may differ between two runs of the same seed
+========================  ==========================================================================
+
+All files but ``timing.json`` are byte-identical between two runs of the same configuration and seed. A folder is
+written as ``OUT.partial`` and renamed when it is whole, so a folder without that ending can be trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.results.allocations_csv import allocations_csv
+from cosched_emulator.results.jobs_csv import jobs_csv
+from cosched_emulator.results.record import JobRecord
+from cosched_emulator.results.schedule_swf import schedule_swf
+from cosched_emulator.results.threads import ThreadNumbering
+from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.swf_writer import write_swf
+from cosched_plugin.protocol.messages import NodeClass
+
+RUN_FORMAT = 1
+JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD = "jobs.csv", "allocations.csv", "schedule.swf", "workload.swf"
+SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
+TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
+
+
+def write_run(
+    out: str | os.PathLike[str],
+    records: Sequence[JobRecord],
+    machine: Sequence[NodeClass],
+    *,
+    summary: Mapping[str, Any],
+    resolved_config: Mapping[str, Any],
+    workload: Workload,
+    timing: Mapping[str, Any],
+    seed: int | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a whole run folder and return its path.
+
+    ``timing`` may hold anything that JSON can; with ``wall_s`` in it, jobs per second are added. Raises `InputError` if
+    ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; then nothing is left behind.
+    """
+    with new_run_folder(out, force=force) as folder:
+        write_files(
+            folder,
+            records,
+            machine,
+            summary=summary,
+            resolved_config=resolved_config,
+            workload=workload,
+            timing=timing,
+            seed=seed,
+        )
+    return Path(out)
+
+
+@contextmanager
+def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
+    """Yield ``OUT.partial``, which becomes ``out`` when the block ends and disappears when the block raises.
+
+    With ``force`` an older run folder is replaced; anything else is never removed. Raises `InputError`.
+    """
+    target = Path(out).resolve()
+    _check_target(str(out), target, force=force)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        if force and _is_left_over(partial):
+            shutil.rmtree(partial)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if partial.exists():
+            text = "one that exists: another run is writing it, or was killed; remove it"
+            raise InputError(str(partial), "a new folder", text)
+        partial.mkdir()
+    except OSError as error:
+        raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+    try:
+        yield partial
+        _move_into_place(partial, target, force=force)
+    except OSError as error:
+        raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # gone already if all went well
+
+
+def write_files(
+    folder: Path,
+    records: Sequence[JobRecord],
+    machine: Sequence[NodeClass],
+    *,
+    summary: Mapping[str, Any],
+    resolved_config: Mapping[str, Any],
+    workload: Workload,
+    timing: Mapping[str, Any],
+    seed: int | None = None,
+) -> None:
+    """Write all files of a run into an existing ``folder``."""
+    _write_lines(folder / JOBS, jobs_csv(records, ThreadNumbering(machine)))
+    _write_lines(folder / ALLOCATIONS, allocations_csv(records))
+    _write_lines(folder / SCHEDULE, schedule_swf(records, machine, workload.origin))
+    with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
+        write_swf(stream, workload)
+    _write_json(folder / SUMMARY, summary)
+    _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
+    _write_json(folder / TIMING, _timing(timing, len(records)))
+
+
+def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return ``summary.json`` of a run folder; raise `InputError` if it is none."""
+    return read_json(folder, SUMMARY, ("selection", "states", "killed", "machine", "finished", "all"))
+
+
+def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the object in file ``name`` of a run folder, in which ``keys`` must be; raise `InputError`."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(str(folder), "a run folder", "a file" if path.exists() else "nothing of that name")
+    file = path / name
+    if not file.is_file():
+        raise InputError(str(folder), f"a run folder (with {name} in it)", f"a folder without {name}")
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(str(file), "JSON", error.msg, line=error.lineno) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise InputError(str(file), "JSON", "something else") from error
+    except OSError as error:
+        raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
+    if not isinstance(value, dict):
+        raise InputError(str(file), "a JSON object", type(value).__name__)
+    if value.get("format") != RUN_FORMAT:
+        raise InputError(str(file), str(RUN_FORMAT), repr(value.get("format")), field="format")
+    for key in keys:
+        if key not in value:
+            raise InputError(str(file), "a value", "none", field=key)
+    return value
+
+
+def _check_target(shown: str, target: Path, *, force: bool) -> None:
+    if not target.exists():
+        return
+    if not force:
+        raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
+    if not _is_run_folder(target):
+        raise InputError(shown, "a run folder to replace", "something else, which is left alone")
+
+
+def _is_run_folder(path: Path) -> bool:
+    return path.is_dir() and (path / RUN).is_file() and (path / JOBS).is_file()
+
+
+def _is_left_over(partial: Path) -> bool:
+    """Tell whether ``partial`` can only come from a run that did not end."""
+    names = {JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD, SUMMARY, RUN, TIMING, TRACE}
+    return partial.is_dir() and all(path.name in names for path in partial.iterdir())
+
+
+def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
+    if not force or not target.exists():
+        os.rename(partial, target)
+        return
+    old = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    os.rename(target, old)
+    try:
+        os.rename(partial, target)
+    except BaseException:
+        os.rename(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _description(
+    machine: Sequence[NodeClass], config: Mapping[str, Any], workload: Workload, seed: int | None
+) -> dict[str, Any]:
+    try:
+        version = metadata.version("cosched")
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        version = "unknown"
+    return {
+        "format": RUN_FORMAT,
+        "seed": seed,
+        "config": config,
+        "machine": [node_class._asdict() for node_class in machine],
+        "workload": {"origin": workload.origin, "jobs": len(workload.jobs), "notes": list(workload.notes)},
+        "versions": {"cosched": version, "python": platform.python_version(), "numpy": np.__version__},
+    }
+
+
+def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:
+    wall_s = timing.get("wall_s")
+    return {
+        "format": RUN_FORMAT,
+        **timing,
+        **({"jobs_per_second": round(jobs / wall_s, 3)} if wall_s else {}),
+        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host_cpus": os.cpu_count(),
+        "platform": platform.platform(),
+    }
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with open(path, "x", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(lines)
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    _write_lines(path, (text, "\n"))

@@ -1,0 +1,133 @@
+"""How much of the machine was held, in total and over time: threads, nodes, nodes that jobs shared, and the queue."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.results.columns import IntArray, JobColumns, StayColumns, distinct_stays
+
+# Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
+PAIRS_AT_ONCE = 1_000_000
+
+
+class Occupancy(NamedTuple):
+    """Exact totals in microseconds, over all nodes and all jobs."""
+
+    thread_us: int  # hardware threads held · time
+    used_us: int  # node time with at least one job
+    shared_us: int  # node time with at least two jobs
+
+
+def occupancy(stays: StayColumns, nodes: int) -> Occupancy:
+    """Return what ``stays`` held of a machine of ``nodes`` nodes."""
+    lengths = stays.end_us - stays.start_us
+    held = (stays.threads * stays.node_count).tolist()
+    thread_us = sum(threads * length for threads, length in zip(held, lengths.tolist(), strict=True))  # no overflow
+    used_us = shared_us = 0
+    for first, last in _node_groups(stays, nodes):
+        times, jobs = _depths(stays, first, last)
+        spans = np.diff(times)
+        used_us += _exact_sum(spans[jobs[:-1] >= 1])
+        shared_us += _exact_sum(spans[jobs[:-1] >= 2])
+    return Occupancy(thread_us, used_us, shared_us)
+
+
+class Steps(NamedTuple):
+    """Something that changes in steps: ``values[i]`` holds from ``times_us[i]`` on. Times ascend strictly."""
+
+    times_us: IntArray
+    values: IntArray
+
+
+def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
+    """Return the running total of ``changes``, which happen at ``times_us`` in any order."""
+    times, place = np.unique(times_us, return_inverse=True)
+    total = np.zeros(times.size, dtype=np.int64)
+    np.add.at(total, place, changes)
+    return Steps(times, np.cumsum(total))
+
+
+def nodes_with(stays: StayColumns, nodes: int, jobs: int) -> Steps:
+    """Return how many nodes have at least ``jobs`` jobs on them, over time."""
+    times, changes = [], []
+    for first, last in _node_groups(stays, nodes):
+        at, depth = _depths(stays, first, last)
+        change = np.diff((depth >= jobs).astype(np.int64), prepend=0)
+        times.append(at[change != 0])
+        changes.append(change[change != 0])
+    if not times:
+        return Steps(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    return steps_of(np.concatenate(times), np.concatenate(changes))
+
+
+def threads_held(stays: StayColumns) -> Steps:
+    """Return how many hardware threads are held, over time."""
+    held = stays.threads * stays.node_count
+    return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
+
+
+def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
+    """Return how many submitted jobs hold no nodes and have not ended, over time."""
+    _, start_us, end_us = distinct_stays(stays)
+    ends_us = jobs.end_us[jobs.ended]
+    ones = [np.full(size, sign) for size, sign in ((len(jobs), 1), (ends_us.size, -1))]
+    stay_ones = [np.full(start_us.size, sign) for sign in (-1, 1)]
+    return steps_of(np.concatenate([jobs.submit_us, ends_us, start_us, end_us]), np.concatenate(ones + stay_ones))
+
+
+def time_average(steps: Steps, edges_us: IntArray) -> npt.NDArray[np.float64]:
+    """Return the mean of ``steps`` over time between neighbouring ``edges_us``; 0 before the first step."""
+    if steps.times_us.size == 0:
+        return np.zeros(edges_us.size - 1)
+    # The integral is piecewise linear, so interpolating it is exact.
+    times = np.append(steps.times_us, max(steps.times_us[-1], edges_us[-1]) + 1)
+    integral = np.concatenate([[0.0], np.cumsum(steps.values.astype(np.float64) * np.diff(times))])
+    averages: npt.NDArray[np.float64] = np.diff(np.interp(edges_us, times, integral)) / np.diff(edges_us)
+    return averages
+
+
+def _node_groups(stays: StayColumns, nodes: int) -> list[tuple[int, int]]:
+    """Cut the nodes into ranges [first, last) with a bounded number of stays each (but at least one node)."""
+    change = np.zeros(nodes + 1, dtype=np.int64)
+    np.add.at(change, stays.first_node, 1)
+    np.add.at(change, stays.first_node + stays.node_count, -1)
+    stays_until = np.cumsum(np.cumsum(change[:nodes]))
+    groups = []
+    first = 0
+    while first < nodes:
+        before = int(stays_until[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(stays_until, before + PAIRS_AT_ONCE, side="right")))
+        groups.append((first, last))
+        first = last
+    return groups
+
+
+def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray]:
+    """Return (times, jobs): on some node of [first, last), ``jobs[i]`` are there from ``times[i]`` to ``times[i + 1]``.
+
+    One node after the other; every node ends empty, so the step from one to the next counts for nothing.
+    """
+    low = np.maximum(stays.first_node, first)
+    counts = np.minimum(stays.first_node + stays.node_count, last) - low
+    rows = np.flatnonzero((counts > 0) & (stays.end_us > stays.start_us))
+    stay = np.repeat(rows, counts[rows])
+    node = np.repeat(low[rows], counts[rows]) + _counters(counts[rows])
+    nodes = np.concatenate([node, node])
+    times = np.concatenate([stays.start_us[stay], stays.end_us[stay]])
+    steps = np.repeat(np.array([1, -1], dtype=np.int64), stay.size)
+    order = np.lexsort((times, nodes))
+    return times[order], np.cumsum(steps[order])
+
+
+def _counters(counts: IntArray) -> IntArray:
+    """Return 0..c-1 for every c of ``counts``, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def _exact_sum(values: IntArray) -> int:
+    """Return the sum of values that are not negative, where int64 would overflow, too."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

@@ -1,0 +1,75 @@
+"""``schedule.swf``: the schedule that came out, in the Standard Workload Format.
+
+The format knows whole seconds. Submissions, starts and ends are each rounded up: the order of events stays, and no two
+jobs overlap that did not. Processors are hardware threads; the last stay of a job counts. Status: 1 completed,
+5 cancelled or refused, 0 failed, killed at its limit, or lost with a node, -1 not ended. A job that never started has
+no run time and no allocated processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cosched_emulator.results.columns import submission_order
+from cosched_emulator.results.record import JobRecord
+from cosched_emulator.results.seconds import MICROSECONDS
+from cosched_emulator.workload.swf_writer import format_row, header_lines
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
+
+STATUS = {COMPLETED: 1, FAILED: 0, TIMEOUT: 0, NODE_FAIL: 0, CANCELLED: 5, REJECTED: 5}
+NOTES = (
+    "the schedule of an emulated machine; submissions, starts and ends rounded up to whole seconds",
+    "processors are hardware threads; status 0 includes jobs killed at their limit",
+)
+
+
+def schedule_swf(records: Sequence[JobRecord], machine: Sequence[NodeClass], origin: str) -> Iterator[str]:
+    """Yield the lines of ``schedule.swf``, header first; ``origin`` says where the workload came from."""
+    threads = sum(node_class.nodes * node_class.threads for node_class in machine)
+    nodes = sum(node_class.nodes for node_class in machine)
+    header = header_lines(
+        jobs=len(records),
+        processors=threads,
+        origin=origin,
+        notes=NOTES,
+        computer="cosched emulator",
+        more=[("MaxNodes", str(nodes))],
+    )
+    for line in header:
+        yield line + "\n"
+    for record in submission_order(records):
+        yield _row(record)
+
+
+def _row(record: JobRecord) -> str:
+    spec = record.job.spec
+    submit_us = _whole(spec.submit_us)
+    wait_us = run_us = None
+    allocated = -1
+    if record.intervals:
+        stay = record.intervals[-1]
+        start_us = _whole(stay.start_us)
+        wait_us = start_us - submit_us
+        allocated = sum(count * mask.bit_count() for _, count, mask, _ in stay.runs)
+        if record.end_us is not None:
+            run_us = _whole(stay.end_us) - start_us
+    elif record.end_us is not None:
+        wait_us = _whole(record.end_us) - submit_us
+    row = format_row(
+        spec.id,
+        submit_us,
+        wait_us=wait_us,
+        run_us=run_us,
+        processes=spec.processes * spec.threads_per_process,
+        allocated=allocated,
+        estimate_us=_whole(spec.estimate_us),
+        status=-1 if record.end_us is None else STATUS[record.state],
+        user=spec.user,
+        name=spec.name,
+    )
+    return row + "\n"
+
+
+def _whole(us: int) -> int:
+    """Return ``us`` rounded up to whole seconds, in microseconds."""
+    return -(-us // MICROSECONDS) * MICROSECONDS

@@ -1,0 +1,98 @@
+"""A schedule as boxes of node and time, cut where the number of jobs on a node changes (the RUA paper's shared windows)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from cosched_emulator.results.columns import StayColumns
+from cosched_emulator.results.threads import mask_intervals
+from cosched_plugin.protocol.messages import NodeClass
+
+
+class Box(NamedTuple):
+    """A job on neighbouring hardware threads; node n reaches from n to n + 1, its threads divide that evenly."""
+
+    begin_us: int
+    end_us: int
+    low: float
+    high: float
+    job: int  # row in `JobColumns`
+    jobs_on_node: int
+
+    @property
+    def area(self) -> float:
+        """Return the size of the box, in microseconds of a whole node."""
+        return (self.end_us - self.begin_us) * (self.high - self.low)
+
+
+def shared_boxes(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int) -> list[Box]:
+    """Return what lies between ``begin_us`` and ``end_us``, node by node, cut where neighbours come and go."""
+    threads_of = _threads_of_nodes(machine)
+    events: list[list[tuple[int, int, int]]] = [[] for _ in threads_of]
+    for row in _rows_within(stays, begin_us, end_us):
+        first, count = int(stays.first_node[row]), int(stays.node_count[row])
+        start, end = int(stays.start_us[row]), int(stays.end_us[row])
+        for node in range(first, first + count):
+            events[node] += [(start, 1, row), (end, -1, row)]
+    boxes: list[Box] = []
+    for node, changes in enumerate(events):
+        present: dict[int, int] = {}  # stay -> since when with as many neighbours as now
+        for time_us, group in groupby(sorted(changes), key=itemgetter(0)):
+            before = len(present)
+            arrived = []
+            for _, change, row in group:
+                if change > 0:
+                    arrived.append(row)
+                else:
+                    _add(boxes, stays, row, node, threads_of[node], present.pop(row), time_us, before)
+            if len(present) + len(arrived) != before:
+                for row, since_us in present.items():
+                    _add(boxes, stays, row, node, threads_of[node], since_us, time_us, before)
+                    present[row] = time_us
+            present.update(dict.fromkeys(arrived, time_us))
+    cut = (box._replace(begin_us=max(box.begin_us, begin_us), end_us=min(box.end_us, end_us)) for box in boxes)
+    return [box for box in cut if box.begin_us < box.end_us]
+
+
+def job_outlines(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int) -> list[Box]:
+    """Return the outlines of the jobs between the two times: one box per piece that hangs together on the node axis."""
+    threads_of = _threads_of_nodes(machine)
+    boxes = []
+    for row in _rows_within(stays, begin_us, end_us):
+        first, count = int(stays.first_node[row]), int(stays.node_count[row])
+        pieces: list[list[float]] = []
+        for node in range(first, first + count):
+            for low, high in _bands(stays.mask[row], node, threads_of[node]):
+                if pieces and pieces[-1][1] == low:
+                    pieces[-1][1] = high
+                else:
+                    pieces.append([low, high])
+        start, end = max(int(stays.start_us[row]), begin_us), min(int(stays.end_us[row]), end_us)
+        boxes += [Box(start, end, low, high, int(stays.job[row]), 0) for low, high in pieces]
+    return boxes
+
+
+def _add(
+    boxes: list[Box], stays: StayColumns, row: int, node: int, threads: int, since_us: int, until_us: int, jobs: int
+) -> None:
+    if since_us < until_us:
+        for low, high in _bands(stays.mask[row], node, threads):
+            boxes.append(Box(since_us, until_us, low, high, int(stays.job[row]), jobs))
+
+
+def _bands(mask: int, node: int, threads: int) -> list[tuple[float, float]]:
+    return [(node + low / threads, node + (high + 1) / threads) for low, high in mask_intervals(mask)]
+
+
+def _threads_of_nodes(machine: Sequence[NodeClass]) -> list[int]:
+    return [node_class.threads for node_class in machine for _ in range(node_class.nodes)]
+
+
+def _rows_within(stays: StayColumns, begin_us: int, end_us: int) -> list[int]:
+    inside = (stays.start_us < end_us) & (stays.end_us > begin_us) & (stays.end_us > stays.start_us)
+    return np.flatnonzero(inside).tolist()

@@ -1,0 +1,96 @@
+"""Hand-made and random job records for the tests of results."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
+
+SECOND = 1_000_000
+TWO_NODES = (NodeClass(2, 2, 2, 1, 16384, 6000, 256, 100),)
+# Nodes 0 and 1 with four threads, node 2 with two.
+UNEQUAL_NODES = (NodeClass(2, 2, 2, 1, 16384, 6000, 256, 100), NodeClass(1, 1, 2, 1, 8192, 6000, 256, 100))
+
+
+def stay(start_s: float, end_s: float, *runs: Run) -> Interval:
+    return Interval(round(start_s * SECOND), round(end_s * SECOND), runs)
+
+
+def record(
+    job_id: int,
+    submit_s: float,
+    state: str = COMPLETED,
+    end_s: float | None = None,
+    stays: tuple[Interval, ...] = (),
+    work_s: float = 0,
+    run_s: float | None = None,
+    processes: int = 1,
+    user: str = "",
+    name: str = "",
+    limit_s: float | None = None,
+    reason: str = "",
+) -> JobRecord:
+    """Return a record; times in seconds, the end by default that of the last stay."""
+    run_us = round((work_s if run_s is None else run_s) * SECOND)
+    limit_us = None if limit_s is None else round(limit_s * SECOND)
+    spec = JobSpec(job_id, round(submit_s * SECOND), processes, 2 * run_us, limit_us, user, name)
+    end_us = (stays[-1].end_us if stays else None) if end_s is None else round(end_s * SECOND)
+    work_us = round(work_s * SECOND)
+    return JobRecord(WorkloadJob(spec, run_us, None, job_id), state, end_us, stays, work_us, run_us, limit_us, reason)
+
+
+def six_jobs() -> list[JobRecord]:
+    """Return the jobs of the worked example, on `TWO_NODES`: two share node 1, one is requeued, two never run."""
+    return [
+        record(1, 0, COMPLETED, None, (stay(0, 100, (0, 1, 0b1111, 4)),), 100, processes=4, user="ada"),
+        record(2, 10, COMPLETED, None, (stay(20, 60, (1, 1, 0b0011, 2)),), 32, processes=2, name="cg,B"),
+        record(3, 20, TIMEOUT, None, (stay(30, 50, (1, 1, 0b1100, 2)),), 16, 32, processes=2, limit_s=20),
+        record(4, 30, COMPLETED, None, (stay(60, 70, (1, 1, 1, 1)), stay(100, 106, (0, 1, 2, 1))), 4),
+        record(5, 40, CANCELLED, 60, run_s=10, reason="user; changed, mind"),
+        record(6, 50, REJECTED, 50, run_s=10, reason="too large"),
+    ]
+
+
+def workload_of(records: list[JobRecord]) -> Workload:
+    jobs = sorted((item.job for item in records), key=lambda job: (job.spec.submit_us, job.spec.id))
+    return Workload(tuple(jobs), 8, "worked example", ("nothing repaired",))
+
+
+@st.composite
+def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
+    """Draw up to a dozen records; stays of different jobs may overlap in any way."""
+    # Mostly few distinct times, so that events coincide, and some odd microseconds.
+    span = st.one_of(st.integers(0, 20).map(lambda s: s * SECOND), st.integers(0, 100 * SECOND))
+    found = []
+    for job_id in range(1, draw(st.integers(0, 12)) + 1):
+        submit_us = draw(span)
+        now_us = submit_us
+        stays = []
+        for _ in range(draw(st.integers(0, 3))):
+            start_us = now_us + draw(span)
+            now_us = start_us + draw(span)
+            stays.append(Interval(start_us, now_us, draw(st.sampled_from(SHAPES))))
+        run_us = draw(st.integers(1, 60 * SECOND))
+        if stays:
+            state = draw(st.sampled_from([COMPLETED, COMPLETED, TIMEOUT, FAILED, CANCELLED]))
+        else:
+            state = draw(st.sampled_from([CANCELLED, REJECTED]))
+        end_us = None if draw(st.integers(0, 9)) == 0 else now_us
+        work_us = run_us if state == COMPLETED else draw(st.integers(0, run_us))
+        spec = JobSpec(
+            job_id, submit_us, draw(st.integers(1, 8)), 2 * run_us, threads_per_process=draw(st.integers(1, 2))
+        )
+        job = WorkloadJob(spec, run_us, None, job_id + draw(st.integers(0, 1)))
+        found.append(JobRecord(job, state, end_us, tuple(stays), work_us if stays else 0, run_us, None))
+    return draw(st.permutations(found))
+
+
+SHAPES: tuple[tuple[Run, ...], ...] = (
+    ((0, 1, 0b0001, 1),),
+    ((0, 2, 0b1111, 4), (2, 1, 0b11, 2)),
+    ((1, 2, 0b0011, 2),),
+    ((0, 1, 0b0110, 2), (1, 1, 0b1000, 1)),
+    ((2, 1, 0b10, 1),),
+)
