@@ -10,10 +10,10 @@ anew, in queue order.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import ClassVar
 
-from cosched_plugin.api import Action, JobSpec, SetNote, View, is_plain
+from cosched_plugin.api import Action, JobSpec, Layers, SetNote, View, is_plain
 from cosched_plugin.policies.orders import Order
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.profile import CountProfile, PlacedProfile, Profile, Promise, start_of
@@ -26,21 +26,28 @@ class Conservative:
 
     name: ClassVar[str] = "conservative"
 
+    def __init__(self) -> None:
+        self._last: _Book | None = None  # a cache: what the last pass left behind
+
     def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
         """Yield the starts that are due or possible, then the promises that are new or better."""
+        last, self._last = self._last, None
         if not view.queued:
             return
         waiting = order.arrange(view.queue, view.now_us)
-        simple = all(is_plain(job) for job in waiting) and all(is_plain(job.job) for job in view.running.values())
-        profile: Profile = CountProfile(view, placement) if simple else PlacedProfile(view, placement)
         kept = {job.id: note for job in waiting if isinstance(note := view.note(job.id, NOTE), tuple)}
-        book = _Book(profile)
-        for job in waiting:
-            if job.id in kept:
-                book.keep(job, kept[job.id])
-        waiting = yield from _start_due(waiting, view, book)
-        while book.compress(waiting):
-            pass
+        if last is not None and last.as_planned(view, waiting, kept):
+            # Nothing has ended early, so compression, which the last pass has done, would move nothing.
+            book = last
+        else:
+            simple = all(is_plain(job) for job in waiting) and all(is_plain(job.job) for job in view.running.values())
+            book = _Book(CountProfile(view, placement) if simple else PlacedProfile(view, placement))
+            for job in waiting:
+                if job.id in kept:
+                    book.keep(job, kept[job.id])
+            waiting = yield from _start_due(waiting, view, book)
+            while book.compress(waiting):
+                pass
         for job in waiting:
             if job.id not in kept:
                 book.promise(job)
@@ -48,16 +55,39 @@ class Conservative:
             promise = book.promises.get(job.id)
             if promise != kept.get(job.id):
                 yield SetNote(job.id, NOTE, promise)
+        book.ends_us = {job_id: running.end_us for job_id, running in view.running.items()}
+        book.in_service = view.in_service
+        self._last = book
 
 
 class _Book:
     """The promises made so far, and the profile that they leave."""
 
-    __slots__ = ("profile", "promises")
+    __slots__ = ("ends_us", "in_service", "profile", "promises")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.promises: dict[int, Promise] = {}
+        self.ends_us: dict[int, int] = {}  # of the jobs that ran when the pass was over
+        self.in_service: Layers = ()
+
+    def as_planned(self, view: View, waiting: list[JobSpec], kept: Mapping[int, Promise]) -> bool:
+        """Tell whether all that has happened since was planned: jobs ended on time, and new ones came. Goes on to now if so."""
+        profile = self.profile
+        if not isinstance(profile, CountProfile) or self.promises != kept or self.in_service != view.in_service:
+            return False
+        if not all(is_plain(job) for job in waiting if job.id not in kept):
+            return False
+        if any(start_of(promise) < view.now_us for promise in kept.values()):
+            return False
+        ends_us = self.ends_us
+        for job_id, running in view.running.items():
+            if ends_us.get(job_id) != running.end_us or running.end_us <= view.now_us:
+                return False
+        if any(end_us > view.now_us for job_id, end_us in ends_us.items() if job_id not in view.running):
+            return False
+        profile.advance()
+        return True
 
     def keep(self, job: JobSpec, promise: Promise) -> None:
         """Enter a promise made before; where it cannot be kept, a new one."""
@@ -102,5 +132,6 @@ def _start_due(waiting: list[JobSpec], view: View, book: _Book) -> Generator[Act
         if offer is None:
             left.append(job)
         else:
+            del book.promises[job.id]
             yield offer.start()
     return left

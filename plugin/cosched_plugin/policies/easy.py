@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import ClassVar, Protocol
 
-from cosched_plugin.api import Action, JobSpec, View
+from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.offers import Offer, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.reservation import Reservation, reserve
+from cosched_plugin.policies.reservation import CountedReservation, Reservation, reserve
 
 
 class Backfill(Protocol):
@@ -44,29 +44,38 @@ class Easy:
 
     def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
         """Yield the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
-        if not view.queued:
-            return
-        queue = order.arrange(view.queue, view.now_us)
-        waiting = yield from start_in_order(view, queue, placement)
-        free = view.free_threads
-        others = [job for job in waiting[1:] if job.processes <= free]
-        if not others:
-            return
-        reservation = first_reservation(view, waiting, placement)
-        plan = plan_now(view)
-        if reservation is not None:
-            others = [job for job in others if reservation.may_admit(job)]
-            plan = reservation.plan(plan)
-        others = placement.promising(others, plan)
+        while view.queued and (yield from self._pass(view, order, placement)):
+            pass
+
+    def _pass(self, view: View, order: Order, placement: Placement) -> Generator[Action, None, bool]:
+        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        waiting = order.arrange(view.queue, view.now_us)
+        while True:
+            waiting = yield from start_in_order(view, waiting, placement)
+            free = view.free_threads
+            others = [job for job in waiting[1:] if job.processes <= free]
+            if not others:
+                return False
+            reservation = reserve(view, waiting[0], placement)
+            if reservation is not None:
+                break
+            waiting = waiting[1:]  # more than the nodes in service: nothing to reserve, the next one is the head
+        others = [job for job in others if reservation.may_admit(job)]
+        others = placement.promising(others, reservation.plan(plan_now(view)))
         if self.candidates is not None:
             others = self.candidates.arrange(others, view.now_us)
+        started = False
         for job in others:
-            if job.processes > free or (reservation is not None and not reservation.may_admit(job)):
+            if job.processes > free or not reservation.may_admit(job):
                 continue
             offer = backfill_offer(view, job, placement, reservation)
             if offer is not None:
                 yield offer.start()
                 free = view.free_threads
+                started = True
+        # Where only the number of threads counts, fewer are no help. Else a start may have made way: the head has another
+        # place now, or first fit leads a job elsewhere.
+        return started and not (isinstance(reservation, CountedReservation) and all(map(is_plain, others)))
 
 
 class Sjbf(Easy):
@@ -86,21 +95,9 @@ def start_in_order(view: View, queue: list[JobSpec], placement: Placement) -> Ge
     return []
 
 
-def first_reservation(view: View, waiting: list[JobSpec], placement: Placement) -> Reservation | None:
-    """Return the reservation of the first waiting job that nodes in service can ever hold."""
-    for head in waiting:
-        reservation = reserve(view, head, placement)
-        if reservation is not None:
-            return reservation
-    return None
-
-
-def backfill_offer(view: View, job: JobSpec, placement: Placement, reservation: Reservation | None) -> Offer | None:
+def backfill_offer(view: View, job: JobSpec, placement: Placement, reservation: Reservation) -> Offer | None:
     """Return a place for ``job`` now that delays the reservation not at all."""
-    plan = plan_now(view)
-    if reservation is None:
-        return placement.offer(job, plan)
-    plan = reservation.plan(plan)
+    plan = reservation.plan(plan_now(view))
     offer = placement.offer(job, plan)
     if offer is None or reservation.admit(offer):
         return offer

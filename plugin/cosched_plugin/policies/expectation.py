@@ -79,24 +79,29 @@ def _lost_us(job: JobSpec, plan: Plan, nodes: Ints, processes: int, table: NodeT
 def promising(jobs: list[JobSpec], limits_us: list[float], plan: Plan) -> list[JobSpec]:
     """Return those plain jobs that could be placed so that none of their nodes loses more than the job's limit.
 
-    All at once: what `Outlook.places_within` tells of each.
+    What `Outlook.places_within` tells of each, all at once, and once for jobs alike: users ask for round run times.
     """
-    rooms = plan.view.thread_counts(plan.free)
-    nodes = np.flatnonzero(rooms)
-    if not len(nodes):
+    counts = plan.view.thread_counts(plan.free)
+    nodes = np.flatnonzero(counts)
+    if not jobs or not len(nodes):
         return []
-    rooms = rooms[nodes]
+    rooms = counts[nodes]
+    kinds = [
+        (job.demand or (0, 0, 0), job.estimate_us, limit_us) for job, limit_us in zip(jobs, limits_us, strict=True)
+    ]
+    rows = {kind: row for row, kind in enumerate(dict.fromkeys(kinds))}
+    demands, spans, limits = zip(*rows, strict=True)
     lost = plan.view.node_table().penalised_us(
         nodes,
-        [job.demand or (0, 0, 0) for job in jobs],
+        demands,
         int(rooms.max()),
-        np.full(len(jobs), plan.at_us, dtype=np.int64),
-        np.array([job.estimate_us for job in jobs], dtype=np.int64),
+        np.full(len(rows), plan.at_us, dtype=np.int64),
+        np.array(spans, dtype=np.int64),
         plan.planned,
     )
-    within = np.add.reduce(lost <= np.array(limits_us)[:, None, None], axis=2)
+    within = np.add.reduce(lost <= np.array(limits)[:, None, None], axis=2)
     places = np.minimum(within, rooms).sum(axis=1).tolist()
-    return [job for job, there in zip(jobs, places, strict=True) if there >= job.processes]
+    return [job for job, kind in zip(jobs, kinds, strict=True) if places[rows[kind]] >= job.processes]
 
 
 def factor(job: JobSpec, lost_us: float) -> float:

@@ -28,7 +28,7 @@ from cosched_plugin.api import (
     size,
     thread_mask,
 )
-from cosched_plugin.policies.expectation import Outlook, extended, factor, factor_of, promising
+from cosched_plugin.policies.expectation import Outlook, extended, factor, factor_of, promising, stretch
 from cosched_plugin.policies.offers import Offer, Plan, plan_at
 from cosched_plugin.policies.placements import earliest_by_walk
 
@@ -76,7 +76,7 @@ class LessConsume:
             return jobs
         plain = [job for job in jobs if is_plain(job)]
         limits = [_limit_us(job, self.within_reach(job, plan.view, self.threshold)) for job in plain]
-        can = {job.id for job in promising(plain, limits, plan)} if plain else set()
+        can = {job.id for job in promising(plain, limits, plan)}
         return [job for job in jobs if job.id in can or not is_plain(job)]
 
     def meets(self, job: JobSpec, plan: Plan, threshold: float) -> bool:
@@ -123,8 +123,14 @@ class LessConsume:
 
         None where the job does not fit, or no threshold can be met.
         """
+        found = self.find(job, plan, thresholds)
+        return None if found is None else found.offer()
+
+    def find(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Found | None:
+        """Return what `least` does, before it is written out as an offer."""
         if _is_rigid(job):
-            return self._rigid(job, plan, thresholds)
+            offer = self._rigid(job, plan, thresholds)
+            return None if offer is None else Found(job, plan, offer.factor, None, offer)
         if job.processes > size(plan.free):
             return None
         outlook = Outlook(job, plan)
@@ -139,7 +145,7 @@ class LessConsume:
             goal_us = reached
         search = _Search(job, outlook)
         search.improve_until(goal_us)
-        return extended(job, plan, search.runs(plan), factor(job, search.worst_us), extend_limit=self.extend_limit)
+        return Found(job, plan, factor(job, search.worst_us), search, None, extend_limit=self.extend_limit)
 
     def _rigid(self, job: JobSpec, plan: Plan, thresholds: Sequence[float]) -> Offer | None:
         """Place a job that wants whole nodes, or a least number of processes on each: no single bucket can be exchanged."""
@@ -158,6 +164,42 @@ def _is_rigid(job: JobSpec) -> bool:
 
 def _limit_us(job: JobSpec, threshold: float) -> float:
     return (threshold - 1.0 + SAME) * job.estimate_us
+
+
+class Found:
+    """The end of a search: the factor at once, the offer when it is asked for."""
+
+    __slots__ = ("_extend_limit", "_offer", "_search", "factor", "job", "plan")
+
+    def __init__(
+        self,
+        job: JobSpec,
+        plan: Plan,
+        by: float,
+        search: _Search | None,
+        offer: Offer | None,
+        *,
+        extend_limit: bool = True,
+    ) -> None:
+        self.job = job
+        self.plan = plan
+        self.factor = by
+        self._search = search
+        self._offer = offer
+        self._extend_limit = extend_limit
+
+    @property
+    def end_us(self) -> int:
+        """Return start + estimate x factor: when the job should end if it gets all the time that it needs."""
+        return self.plan.at_us + stretch(self.job.estimate_us, self.factor)
+
+    def offer(self) -> Offer:
+        """Return the place."""
+        if self._offer is None:
+            assert self._search is not None  # one of the two is there
+            runs = self._search.runs(self.plan)
+            self._offer = extended(self.job, self.plan, runs, self.factor, extend_limit=self._extend_limit)
+        return self._offer
 
 
 class _Search:

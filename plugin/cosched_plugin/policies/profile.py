@@ -68,6 +68,15 @@ class CountProfile:
                 self._times.append(end_us)
                 self._free.append(free)
 
+    def advance(self) -> None:
+        """Forget what lies before the view's present, which has gone as planned."""
+        now_us = self._view.now_us
+        past = _step_at(self._times, now_us)
+        if past > 0:
+            del self._times[:past]
+            del self._free[:past]
+        self._times[0] = now_us
+
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first instant from which there are enough threads for the whole estimate."""
         times, free, need, span = self._times, self._free, job.processes, job.estimate_us

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cosched_plugin.api import JobSpec, View, is_plain, size
+from cosched_plugin.api import JobSpec, View, each_node, is_plain, size
 from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
 
@@ -90,13 +90,23 @@ class PlacedReservation:
         """Tell whether ``offer``, to start now, leaves the head a place at its shadow time; if so it is counted as taken."""
         if offer.end_us <= self._head.start_us:
             return True
-        at_shadow = self._at_shadow.without(offer_layers(offer, self._view)).with_planned(offer)
-        head = self._placement.offer(self._head.job, at_shadow)
+        at_shadow = self._at_shadow.without(offer_layers(offer, self._view))
+        head = self._placement.offer(self._head.job, self._beside(offer, at_shadow))
         if head is None:
             return False
-        self._at_shadow = at_shadow
+        self._at_shadow = at_shadow  # not with it planned: it starts now, and from then on the view tells of it
         self._take(head)
         return True
+
+    def _beside(self, offer: Offer, at_shadow: Plan) -> Plan:
+        """Return the plan for the head with ``offer`` there, its demand and its memory."""
+        plan = at_shadow.with_planned(offer)
+        if not (offer.job.memory_mb and self._head.job.memory_mb):
+            return plan
+        memory = list(plan.memory_for(self._head.job))
+        for node, processes in each_node(offer.runs):
+            memory[node] -= processes * offer.job.memory_mb
+        return plan._replace(memory_mb=memory)
 
     def _take(self, head: Offer) -> None:
         self._head = head

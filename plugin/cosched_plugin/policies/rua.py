@@ -9,12 +9,11 @@ looked at again, until none is left that may start.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View, size
-from cosched_plugin.policies.expectation import stretch
-from cosched_plugin.policies.lessconsume import SAME, LessConsume
+from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View
+from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
@@ -47,8 +46,11 @@ class Rua:
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         if not isinstance(placement, LessConsume):
             raise UsageError("backfill rua needs placement lessconsume")
-        if not view.queued or not view.free_threads:
-            return
+        while view.queued and view.free_threads and (yield from self._pass(view, order, placement)):
+            pass
+
+    def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
+        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
         queue = order.arrange(view.queue, view.now_us)
         reservation: PlacedReservation | None = None
         behind = 0
@@ -63,89 +65,93 @@ class Rua:
                 break
             yield best.start()
         waiting = self._by_length.arrange(queue[behind:], view.now_us)
+        started = False
         while offer := self._next(waiting, view, placement, reservation):
             yield offer.start()
             waiting.remove(offer.job)
+            started = True
+        # Those who started may have worsened the place that the head was to wait for: now may be better.
+        return started and reservation is not None
 
     def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
 
-        The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins. None for
-        a job that the nodes in service cannot hold.
+        The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
+        None for a job that the nodes in service cannot hold.
         """
-        return self._best(job, view, placement, view.plan(), None)
+        thresholds = self._thresholds(job, view, placement)
+        steps = view.plan()
+        for index, (at_us, free) in enumerate(steps):
+            first = placement.find(job, plan_at(view, at_us, free), thresholds)
+            if first is not None:
+                return self._best_after(first, steps[index + 1 :], thresholds, placement, None).offer()
+        return None
 
     def _next(
         self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
     ) -> Offer | None:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
-        lossy: list[Offer] = []
+        lossy: list[Found] = []
         for job in waiting:  # by ascending estimate: the first one that loses nothing is the one to take
             if job.processes > free or (reservation is not None and not reservation.may_admit(job)):
                 continue
-            offer = self._best_if_now(job, view, placement, reservation)
-            if offer is None:
+            found = self._best_if_now(job, view, placement, reservation)
+            if found is None:
                 continue
-            if offer.factor > 1.0:
-                lossy.append(offer)
-            elif reservation is None or reservation.admit(offer):
-                return offer
+            if found.factor > 1.0:
+                lossy.append(found)
+            elif reservation is None or reservation.admit(found.offer()):
+                return found.offer()
         lossy.sort(key=_factor)
-        for offer in lossy:
-            if reservation is None or reservation.admit(offer):
-                return offer
+        for found in lossy:
+            if reservation is None or reservation.admit(found.offer()):
+                return found.offer()
         return None
 
     def _best_if_now(
         self, job: JobSpec, view: View, placement: LessConsume, reservation: PlacedReservation | None
-    ) -> Offer | None:
+    ) -> Found | None:
         """Return the job's best place if it starts now, where a later one counts only if it spares the reservation."""
+        thresholds = self._thresholds(job, view, placement)
         plan = plan_now(view)
-        now = placement.least(
-            job, plan if reservation is None else reservation.plan(plan), self._thresholds(job, view, placement)
-        )
+        now = placement.find(job, plan if reservation is None else reservation.plan(plan), thresholds)
         if now is None:
             return None
-        best = self._best(job, view, placement, view.plan()[1:], reservation, now)
+        best = self._best_after(now, view.plan()[1:], thresholds, placement, reservation)
         return now if best is now else None
 
-    def _best(
+    def _best_after(
         self,
-        job: JobSpec,
-        view: View,
-        placement: LessConsume,
+        best: Found,
         steps: Sequence[tuple[int, Layers]],
+        thresholds: list[float],
+        placement: LessConsume,
         reservation: PlacedReservation | None,
-        best: Offer | None = None,
-    ) -> Offer | None:
-        """Return the best of ``best`` and the places at ``steps``: for each threshold, the first instant at which it is met."""
-        unmet = self._thresholds(job, view, placement)
-        best_end_us = 0
-        if best is not None:
-            unmet = _stricter(unmet, best.factor)
-            best_end_us = _end_us(best)
-        if best is not None and unmet:
-            # Factors only fall with time, and fall no faster for a reservation: what the last step that can matter does not
-            # reach, none before it does.
-            within = bisect_right(steps, best_end_us - job.estimate_us, key=_instant)
-            steps = steps[:within]
-            if not steps or not placement.meets(job, plan_at(view, *steps[-1]), unmet[-1]):
-                return best
-        for at_us, free in steps:
-            if not unmet or (best is not None and at_us + job.estimate_us > best_end_us):
+    ) -> Found:
+        """Return the best of ``best`` and the places at later ``steps``: for each threshold, the first instant that meets it."""
+        job, view = best.job, best.plan.view
+        unmet = _stricter(thresholds, best.factor)
+        best_end_us = best.end_us
+        promising = False
+        for index, (at_us, free) in enumerate(steps):
+            if not unmet or at_us + job.estimate_us > best_end_us:
                 break
-            if size(free) < job.processes:
-                continue
+            if not promising:
+                # Factors only fall with time, and a reservation only raises them: what the last step that matters does
+                # not reach without it, no step before reaches.
+                last = bisect_right(steps, best_end_us - job.estimate_us, lo=index, key=_instant) - 1
+                if not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
+                    break
+                promising = True
             plan = plan_at(view, at_us, free)
-            if reservation is not None:
-                plan = _spare(plan, job, reservation)
-            offer = placement.least(job, plan, unmet)
-            if offer is None:
+            found = placement.find(job, plan if reservation is None else _spare(plan, job, reservation), unmet)
+            if found is None:
                 continue
-            unmet = _stricter(unmet, offer.factor)
-            if best is None or (_end_us(offer), offer.factor) < (best_end_us, best.factor):
-                best, best_end_us = offer, _end_us(offer)
+            unmet = _stricter(unmet, found.factor)
+            if (found.end_us, found.factor) < (best_end_us, best.factor):
+                best, best_end_us = found, found.end_us
+                promising = False
         return best
 
     def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:
@@ -166,13 +172,9 @@ def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
     return plan
 
 
-def _end_us(offer: Offer) -> int:
-    return offer.start_us + stretch(offer.job.estimate_us, offer.factor)
-
-
 def _instant(step: tuple[int, Layers]) -> int:
     return step[0]
 
 
-def _factor(offer: Offer) -> float:
-    return offer.factor
+def _factor(found: Found) -> float:
+    return found.factor

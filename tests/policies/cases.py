@@ -1,0 +1,121 @@
+"""Small machines with running jobs, as the core's view sees them and as the references of node sharing do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from random import Random
+from typing import NamedTuple
+
+from tests.reference.sharing import Bucket, Node, Placement, Process, Request
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.view import View
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.protocol.allocation import bits_of
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    Belief,
+    JobSpec,
+    NodeClass,
+    PendingJob,
+    Run,
+    RunningJob,
+    Welcome,
+)
+
+NOW_US = 100
+BANDWIDTH = Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+
+
+class Case(NamedTuple):
+    """One machine at `NOW_US`, with what runs and what waits."""
+
+    welcome: Welcome
+    machine: tuple[Node, ...]  # the same for the references; time 0 is `NOW_US`
+    waiting: tuple[JobSpec, ...]
+
+    def view(self) -> View:
+        """Return the view of a core that has taken the machine over."""
+        return SchedulerCore(compose({"preset": "fcfs"}), self.welcome).view
+
+
+def job_of(number: int, processes: int, demand_mbs: int, estimate_us: int, limit_us: int | None = None) -> JobSpec:
+    return JobSpec(number, NOW_US, processes, estimate_us, limit_us, demand=(demand_mbs, 0, 0))
+
+
+def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = False) -> Case:
+    """Draw 1 to 4 nodes of 2 to 4 processors, running jobs of one to three processes, and waiting jobs that all fit.
+
+    With ``small``, all jobs but the first want one or two processors.
+    """
+    classes = []
+    capacities: list[int] = []
+    threads: list[int] = []
+    for _ in range(random.choice((1, 1, 2))):
+        node_class = NodeClass(
+            random.randint(1, 2), 1, random.randint(2, 4), 1, 0, random.choice((1000, 2000, 3000, 6000)), 0, 0
+        )
+        classes.append(node_class)
+        capacities += [node_class.memory_bandwidth_mbs] * node_class.nodes
+        threads += [node_class.threads] * node_class.nodes
+    free = [(node, thread) for node, width in enumerate(threads) for thread in range(width)]
+    running: list[RunningJob] = []
+    residents: list[list[Process]] = [[] for _ in threads]
+    while free and random.random() < busy:
+        taken = sorted(random.sample(free, min(len(free), random.randint(1, 3))))
+        free = [place for place in free if place not in taken]
+        masks: dict[int, int] = {}
+        for node, thread in taken:
+            masks[node] = masks.get(node, 0) | 1 << thread
+        end = random.randint(1, 8)
+        demand_mbs = random.choice((500, 1000, 2000))
+        job = job_of(1000 + len(running), len(taken), demand_mbs, NOW_US + end)
+        runs: tuple[Run, ...] = tuple((node, 1, mask, mask.bit_count()) for node, mask in sorted(masks.items()))
+        running.append(RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + end, None))
+        for node, thread in taken:
+            residents[node].append(Process(thread, -NOW_US, end, (demand_mbs,)))
+    machine = tuple(
+        Node(width, (capacity,), tuple(there))
+        for width, capacity, there in zip(threads, capacities, residents, strict=True)
+    )
+    waiting = tuple(
+        job_of(
+            number,
+            random.randint(1, 2 if small and number > 1 else sum(threads)),
+            random.choice((500, 1000, 2000)),
+            random.randint(1, 6),
+        )
+        for number in range(1, jobs + 1)
+    )
+    return Case(welcome_of(classes, running, waiting), machine, waiting)
+
+
+def welcome_of(
+    classes: Sequence[NodeClass], running: Sequence[RunningJob], waiting: Sequence[JobSpec], belief: Belief = BANDWIDTH
+) -> Welcome:
+    pending = tuple(PendingJob(job, False) for job in waiting)
+    return Welcome(PROTOCOL_VERSION, FEATURES, 1, NOW_US, tuple(classes), (), belief, tuple(running), pending, (), ())
+
+
+def request_of(job: JobSpec) -> Request:
+    assert job.demand is not None
+    return Request(job.processes, job.demand[:1], job.estimate_us)
+
+
+def buckets_of(runs: Sequence[Run]) -> tuple[Bucket, ...]:
+    """Return the (node, thread) pairs of an allocation, in order."""
+    return tuple((n, t) for first, count, mask, _ in runs for n in range(first, first + count) for t in bits_of(mask))
+
+
+def normal(placement: Placement, machine: Sequence[Node], free: Sequence[Bucket]) -> tuple[Bucket, ...]:
+    """Return a placement's buckets with the lowest free ones of each node: those of one node are alike."""
+    counts: Mapping[int, int] = {
+        node: sum(1 for bucket in placement.buckets if bucket[0] == node) for node in range(len(machine))
+    }
+    return tuple(bucket for node, count in counts.items() for bucket in [one for one in free if one[0] == node][:count])
+
+
+def close(factor: float, exact: Fraction) -> bool:
+    return abs(factor - float(exact)) <= 1e-9

@@ -1,0 +1,347 @@
+"""From a table, a file or a command line to a policy: what is accepted, and one clear message for everything else."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_plugin import config
+from cosched_plugin.api import Action, View
+from cosched_plugin.config import choose, from_table, parse_assignments
+from cosched_plugin.errors import UsageError
+from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, compose, resolve
+
+FIRST_FIT = {"name": "first-fit", "extend_limit": False}
+LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
+LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
+RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
+
+
+def parts(order: str, backfill: str | Mapping[str, Any], placement: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"name": backfill} if isinstance(backfill, str) else dict(backfill)
+    return {"order": {"name": order}, "backfill": named, "placement": dict(placement)}
+
+
+# ---------------------------------------------------------------- resolve
+
+
+def test_presets() -> None:
+    assert {name: resolve({"preset": name}) for name in PRESETS} == {
+        "fcfs": parts("fcfs", "none", FIRST_FIT),
+        "easy": parts("fcfs", "easy", FIRST_FIT),
+        "sjbf": parts("fcfs", "sjbf", FIRST_FIT),
+        "conservative": parts("fcfs", "conservative", FIRST_FIT),
+        "lc": parts("fcfs", "sjbf", LESSCONSUME),
+        "lct": parts("fcfs", "sjbf", LCT),
+        "rua": parts("fcfs", RUA, LESSCONSUME),
+    }
+    assert resolve({}) == resolve({"preset": "easy"})
+
+
+@pytest.mark.parametrize(
+    ("table", "resolved"),
+    [
+        ({"order": "shortest"}, parts("shortest", "easy", FIRST_FIT)),
+        ({"preset": "lct", "placement": {"threshold": 1}}, parts("fcfs", "sjbf", LCT | {"threshold": 1})),
+        ({"preset": "lct", "placement": "packed"}, parts("fcfs", "sjbf", FIRST_FIT | {"name": "packed"})),
+        (
+            {"placement": {"name": "first-fit", "extend_limit": True}},
+            parts("fcfs", "easy", FIRST_FIT | {"extend_limit": True}),
+        ),
+        (
+            {"preset": "rua", "backfill": {"thresholds": (1, 2.5)}},
+            parts("fcfs", RUA | {"thresholds": (1, 2.5)}, LESSCONSUME),
+        ),
+        ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
+    ],
+)
+def test_parts_are_filled_in(table: dict[str, Any], resolved: dict[str, Any]) -> None:
+    assert resolve(table) == resolved
+    assert resolve(resolved) == resolved  # what is written down with a run makes the same policy again
+
+
+def test_every_part_can_be_built() -> None:
+    for kind, entries in KINDS.items():
+        for name in entries:
+            table = {kind: name}
+            if name == "rua":
+                table["placement"] = "lessconsume"
+            policy = compose(table)
+            assert callable(policy.decide)
+            assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
+
+
+def test_parameters_reach_their_part() -> None:
+    lct = compose({"preset": "lct", "placement": {"threshold": 1.5, "extend_limit": False}})
+    assert (lct._placement.threshold, lct._placement.extend_limit) == (1.5, False)  # type: ignore[attr-defined]
+    rua = compose({"preset": "rua", "backfill": {"thresholds": [2, 1.1]}})
+    assert rua._backfill.thresholds == (1.1, 2)  # type: ignore[attr-defined]
+    assert compose({"preset": "lct"}) is not compose({"preset": "lct"})
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"presett": "easy"}, "policy.presett: no such key; did you mean 'preset'?"),
+    ({"colour": "red"}, "policy.colour: no such key; known: preset, order, backfill, placement"),
+    ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
+    ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
+    ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
+    ({"backfill": "hard"}, "policy.backfill: no backfill 'hard'; known: none, easy, sjbf, conservative, rua"),
+    ({"placement": {"name": "firstfit"}}, "policy.placement: no placement 'firstfit'; did you mean 'first-fit'?"),
+    ({"placement": {"name": ["packed"]}}, "policy.placement: no placement ['packed']"),
+    ({"placement": 3}, "policy.placement: expected a name or a table, got 3"),
+    ({"order": ["fcfs"]}, "policy.order: expected a name or a table, got ['fcfs']"),
+    ({"order": {"name": "fcfs", "aging": 3}}, "policy.order.aging: order fcfs has no such parameter"),
+    (
+        {"preset": "lct", "placement": {"treshold": 1.5}},
+        "policy.placement.treshold: placement lessconsume-threshold has no such parameter; did you mean 'threshold'?",
+    ),
+    (
+        {"placement": {"name": "lessconsume", "threshold": 1.5}},
+        "policy.placement.threshold: placement lessconsume has no such",
+    ),
+    ({"preset": "lct", "placement": {"threshold": 0.9}}, "policy.placement.threshold: expected a number >= 1, got 0.9"),
+    (
+        {"preset": "lct", "placement": {"threshold": True}},
+        "policy.placement.threshold: expected a number >= 1, got True",
+    ),
+    (
+        {"preset": "lct", "placement": {"threshold": "1.5"}},
+        "policy.placement.threshold: expected a number >= 1, got '1.5'",
+    ),
+    ({"preset": "lct", "placement": {"threshold": float("inf")}}, "expected a number >= 1, got inf"),
+    ({"preset": "lct", "placement": {"threshold": float("nan")}}, "expected a number >= 1, got nan"),
+    (
+        {"preset": "lc", "placement": {"extend_limit": "yes"}},
+        "policy.placement.extend_limit: expected true or false, got 'yes'",
+    ),
+    (
+        {"preset": "lc", "placement": {"extend_limit": 1}},
+        "policy.placement.extend_limit: expected true or false, got 1",
+    ),
+    (
+        {"preset": "rua", "backfill": {"thresholds": []}},
+        "policy.backfill.thresholds: expected a list of numbers >= 1, got []",
+    ),
+    (
+        {"preset": "rua", "backfill": {"thresholds": 1.5}},
+        "policy.backfill.thresholds: expected a list of numbers >= 1, got 1.5",
+    ),
+    ({"preset": "rua", "backfill": {"thresholds": [1.5, 0]}}, "policy.backfill.thresholds: expected a list"),
+    (
+        {"preset": "rua", "placement": "first-fit"},
+        "policy: backfill rua brings thresholds of its own and needs placement lessconsume, not first",
+    ),
+    ({"preset": "rua", "placement": "lessconsume-threshold"}, "needs placement lessconsume, not lessconsume-threshold"),
+    (
+        {"preset": "conservative", "placement": "lessconsume"},
+        "policy: backfill conservative promises starts by estimates",
+    ),
+    ({"preset": "conservative", "placement": "lessconsume-threshold"}, "policy: backfill conservative promises"),
+    ({"preset": "conservative", "placement": {"extend_limit": True}}, "policy: backfill conservative promises"),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_tables_get_one_clear_message(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(table)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    with pytest.raises(UsageError):
+        compose(table)
+    with pytest.raises(UsageError):
+        from_table(table)
+
+
+# ---------------------------------------------------------------- assignments
+
+
+@pytest.mark.parametrize(
+    ("assignments", "table"),
+    [
+        ([], {}),
+        (["order=shortest"], {"order": "shortest"}),
+        (["placement.threshold=1.25"], {"placement": {"threshold": 1.25}}),
+        (["backfill.thresholds=[1, 1.5]"], {"backfill": {"thresholds": [1, 1.5]}}),
+        (["placement.extend_limit=true", "a=1"], {"placement": {"extend_limit": True}, "a": 1}),
+        (["a = b c "], {"a": "b c"}),
+        (["a='1'"], {"a": "1"}),
+        (["a=x=y"], {"a": "x=y"}),
+        (["a="], {"a": ""}),
+        (["placement=packed", "placement.extend_limit=true"], {"placement": {"name": "packed", "extend_limit": True}}),
+        (["placement.extend_limit=true", "placement=packed"], {"placement": {"name": "packed", "extend_limit": True}}),
+        (["a=1", "a=2"], {"a": 2}),
+    ],
+)
+def test_assignments(assignments: list[str], table: dict[str, Any]) -> None:
+    assert parse_assignments(assignments) == table
+
+
+@pytest.mark.parametrize("assignment", ["order", "", "=1", ".a=1", "a.=1", "a..b=1"])
+def test_bad_assignments(assignment: str) -> None:
+    with pytest.raises(UsageError, match="expected KEY=VALUE"):
+        parse_assignments([assignment])
+
+
+# ---------------------------------------------------------------- choose
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_by_name(preset: str) -> None:
+    choice = choose(preset)
+    assert (choice.name, choice.settings) == (preset, resolve({"preset": preset}))
+    assert choice.make() is not choice.make()
+    assert choose(*_as_typed(choice.arguments())).settings == choice.settings
+
+
+def _as_typed(arguments: list[str]) -> tuple[str, list[str]]:
+    assert arguments[0] == "--policy"
+    assert arguments[2::2] == ["--set"] * len(arguments[2::2])
+    return arguments[1], arguments[3::2]
+
+
+def test_a_preset_with_changes() -> None:
+    assert choose("lct", ["placement.threshold=1.25"]).settings["placement"] == LCT | {"threshold": 1.25}
+    assert choose("lct", ["placement=packed"]).settings["placement"] == FIRST_FIT | {"name": "packed"}
+    assert choose("easy", ["placement=lessconsume-threshold", "placement.threshold=2"]).settings["placement"] == LCT | {
+        "threshold": 2
+    }
+    with pytest.raises(UsageError, match=r"policy\.plcement: no such key; did you mean 'placement'\?"):
+        choose("easy", ["plcement=packed"])
+
+
+def test_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[policy]\npreset = "lct"\norder = "shortest"\n[policy.placement]\nthreshold = 1.5\n')
+    choice = choose(str(file))
+    assert (choice.name, choice.settings) == ("mine", parts("shortest", "sjbf", LCT | {"threshold": 1.5}))
+    changed = choose(str(file), ["placement.extend_limit=false", "order=fcfs"])
+    assert changed.settings == parts("fcfs", "sjbf", LCT | {"threshold": 1.5, "extend_limit": False})
+    assert choose(str(file), ["placement=packed"]).settings["placement"]["name"] == "packed"
+    assert choose(*_as_typed(changed.arguments())).settings == changed.settings
+    assert from_table(tomllib.loads(file.read_text())["policy"]).settings == choice.settings
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file"),
+        ("[policy", "not a TOML file"),
+        ("order = 'fcfs'", "expected a [policy] table"),
+        ("policy = 'easy'", "expected a [policy] table"),
+        ("[policy]\nordr = 'fcfs'", "policy.ordr: no such key; did you mean 'order'?"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "bad.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        choose(str(file))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("esy", "no policy 'esy'; did you mean 'easy'?"),
+        ("zzz", "no policy 'zzz'; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
+        ("", "no policy ''; known:"),
+    ],
+)
+def test_unknown_names(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(name)
+    assert message in str(caught.value)
+
+
+# ---------------------------------------------------------------- policies of others
+
+
+class Patient:
+    """Somebody's own policy."""
+
+    def __init__(self, depth: int = 1, *, name: str = "") -> None:
+        if depth < 1:
+            raise ValueError("depth must be at least 1")
+        self.depth = depth
+        self.name = name
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - it waits
+        yield from ()
+
+
+class NotAPolicy:
+    pass
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give this module a name under which it can be imported."""
+    monkeypatch.setitem(sys.modules, "patient_policies", sys.modules[__name__])
+    return "patient_policies"
+
+
+def test_a_class_by_path(module: str) -> None:
+    choice = choose(f"{module}:Patient", ["depth=3", "name=x"])
+    policy = choice.make()
+    assert isinstance(policy, Patient)
+    assert (policy.depth, policy.name) == (3, "x")
+    assert policy is not choice.make()
+    assert choice.settings == {"depth": 3, "name": "x"}
+    again = choose(*_as_typed(choice.arguments()))
+    assert (again.name, again.settings) == (choice.name, choice.settings)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "assignments", "message"),
+    [
+        ("Patientt", [], "has no attribute 'Patientt'"),
+        ("NotAPolicy", [], "it has no method decide(view)"),
+        ("Patient", ["deep=3"], "unexpected keyword argument 'deep'"),
+        ("Patient", ["depth=0"], "depth must be at least 1"),
+    ],
+)
+def test_bad_classes(module: str, attribute: str, assignments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(f"{module}:{attribute}", assignments)
+    assert message in str(caught.value)
+    assert f"{module}:{attribute}" in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["no_such_module_here:Policy", ":Policy", "sys:"])
+def test_modules_that_are_not_there(path: str) -> None:
+    with pytest.raises(UsageError, match="policy "):
+        choose(path)
+
+
+def test_installed_policies(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("patient", f"{module}:Patient", config.ENTRY_POINTS),
+        EntryPoint("broken", f"{module}:Missing", config.ENTRY_POINTS),
+    ]
+
+    def installed(**selection: str) -> object:
+        return points if selection == {"group": config.ENTRY_POINTS} else entry_points(**selection)
+
+    monkeypatch.setattr(config, "entry_points", installed)
+    choice = choose("patient", ["depth=2"])
+    policy = choice.make()
+    assert isinstance(policy, Patient)
+    assert policy.depth == 2
+    assert choose(*_as_typed(choice.arguments())).settings == {"depth": 2}
+    with pytest.raises(UsageError, match="policy broken"):
+        choose("broken")
+    with pytest.raises(UsageError, match="did you mean 'patient'"):
+        choose("patiennt")
+
+
+def test_defaults_name_parts() -> None:
+    assert all(name in KINDS[kind] for kind, name in DEFAULTS.items())
