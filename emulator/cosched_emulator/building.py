@@ -9,25 +9,40 @@ from typing import Literal, cast
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager import Manager
-from cosched_emulator.scenario import Scenario, ScriptEntry
+from cosched_emulator.scenario import ClusterSection, Scenario, ScriptEntry
 from cosched_emulator.simulation import CHANGES, Scripted
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.bandwidth import BandwidthModel
-from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
 from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.protocol.limits import INT64_MAX, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass
 
 CONTENTION = ("none", "bandwidth")
+BELIEFS = ("exact", "unknown")  # of demand
 
 
 def build_machine(scenario: Scenario) -> tuple[NodeClass, ...]:
     """Return the node classes of the scenario's cluster."""
+    classes = _classes(scenario)
+    nodes = sum(item.nodes for item in classes)
+    if nodes > MAX_NODES:
+        raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))
+    threads = max(item.threads for item in classes)
+    if threads > MAX_THREADS:
+        raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
+    return classes
+
+
+def _classes(scenario: Scenario) -> tuple[NodeClass, ...]:
     section = scenario.cluster
     try:
         if section.file is not None:
+            if section != ClusterSection(file=section.file):
+                raise ConfigurationError("cluster", "either a file or other keys", "both")
             return tuple(_node_class(count, shape) for count, shape in load_machine(section.file).classes)
         shape = load_preset(section.preset)
         changes = {
@@ -81,6 +96,8 @@ def build_workload(scenario: Scenario, threads: int) -> Workload:
     from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand  # noqa: PLC0415
 
     section = scenario.workload
+    if scenario.belief.demand not in BELIEFS:
+        raise ConfigurationError.unknown_name("belief.demand", scenario.belief.demand, BELIEFS)
     workload = _source(scenario, threads)
     if section.estimates is not None:
         workload = with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
@@ -131,16 +148,17 @@ def _demand(rates: Sequence[int], place: str) -> DemandTuple:
 def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Manager:
     """Return a manager with an empty queue. Where no job asks for a shared resource, no contention is worked out."""
     truth, belief = scenario.truth, scenario.belief
+    contention = _contention(truth.contention, "truth.contention")
+    composition = _known(truth.composition, "truth.composition")
+    resources = _resources(truth.resources, "truth.resources")
     told = Belief(
-        _contention(belief.contention or truth.contention, "belief.contention"),
-        _known(belief.composition or truth.composition),
-        _resources(truth.resources if belief.resources is None else belief.resources, "belief.resources"),
+        contention if belief.contention is None else _contention(belief.contention, "belief.contention"),
+        composition if belief.composition is None else _known(belief.composition, "belief.composition"),
+        resources if belief.resources is None else _resources(belief.resources, "belief.resources"),
     )
-    composition = composition_named(_known(truth.composition))
     cluster = None
-    if _contention(truth.contention, "truth.contention") != "none" and any(job.demand for job in workload.jobs):
-        model = BandwidthModel(_resources(truth.resources, "truth.resources"))
-        cluster = Cluster(Machine(nodes), model, composition)
+    if contention != "none" and any(job.demand for job in workload.jobs):
+        cluster = Cluster(Machine(nodes), BandwidthModel(resources), composition_named(composition))
     return Manager(nodes, told, cluster)
 
 
@@ -150,11 +168,10 @@ def _contention(name: str, place: str) -> str:
     return name
 
 
-def _known(composition: str) -> str:
-    try:
-        return composition_named(composition).name
-    except HardwareModelError as error:
-        raise ConfigurationError("truth.composition", "a composition", str(error)) from error
+def _known(composition: str, place: str) -> str:
+    if composition not in COMPOSITIONS:
+        raise ConfigurationError.unknown_name(place, composition, COMPOSITIONS)
+    return composition
 
 
 def _resources(names: Sequence[str], place: str) -> tuple[str, ...]:
@@ -164,12 +181,12 @@ def _resources(names: Sequence[str], place: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def build_script(scenario: Scenario, nodes: int) -> list[Scripted]:
-    """Return the scripted changes."""
-    return [_scripted(entry, f"script[{index}]", nodes) for index, entry in enumerate(scenario.script)]
+def build_script(scenario: Scenario, nodes: int, jobs: int) -> list[Scripted]:
+    """Return the scripted changes, for so many nodes and jobs."""
+    return [_scripted(entry, f"script[{index}]", nodes, jobs) for index, entry in enumerate(scenario.script)]
 
 
-def _scripted(entry: ScriptEntry, place: str, nodes: int) -> Scripted:
+def _scripted(entry: ScriptEntry, place: str, nodes: int, jobs: int) -> Scripted:
     if entry.do not in CHANGES:
         raise ConfigurationError.unknown_name(f"{place}.do", entry.do, CHANGES)
     wants = "node" if entry.do.endswith("node") else "job"
@@ -178,6 +195,8 @@ def _scripted(entry: ScriptEntry, place: str, nodes: int) -> Scripted:
         raise ConfigurationError(f"{place}.{wants}", f"the {wants} to {entry.do}", str(target))
     if wants == "node" and not 0 <= target < nodes:
         raise ConfigurationError(f"{place}.node", f"a node from 0 to {nodes - 1}", str(target))
-    if entry.at_s < 0:
-        raise ConfigurationError(f"{place}.at_s", "0 or more", str(entry.at_s))
+    if wants == "job" and not 1 <= target <= jobs:
+        raise ConfigurationError(f"{place}.job", f"a job from 1 to {jobs}", str(target))
+    if not 0 <= entry.at_s <= INT64_MAX // 1_000_000:  # nan is not
+        raise ConfigurationError(f"{place}.at_s", "a number of seconds, 0 or more", str(entry.at_s))
     return Scripted(round(entry.at_s * 1_000_000), entry.do, target)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -67,19 +69,19 @@ def scenario_options(command: Command) -> Command:
         click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs."),
         click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Leave the first N jobs out of the figures."),
         click.option("--aarr", type=float, help="Lublin: arrival parameter, smaller is busier.  [default: 10.2303]"),
-        click.option("--limits", type=click.Choice(["estimate", "none"]), help="Kill at the end of the estimate, or never.  [default: logs estimate, Lublin none]"),
+        click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, Lublin none]"),
         click.option("--estimates", type=click.Choice(["exact", "f-model"]), help="Replace the estimates."),
         click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes.  [default: 128]"),
-        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: number of hardware threads in all."),
+        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: threads in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
-        click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds an answer of a plugin process may take.  [default: 300]"),
+        click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
         click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
     ]  # fmt: skip
     for option in reversed(options):
@@ -271,8 +273,12 @@ def progress_bar(prepared: Prepared) -> Iterator[Callable[[int], None] | None]:
 
 def refuse_existing(out: str, *, force: bool) -> None:
     """Raise InputError for a run folder that is there already: before the run, not after it."""
-    if not force and os.path.lexists(out):
+    if not os.path.lexists(out):
+        return
+    if not force:
         raise InputError(out, "a new folder", "one that exists (--force replaces an older run)")
+    if not all(os.path.isfile(os.path.join(out, name)) for name in ("run.json", "jobs.csv")):
+        raise InputError(out, "a run folder to replace", "something else, which is left alone")
 
 
 def report(finished: Finished, policy: str, *, as_json: bool) -> None:
@@ -301,20 +307,43 @@ cli.add_command(compare)
 cli.add_command(plot)
 
 
+class _Terminated(BaseException):
+    """SIGTERM: to be unwound like Ctrl-C, so that a plugin's process and its files are cleaned up."""
+
+
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
+    raise _Terminated
+
+
 def main() -> NoReturn:
-    """Run the command line and exit."""
+    """Run the command line and exit. Every error is one line on standard error."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         code = cli.main(standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "cosched-emulator"
+        fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("cosched-emulator: interrupted", err=True)
         sys.exit(130)
+    except _Terminated:
+        click.echo("cosched-emulator: terminated", err=True)
+        sys.exit(143)
     except (EmulatorError, PluginError) as error:
-        click.echo(f"cosched-emulator: error: {error}", err=True)
-        sys.exit(error.exit_code)
+        fail(str(error), error.exit_code)
     except HardwareModelError as error:
-        click.echo(f"cosched-emulator: error: {error}", err=True)
-        sys.exit(2)
+        fail(str(error), 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(text: str, exit_code: int) -> NoReturn:
+    """Say in one line what is wrong, and exit; of a traceback in ``text`` (the last words of a plugin) the end is told."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
+    if traceback is not None:
+        lines[traceback:] = lines[-1:]
+    click.echo(f"cosched-emulator: error: {'; '.join(lines)}", err=True)
+    sys.exit(exit_code)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
 from cosched_emulator.errors import ConfigurationError
@@ -18,6 +18,11 @@ from cosched_emulator.workload.job import Workload
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 
+if TYPE_CHECKING:
+    from cosched_emulator.results.metrics import Selection
+
+LONGEST_WAIT_S: Final = 1e9  # every wait ends
+SILENCE_S: Final = 30.0
 LINKS: Final = ("direct", "loopback", "zmq")
 Progress = Callable[[int], None]
 
@@ -50,19 +55,34 @@ def prepare(scenario: Scenario) -> Prepared:
     """Read or generate the jobs, and build the machine."""
     if scenario.clock.mode != "virtual":
         raise ConfigurationError.unknown_name("clock.mode", scenario.clock.mode, ("virtual",))
+    for key in ("deadline_s", "wait_s"):
+        seconds = getattr(scenario.clock, key)
+        if not 0 <= seconds <= LONGEST_WAIT_S:  # nan is not
+            raise ConfigurationError(
+                f"clock.{key}", f"a number of seconds from 0 to {LONGEST_WAIT_S:.0f}", str(seconds)
+            )
+    _selection(scenario)
     nodes = build_machine(scenario)
     threads = sum(item.nodes * item.threads for item in nodes)
     prepared = Prepared(scenario, nodes, build_workload(scenario, threads))
-    build_manager(
-        scenario, nodes, prepared.workload
-    )  # for its checks: a wrong scenario should fail before anything starts
-    build_script(scenario, sum(item.nodes for item in nodes))
+    # For their checks: a wrong scenario should fail before anything starts.
+    build_manager(scenario, nodes, prepared.workload)
+    build_script(scenario, sum(item.nodes for item in nodes), len(prepared.workload.jobs))
     return prepared
+
+
+def _selection(scenario: Scenario) -> Selection:
+    from cosched_emulator.results.metrics import Selection  # noqa: PLC0415 - numpy
+
+    try:
+        return Selection(scenario.results.warmup, scenario.results.cooldown)
+    except ValueError as error:
+        raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error
 
 
 def run(prepared: Prepared, link: Link, progress: Progress | None = None) -> Finished:
     """Simulate and summarise. Raises LinkError when the scheduler is lost, InvariantError when the emulator is wrong."""
-    from cosched_emulator.results.metrics import Selection, summarise  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.metrics import summarise  # noqa: PLC0415 - numpy
 
     scenario, nodes, workload = prepared
     manager = build_manager(scenario, nodes, workload)
@@ -70,19 +90,14 @@ def run(prepared: Prepared, link: Link, progress: Progress | None = None) -> Fin
         manager,
         workload.jobs,
         link,
-        script=build_script(scenario, manager.machine.nodes),
+        script=build_script(scenario, manager.machine.nodes, len(workload.jobs)),
         requeue_on_node_failure=scenario.requeue,
         progress=progress,
     )
     started = time.perf_counter()
     records = simulation.run()
     wall_s = time.perf_counter() - started
-    results = scenario.results
-    try:
-        selection = Selection(results.warmup, results.cooldown)
-    except ValueError as error:
-        raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error
-    summary = summarise(records, nodes, selection)
+    summary = summarise(records, nodes, _selection(scenario))
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
 
 
@@ -98,7 +113,10 @@ def coupling(kind: str, choice: PolicyChoice, scenario: Scenario) -> Iterator[Li
         from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
 
         clock = scenario.clock
-        argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet", *choice.arguments()]
+        # A plugin whose emulator was killed ends by itself: after this silence it asks, and after as much again it leaves.
+        silence_s = min(SILENCE_S, max(1.0, clock.deadline_s))
+        argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
+        argv += ["--silence", f"{silence_s:g}", *choice.arguments()]
         with SpawnedPlugin(argv) as plugin:
             link = ZmqLink(
                 plugin.endpoint,

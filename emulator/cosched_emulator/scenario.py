@@ -138,7 +138,11 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
     if file is not None:
         table = _anchored(_parsed(file), Path(file).parent)
     for key, value in overrides.items():
-        table[key] = {**table.get(key, {}), **value} if isinstance(value, Mapping) else value
+        below = table.get(key, {})
+        if not isinstance(value, Mapping):
+            table[key] = value
+        elif isinstance(below, Mapping):  # anything else is refused below, override or not
+            table[key] = {**below, **value}
     return _section(Scenario, table, "", file or "")
 
 

@@ -124,9 +124,8 @@ class Simulation:
                 later.append(Woken(entry[0]))
             else:
                 events += self._scripted(self._script[entry[2]], events)
-        ended_now = len(events)
-        if ended_now and self._progress is not None:
-            self._ended += ended_now
+        if events and self._progress is not None:
+            self._ended += sum([isinstance(event, JobEnded) for event in events])
             self._progress(self._ended)
         jobs = self._jobs
         while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_us <= now_us:
@@ -141,24 +140,34 @@ class Simulation:
         return events + later if later else events
 
     def _scripted(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
-        """Return the events of one scripted change, none where it has no object any more."""
+        """Return the events of one scripted change, none where it has no object any more.
+
+        What happened ``before`` it at the same instant is not committed yet, but counts.
+        """
         manager = self.manager
-        gone = {event.job_id for event in before if isinstance(event, JobEnded | JobRequeued)}
+        target = item.target
+        ended = {event.job_id for event in before if isinstance(event, JobEnded)}
+        requeued = {event.job_id for event in before if isinstance(event, JobRequeued)}
+        down = target in manager.down
+        held = target in manager.pending and manager.pending[target].held
+        for event in before:
+            if isinstance(event, NodeFailed | NodeReturned) and event.node == target:
+                down = isinstance(event, NodeFailed)
+            elif isinstance(event, JobHeld | JobReleased) and event.job_id == target:
+                held = isinstance(event, JobHeld)
         match item.change:
             case "fail-node":
-                if item.target in manager.down:
-                    return []
-                return [NodeFailed(item.target), *self._evicted(item.target, gone)]
+                return [] if down else [NodeFailed(target), *self._evicted(target, ended | requeued)]
             case "return-node":
-                return [NodeReturned(item.target)] if item.target in manager.down else []
+                return [NodeReturned(target)] if down else []
             case "cancel":
-                known = item.target in manager.pending or item.target in manager.running
-                return [JobEnded(item.target, CANCELLED)] if known and item.target not in gone else []
+                known = target in manager.pending or target in manager.running
+                return [JobEnded(target, CANCELLED)] if known and target not in ended else []
             case "hold" | "release":
-                job = manager.pending.get(item.target)
-                if job is None or job.held == (item.change == "hold") or item.target in gone:
+                waits = (target in manager.pending or target in requeued) and target not in ended
+                if not waits or held == (item.change == "hold"):
                     return []
-                return [JobHeld(item.target) if item.change == "hold" else JobReleased(item.target)]
+                return [JobHeld(target) if item.change == "hold" else JobReleased(target)]
 
     def _evicted(self, node: int, gone: set[int]) -> list[Event]:
         """Return what becomes of the jobs on a node that fails."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_plugin.core.contention import believed_model, empty_table
-from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, each_node, layers_of, minus, union
+from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, each_node, layers_of, minus, size, union
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, Run, StartJob, Welcome
 
 
@@ -25,6 +25,7 @@ class Running(NamedTuple):
     end_us: int  # start + the run time expected under its placement
     runs: tuple[Run, ...]
     layers: Layers
+    threads: int  # held in all
     limit_us: int | None
 
 
@@ -200,7 +201,8 @@ class State:
 def _running(
     job: JobSpec, start_us: int, runs: Sequence[Run], estimate_us: int, limit_us: int | None, machine: Machine
 ) -> Running:
-    return Running(job, start_us, start_us + estimate_us, tuple(runs), layers_of(runs, machine.depth), limit_us)
+    layers = layers_of(runs, machine.depth)
+    return Running(job, start_us, start_us + estimate_us, tuple(runs), layers, size(layers), limit_us)
 
 
 def _resident(running: Running, processes: int) -> Resident:

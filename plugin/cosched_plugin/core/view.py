@@ -106,8 +106,27 @@ class View:
 
     def threads_back(self, running: Running) -> int:
         """Return how many threads will be free when a running job ends: those on nodes in service."""
-        up = self._state.pool.up
-        return sum([(layer & up).bit_count() for layer in running.layers])
+        pool = self._state.pool
+        if pool.all_up:
+            return running.threads
+        return sum([(layer & pool.up).bit_count() for layer in running.layers])
+
+    def shadow(self, threads: int) -> tuple[int, int] | None:
+        """Return the first expected end after which so many threads are free, and how many more are; None if there is none.
+
+        All jobs that should end at that same instant count.
+        """
+        state = self._state
+        missing = threads - size(state.pool.free)
+        soonest_us = state.now_us + 1
+        shadow_us = 0
+        for expected_us, job_id in state.releases:
+            end_us = expected_us if expected_us > soonest_us else soonest_us
+            if missing <= 0 and end_us > shadow_us:
+                break
+            missing -= self.threads_back(state.running[job_id])
+            shadow_us = end_us
+        return None if missing > 0 else (shadow_us, -missing)
 
     def plan(self) -> list[tuple[int, Layers]]:
         """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""

@@ -60,19 +60,19 @@ class Easy:
             if reservation is not None:
                 break
             waiting = waiting[1:]  # more than the nodes in service: nothing to reserve, the next one is the head
-        others = [job for job in others if reservation.may_admit(job)]
-        others = placement.promising(others, reservation.plan(plan_now(view)))
+        others = placement.promising(reservation.may_admit(others), reservation.plan(plan_now(view)))
         if self.candidates is not None:
             others = self.candidates.arrange(others, view.now_us)
         started = False
-        for job in others:
-            if job.processes > free or not reservation.may_admit(job):
-                continue
+        left = others
+        while left:
+            job, left = left[0], left[1:]
             offer = backfill_offer(view, job, placement, reservation)
             if offer is not None:
                 yield offer.start()
-                free = view.free_threads
                 started = True
+                free = view.free_threads
+                left = reservation.may_admit([job for job in left if job.processes <= free])
         # Where only the number of threads counts, fewer are no help. Else a start may have made way: the head has another
         # place now, or first fit leads a job elsewhere.
         return started and not (isinstance(reservation, CountedReservation) and all(map(is_plain, others)))

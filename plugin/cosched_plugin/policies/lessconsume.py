@@ -56,7 +56,7 @@ class LessConsume:
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave that is good enough."""
-        if self.threshold is None:
+        if self.threshold is None or is_rigid(job):  # first fit may do worse later: no bisection
             return earliest_by_walk(self, job, view)
         threshold = self.within_reach(job, view, self.threshold)
         steps = [step for step in view.plan() if size(step[1]) >= job.processes]
@@ -81,7 +81,7 @@ class LessConsume:
 
     def meets(self, job: JobSpec, plan: Plan, threshold: float) -> bool:
         """Tell whether ``plan`` has a place for ``job`` with a factor within ``threshold``."""
-        if _is_rigid(job):
+        if is_rigid(job):
             return self.least(job, plan, (threshold,)) is not None
         outlook = Outlook(job, plan)
         return outlook.places >= job.processes <= outlook.places_within(_limit_us(job, threshold))
@@ -114,7 +114,7 @@ class LessConsume:
         if outlook.places < job.processes:
             return 1.0
         search = _Search(job, outlook)
-        if not _is_rigid(job):
+        if not is_rigid(job):
             search.improve_until(0.0)
         return factor(job, search.worst_us)
 
@@ -128,7 +128,7 @@ class LessConsume:
 
     def find(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Found | None:
         """Return what `least` does, before it is written out as an offer."""
-        if _is_rigid(job):
+        if is_rigid(job):
             offer = self._rigid(job, plan, thresholds)
             return None if offer is None else Found(job, plan, offer.factor, None, offer)
         if job.processes > size(plan.free):
@@ -148,7 +148,7 @@ class LessConsume:
         return Found(job, plan, factor(job, search.worst_us), search, None, extend_limit=self.extend_limit)
 
     def _rigid(self, job: JobSpec, plan: Plan, thresholds: Sequence[float]) -> Offer | None:
-        """Place a job that wants whole nodes, or a least number of processes on each: no single bucket can be exchanged."""
+        """Place a job of which no single bucket can be exchanged."""
         runs = first_fit(job, plan.free, plan.view.machine, plan.memory_for(job))
         if runs is None:
             return None
@@ -158,7 +158,8 @@ class LessConsume:
         return extended(job, plan, runs, by, extend_limit=self.extend_limit)
 
 
-def _is_rigid(job: JobSpec) -> bool:
+def is_rigid(job: JobSpec) -> bool:
+    """Tell whether the job wants whole nodes, or a least number of processes on each: then first fit's place is the only one."""
     return job.exclusive or job.ppn_min > 1
 
 

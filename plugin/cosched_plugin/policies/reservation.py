@@ -35,9 +35,11 @@ class CountedReservation:
         """Return ``plan`` as it is: which threads the head will take is open."""
         return plan
 
-    def may_admit(self, job: JobSpec) -> bool:
-        """Tell whether a start of ``job`` now might be admitted: a quick look before a place is sought for it."""
-        return self._view.now_us + job.estimate_us <= self._shadow_us or job.processes <= self._extra
+    def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
+        """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
+        longest_us = self._shadow_us - self._view.now_us
+        extra = self._extra
+        return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
 
     def admit(self, offer: Offer) -> bool:
         """Tell whether ``offer``, to start now, leaves the head its start; if so it is counted as taken."""
@@ -80,11 +82,11 @@ class PlacedReservation:
         """Return ``plan`` without the threads that the head is to get."""
         return plan.without(self._layers)
 
-    def may_admit(self, job: JobSpec) -> bool:
-        """Tell whether a start of ``job`` now might be admitted: a quick look before a place is sought for it."""
-        if self._view.now_us + job.estimate_us <= self._head.start_us:
-            return True
-        return job.processes + self._head.job.processes <= size(self._at_shadow.free)
+    def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
+        """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
+        longest_us = self._head.start_us - self._view.now_us
+        extra = size(self._at_shadow.free) - self._head.job.processes
+        return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
 
     def admit(self, offer: Offer) -> bool:
         """Tell whether ``offer``, to start now, leaves the head a place at its shadow time; if so it is counted as taken."""
@@ -120,18 +122,7 @@ Reservation = CountedReservation | PlacedReservation
 def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:
     """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have left."""
     if placement.counts and is_plain(head):
-        return _count(view, head)
+        shadow = view.shadow(head.processes)
+        return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)
     return None if offer is None else PlacedReservation(view, offer, placement)
-
-
-def _count(view: View, head: JobSpec) -> CountedReservation | None:
-    missing = head.processes - view.free_threads
-    shadow_us = 0
-    for expected_us, job_id in view.releases:
-        end_us = max(expected_us, view.now_us + 1)
-        if missing <= 0 and end_us > shadow_us:
-            break
-        missing -= view.threads_back(view.running[job_id])
-        shadow_us = end_us
-    return None if missing > 0 else CountedReservation(view, shadow_us, -missing)

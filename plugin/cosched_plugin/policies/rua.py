@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View
-from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume
+from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, is_rigid
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
@@ -93,9 +93,9 @@ class Rua:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
         lossy: list[Found] = []
-        for job in waiting:  # by ascending estimate: the first one that loses nothing is the one to take
-            if job.processes > free or (reservation is not None and not reservation.may_admit(job)):
-                continue
+        narrow = [job for job in waiting if job.processes <= free]
+        # By ascending estimate: the first one that loses nothing is the one to take.
+        for job in narrow if reservation is None else reservation.may_admit(narrow):
             found = self._best_if_now(job, view, placement, reservation)
             if found is None:
                 continue
@@ -133,7 +133,8 @@ class Rua:
         job, view = best.job, best.plan.view
         unmet = _stricter(thresholds, best.factor)
         best_end_us = best.end_us
-        promising = False
+        rigid = is_rigid(job)  # first fit may do worse later, so for such a job every instant is looked at
+        promising = rigid
         for index, (at_us, free) in enumerate(steps):
             if not unmet or at_us + job.estimate_us > best_end_us:
                 break
@@ -151,7 +152,7 @@ class Rua:
             unmet = _stricter(unmet, found.factor)
             if (found.end_us, found.factor) < (best_end_us, best.factor):
                 best, best_end_us = found, found.end_us
-                promising = False
+                promising = rigid
         return best
 
     def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:

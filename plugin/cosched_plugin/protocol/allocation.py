@@ -127,15 +127,21 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
 class ThreadPool:
     """Free threads and free memory of a machine, as jobs take them and give them back."""
 
-    __slots__ = ("free", "free_memory_mb", "machine", "up")
+    __slots__ = ("_everything", "free", "free_memory_mb", "machine", "up")
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
-        self.up = (1 << machine.nodes) - 1
+        self._everything = (1 << machine.nodes) - 1
+        self.up = self._everything  # nodes in service
         self.free: Layers = machine.exists  # threads of nodes in service that no job holds
         self.free_memory_mb = list(machine.memory_mb)
         for node in down:
             self.fail_node(node)
+
+    @property
+    def all_up(self) -> bool:
+        """Tell whether every node is in service."""
+        return self.up == self._everything
 
     def refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
         """Return why ``job`` cannot start on ``runs`` now, or None if it can."""

@@ -1,0 +1,121 @@
+"""Small machines, jobs and schedulers for the tests of manager and simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cosched_emulator.cluster import Cluster
+from cosched_emulator.links import DirectLink
+from cosched_emulator.manager import Manager
+from cosched_emulator.results.record import JobRecord
+from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_hwmodel.composition import composition_named
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.allocation import Machine
+
+BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+Batch = tuple[int, int, tuple[m.Event, ...]]
+Answer = Callable[[int, Sequence[m.Event]], list[m.Action]]
+
+
+def node_class(nodes: int = 2, threads: int = 2, memory_mb: int = 100) -> m.NodeClass:
+    return m.NodeClass(nodes, 1, threads, 1, memory_mb, 6, 0, 0)
+
+
+def job(
+    number: int,
+    submit_us: int = 0,
+    run_us: int = 100,
+    *,
+    processes: int = 1,
+    estimate_us: int | None = None,
+    limit_us: int | None = None,
+    exclusive: bool = False,
+    memory_mb: int = 0,
+    demand: m.DemandTuple | None = None,
+) -> WorkloadJob:
+    estimate = run_us if estimate_us is None else estimate_us
+    spec = m.JobSpec(
+        number,
+        submit_us,
+        processes,
+        max(1, estimate),
+        limit_us,
+        exclusive=exclusive,
+        memory_mb=memory_mb,
+        demand=demand,
+    )
+    return WorkloadJob(spec, run_us, demand, number)
+
+
+def start(
+    number: int, node: int = 0, mask: int = 1, *, nodes: int = 1, estimate_us: int = 100, limit_us: int | None = None
+) -> m.StartJob:
+    """Start a job with one process on each thread of the mask."""
+    return m.StartJob(number, ((node, nodes, mask, mask.bit_count()),), estimate_us, limit_us)
+
+
+def manager(*classes: m.NodeClass, contention: bool = False) -> Manager:
+    nodes = classes or (node_class(),)
+    model = BandwidthModel(("memory_bandwidth",))
+    truth = Cluster(Machine(nodes), model, composition_named("bulk-synchronous")) if contention else None
+    return Manager(nodes, BELIEF, truth)
+
+
+class Player:
+    """A scheduler that answers as it is told, and remembers what it heard and what the manager's inventory said meanwhile."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.batches: list[Batch] = []
+        self.inventories: list[m.Welcome] = []
+        self.inventory: Callable[[], m.Welcome] | None = None
+
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
+        assert self.inventory is not None
+        welcome = self.inventory()
+        self.inventories.append(welcome)
+        self.batches.append((welcome.seq + 1, now_us, tuple(events)))
+        return self._answer(now_us, events)
+
+
+def play(
+    answer: Answer,
+    jobs: Sequence[WorkloadJob],
+    *,
+    on: Manager | None = None,
+    script: Sequence[Scripted] = (),
+    requeue: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Player, Manager, dict[int, JobRecord]]:
+    """Run a whole simulation against `answer`; the manager's invariants are checked before every batch and at the end."""
+    managed = manager() if on is None else on
+    player = Player(answer)
+
+    def checked() -> m.Welcome:
+        managed.check()
+        return managed.inventory()
+
+    player.inventory = checked
+    link = DirectLink(lambda _welcome: player)
+    simulation = Simulation(managed, jobs, link, script=script, requeue_on_node_failure=requeue, progress=progress)
+    records = simulation.run()
+    managed.check()
+    assert simulation.batches == len(player.batches) == managed.seq
+    return player, managed, {record.job.spec.id: record for record in records}
+
+
+def at_once(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
+    """Start job n on node n-1, thread 0, as soon as it comes, and again when it comes back."""
+    answers: list[m.Action] = []
+    for event in events:
+        match event:
+            case m.JobSubmitted(spec):
+                answers.append(start(spec.id, spec.id - 1, estimate_us=spec.estimate_us, limit_us=spec.limit_us))
+            case m.JobRequeued(job_id) | m.JobReleased(job_id):
+                answers.append(start(job_id, job_id - 1))
+            case _:
+                pass
+    return answers

@@ -1,0 +1,241 @@
+"""Emulated nodes against the exact brute force in tests/reference/rates.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from random import Random
+from typing import NamedTuple, cast
+
+import pytest
+from tests.reference.rates import Composition, PlacedJob, progress
+
+from cosched_emulator.cluster import Cluster
+from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_hwmodel.composition import composition_named
+from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.protocol.messages import DemandTuple, NodeClass, Run
+
+COMPOSITIONS: tuple[Composition, ...] = ("bulk-synchronous", "paper")
+RESOURCES = ("memory_bandwidth", "network", "disk")
+
+
+class End(NamedTuple):
+    """When and how a job left the cluster, with the work that the cluster says it did and that which its rates say."""
+
+    at: int
+    killed: bool
+    work: int
+    integral: Fraction
+
+
+def runs_of(job: PlacedJob) -> tuple[Run, ...]:
+    return tuple((node, 1, (1 << count) - 1, count) for node, count in sorted(job.processes.items()))
+
+
+def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> Cluster:
+    nodes = [NodeClass(1, 1, 64, 1, 1000, *(*capacity, 0, 0)[:3]) for capacity in capacities]
+    model = BandwidthModel(RESOURCES[: len(capacities[0])])
+    return Cluster(Machine(nodes), model, composition_named(composition))
+
+
+def emulate(
+    jobs: Sequence[PlacedJob], capacities: Sequence[tuple[int, ...]], composition: Composition
+) -> dict[int, End]:
+    """Drive a cluster as the manager does: leavers first, then starts, then one settlement; check it at every step."""
+    cluster = cluster_of(capacities, composition)
+    to_come = sorted(jobs, key=lambda job: (job.start, job.id))
+    running: dict[int, PlacedJob] = {}
+    ends: dict[int, int] = {}
+    done: dict[int, dict[int, Fraction]] = {}  # our own account: job -> node -> work
+    left: dict[int, End] = {}
+    now = 0
+    while to_come or running:
+        due = {job_id: _end(running[job_id], ends[job_id]) for job_id in running}
+        instant = min([at for at, _ in due.values()] + [job.start for job in to_come])
+        for job_id, rates in _rates(running, capacities, composition).items():
+            for node, rate in rates.items():
+                done[job_id][node] += rate * (instant - now)
+        now = instant
+        for job_id, (at, killed) in sorted(due.items()):
+            if at == now:
+                job = running.pop(job_id)
+                work = cluster.leave(job_id, now)
+                slowest = min(min(one, Fraction(job.work)) for one in done.pop(job_id).values())
+                left[job_id] = End(now, killed, work, slowest)
+        while to_come and to_come[0].start == now:
+            job = to_come.pop(0)
+            demand = cast(DemandTuple, (*job.demand, 0, 0)[:3])
+            cluster.seat(job.id, runs_of(job), job.work, demand, now)
+            running[job.id] = job
+            done[job.id] = dict.fromkeys(job.processes, Fraction(0))
+        moved = dict(cluster.settle(now))
+        assert all(end >= now for end in moved.values())
+        ends.update(moved)
+        cluster.check()
+        assert cluster.settle(now) == []  # settling is a fixpoint
+    return left
+
+
+def _end(job: PlacedJob, end: int) -> tuple[int, bool]:
+    if job.limit is not None and end > job.start + job.limit:
+        return job.start + job.limit, True
+    return end, False
+
+
+def _rates(
+    running: dict[int, PlacedJob], capacities: Sequence[tuple[int, ...]], composition: Composition
+) -> dict[int, dict[int, Fraction]]:
+    """Return the rate of every job on every node, worked out from nothing but who is where."""
+    penalties = []
+    for node, capacity in enumerate(capacities):
+        here = [job for job in running.values() if node in job.processes]
+        wanted = [sum(job.processes[node] * job.demand[index] for job in here) for index in range(len(capacity))]
+        penalties.append(
+            sum((max(Fraction(w, c), Fraction(1)) - 1 for w, c in zip(wanted, capacity, strict=True)), Fraction(0))
+        )
+    rates = {}
+    for job_id, job in running.items():
+        worst = max(penalties[node] for node in job.processes)
+        rates[job_id] = {
+            node: 1 / (1 + (worst if composition == "bulk-synchronous" else penalties[node])) for node in job.processes
+        }
+    return rates
+
+
+def random_jobs(random: Random, nodes: int, demands: Sequence[tuple[int, ...]], limits: bool) -> list[PlacedJob]:
+    """Draw jobs with many starts at one instant, and many equal lengths, so that ends coincide too."""
+    span = random.choice((20, 1_000, 10**9))
+    starts = [random.randrange(span) for _ in range(3)]
+    works = [random.randrange(1, span) for _ in range(3)]
+    jobs = []
+    for job_id in range(1, random.randint(2, 9)):
+        where = random.sample(range(nodes), random.randint(1, nodes))
+        work = random.choice((random.choice(works), random.randrange(1, span)))
+        limit = random.choice((None, work, work + random.randrange(span))) if limits else None
+        processes = {node: random.randint(1, 2) for node in where}
+        start = random.choice((random.choice(starts), random.randrange(span)))
+        jobs.append(PlacedJob(job_id, start, work, processes, random.choice(demands), limit))
+    return jobs
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_ends_are_those_of_the_exact_reference(composition: Composition) -> None:
+    # With at most four processes of demand 1 on capacity 2, slowdowns are 1, 3/2 and 2: every exact end is a multiple of 1/12 us,
+    # which the forgiving rounding of 1/64 us cannot hide. So ends must be equal.
+    random = Random(1)
+    shared = killed = 0
+    for _ in range(150):
+        nodes = random.randint(1, 3)
+        jobs = random_jobs(random, nodes, [(0,), (1,)], limits=True)
+        capacities = [(2,)] * nodes
+        while any(_most(jobs, node) > 4 for node in range(nodes)):
+            jobs.pop()
+        expected = progress(jobs, capacities, composition, whole_ends=True)
+        found = emulate(jobs, capacities, composition)
+        assert {job_id: (Fraction(end.at), end.killed) for job_id, end in found.items()} == {
+            job_id: (outcome.end, outcome.killed) for job_id, outcome in expected.items()
+        }, jobs
+        shared += sum(found[job.id].at > job.start + job.work for job in jobs)
+        killed += sum(end.killed for end in found.values())
+    assert shared > 50  # the cases are not idle ones
+    assert killed > 20
+
+
+def _most(jobs: Sequence[PlacedJob], node: int) -> int:
+    return sum(job.processes.get(node, 0) for job in jobs if job.demand[0])
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_any_demand_on_unequal_nodes(composition: Composition) -> None:
+    # Here an exact end may lie less than 1/64 us above a whole one: each end may then be 1 us early, and shift those after it.
+    random = Random(2)
+    for _ in range(80):
+        nodes = random.randint(1, 4)
+        demands = [(500, 10), (1000, 0), (2000, 100), (0, 0), (1234, 77)]
+        jobs = random_jobs(random, nodes, demands, limits=False)
+        capacities = [random.choice([(6000, 256), (3000, 100)]) for _ in range(nodes)]
+        expected = progress(jobs, capacities, composition, whole_ends=True)
+        found = emulate(jobs, capacities, composition)
+        for job in jobs:
+            assert abs(found[job.id].at - expected[job.id].end) <= len(jobs), (jobs, job)
+            assert found[job.id].work == job.work
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_work_wall_time_and_slowdown_agree_over_the_whole_life(composition: Composition) -> None:
+    random = Random(3)
+    for _ in range(80):
+        nodes = random.randint(1, 3)
+        jobs = random_jobs(random, nodes, [(500,), (1000,), (2000,)], limits=True)
+        found = emulate(jobs, [(2500,)] * nodes, composition)
+        for job in jobs:
+            end = found[job.id]
+            if end.killed:
+                assert job.limit is not None
+                assert end.at == job.start + job.limit
+                assert end.work <= end.integral < end.work + 2  # rounded down, up to the noise of doubles
+                assert end.work < job.work
+            else:
+                assert end.work == job.work
+                assert end.integral >= job.work - Fraction(1, 32)
+            assert end.at - job.start >= end.work  # nothing runs faster than alone
+
+
+def test_demand_does_not_shrink_when_a_job_is_slowed_elsewhere() -> None:
+    # Job 1 is slowed to 1/2 by job 2 on node 0; on node 1 it still asks for all of its 3 of 4, so job 3 has penalty 1/2 there.
+    jobs = [
+        PlacedJob(1, 0, 600, {0: 1, 1: 1}, (3,)),
+        PlacedJob(2, 0, 600, {0: 1}, (5,)),
+        PlacedJob(3, 0, 600, {1: 1}, (3,)),
+    ]
+    found = emulate(jobs, [(4,), (4,)], "bulk-synchronous")
+    assert {job_id: end.at for job_id, end in found.items()} == {1: 1200, 2: 1200, 3: 900}
+
+
+def test_a_job_alone_on_its_nodes_takes_its_run_time_or_what_it_does_to_itself() -> None:
+    alone = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 3, 1: 3}, (2000,))], [(6000,), (6000,)], "bulk-synchronous")
+    assert alone[1].at == 3_000_000_005
+    itself = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 4, 1: 1}, (2000,))], [(6000,), (6000,)], "paper")
+    assert itself[1].at == 4_000_000_005  # 8000 of 6000: 1/3
+
+
+def test_completion_beats_a_kill_at_the_same_instant() -> None:
+    jobs = [PlacedJob(1, 0, 90, {0: 2}, (2,), limit=120), PlacedJob(2, 0, 90, {0: 1}, (4,), limit=119)]
+    # Demand 8 of 6: both need 120; job 2 is killed at 119, and job 1 does the rest 1/4 of a microsecond faster.
+    found = emulate(jobs, [(6,)], "bulk-synchronous")
+    assert (found[1].at, found[1].killed, found[1].work) == (120, False, 90)
+    assert (found[2].at, found[2].killed, found[2].work) == (119, True, ceil(119 * 3 / 4) - 1)
+
+
+def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> None:
+    cluster = cluster_of([(6,), (6,)], "bulk-synchronous")
+    cluster.seat(1, ((0, 1, 1, 1),), 100, (3, 0, 0), 0)
+    cluster.seat(2, ((1, 1, 1, 1),), 100, (3, 0, 0), 0)
+    assert cluster.settle(0) == [(1, 100), (2, 100)]
+    cluster.seat(3, ((0, 1, 2, 1),), 100, (3, 0, 0), 40)
+    assert cluster.settle(40) == [(3, 140)]  # 6 of 6: nobody is slowed, no other end moves
+    cluster.seat(4, ((0, 1, 4, 1),), 100, (6, 0, 0), 50)
+    assert cluster.settle(50) == [(1, 150), (3, 230), (4, 250)]  # 12 of 6; node 1 is not touched
+    assert cluster.leave(4, 70) == 10
+    assert cluster.settle(70) == [(1, 110), (3, 150)]
+    assert cluster.leave(2, 71) == 71
+    cluster.check()
+
+
+def test_unknown_demand_contends_for_nothing() -> None:
+    cluster = cluster_of([(6,)], "paper")
+    cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
+    cluster.seat(2, ((0, 1, 2, 1),), 100, None, 0)
+    assert cluster.settle(0) == [(1, 150), (2, 150)]  # it asks for nothing, and is slowed like everything there
+
+
+def test_check_finds_a_wrong_sum() -> None:
+    cluster = cluster_of([(6,)], "paper")
+    cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
+    cluster.settle(0)
+    cluster.check()
+    cluster._demand_sum[0] = (8, 0, 0)  # to be found
+    with pytest.raises(AssertionError, match="demand"):
+        cluster.check()

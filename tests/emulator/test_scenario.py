@@ -1,0 +1,343 @@
+"""Scenario files: every section, what is refused and how, overrides."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.cli import PLACES, overrides
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.running import prepare
+from cosched_emulator.scenario import (
+    BeliefSection,
+    ClockSection,
+    ClusterSection,
+    ResultsSection,
+    Scenario,
+    ScriptEntry,
+    TruthSection,
+    WorkloadSection,
+    read_scenario,
+)
+from cosched_emulator.simulation import Scripted
+
+WHOLE = """
+seed = 7
+requeue = true
+
+[cluster]
+nodes = 12
+preset = "rua-4way"
+cores = 3
+memory_bandwidth_mbs = 5000
+network_mbs = 100
+disk_mbs = 50
+memory_mb = 2048
+
+[truth]
+contention = "bandwidth"
+composition = "paper"
+resources = ["memory_bandwidth", "network"]
+
+[belief]
+contention = "none"
+composition = "bulk-synchronous"
+resources = []
+demand = "unknown"
+
+[workload]
+lublin = 9
+aarr = 9
+gap_factor = 0.5
+run_factor = 0.25
+limits = "estimate"
+estimates = "f-model"
+estimate_factor = 2
+mix = "10:20:70"
+demand_high = [3000, 10, 0]
+demand_medium = [1500, 5, 0]
+demand_low = [100, 0, 1]
+exclusive = true
+memory_mb = 10
+
+[clock]
+mode = "virtual"
+deadline_s = 5
+wait_s = 6.5
+
+[policy]
+backfill = "sjbf"
+placement = { name = "lessconsume-threshold", threshold = 1.25 }
+
+[results]
+warmup = 1
+cooldown = 2
+
+[[script]]
+at_s = 10
+do = "hold"
+job = 3
+
+[[script]]
+at_s = 20.5
+do = "fail-node"
+node = 11
+"""
+
+
+def scenario_of(text: str, folder: Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    file = folder / "scenario.toml"
+    file.write_text(text)
+    return read_scenario(str(file), changes or {})
+
+
+def test_every_section(tmp_path: Path) -> None:
+    scenario = scenario_of(WHOLE, tmp_path)
+    assert scenario == Scenario(
+        seed=7,
+        requeue=True,
+        cluster=ClusterSection(12, None, "rua-4way", 3, 5000, 100, 50, 2048),
+        truth=TruthSection("bandwidth", "paper", ("memory_bandwidth", "network")),
+        belief=BeliefSection("none", "bulk-synchronous", (), "unknown"),
+        workload=WorkloadSection(
+            lublin=9,
+            aarr=9.0,
+            gap_factor=0.5,
+            run_factor=0.25,
+            limits="estimate",
+            estimates="f-model",
+            estimate_factor=2.0,
+            mix="10:20:70",
+            demand_high=(3000, 10, 0),
+            demand_medium=(1500, 5, 0),
+            demand_low=(100, 0, 1),
+            exclusive=True,
+            memory_mb=10,
+        ),
+        clock=ClockSection("virtual", 5.0, 6.5),
+        results=ResultsSection(1, 2),
+        policy={"backfill": "sjbf", "placement": {"name": "lessconsume-threshold", "threshold": 1.25}},
+        script=(ScriptEntry(10.0, "hold", job=3), ScriptEntry(20.5, "fail-node", node=11)),
+    )
+    prepared = prepare(scenario)
+    (node,) = prepared.nodes
+    assert node == (12, 1, 3, 1, 2048, 5000, 100, 50)
+    assert build_script(scenario, 12, 9) == [Scripted(10_000_000, "hold", 3), Scripted(20_500_000, "fail-node", 11)]
+    assert len(prepared.workload.jobs) == 9
+    for job in prepared.workload.jobs:
+        assert (job.spec.exclusive, job.spec.memory_mb, job.spec.demand) == (True, 10, None)
+        assert job.demand in ((3000, 10, 0), (1500, 5, 0), (100, 0, 1))
+        assert job.spec.limit_us == job.spec.estimate_us >= job.run_us
+    belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert belief == ("none", "bulk-synchronous", ())
+
+
+def test_nothing_said_is_all_defaults() -> None:
+    assert read_scenario(None, {}) == Scenario()
+    scenario = read_scenario(None, {"workload": {"lublin": 3}})
+    prepared = prepare(scenario)
+    assert sum(item.nodes for item in prepared.nodes) == 128
+    belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert belief == ("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "suggestion"),
+    [
+        ("sead = 1", "sead", "seed"),
+        ("[clusters]\nnodes = 1", "clusters", "cluster"),
+        ("[cluster]\nnods = 1", "cluster.nods", "nodes"),
+        ("[truth]\ncontentoin = 'none'", "truth.contentoin", "contention"),
+        ("[belief]\nresorces = []", "belief.resorces", "resources"),
+        ("[workload]\nlublim = 1", "workload.lublim", "lublin"),
+        ("[clock]\ndeadline = 1", "clock.deadline", "deadline_s"),
+        ("[results]\nwarm_up = 1", "results.warm_up", "warmup"),
+        ("[[script]]\nat = 1\ndo = 'hold'", "script[0].at", "at_s"),
+        (
+            "[[script]]\nat_s = 1\ndo = 'hold'\njob = 1\n[[script]]\nat_s = 1\ndo = 'hold'\njb = 1",
+            "script[1].jb",
+            "job",
+        ),
+        ("[workload]\nqqqqqq = 1", "workload.qqqqqq", None),
+    ],
+)
+def test_an_unknown_key_names_its_path_and_the_closest(
+    text: str, path: str, suggestion: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        scenario_of(text, tmp_path)
+    error = caught.value
+    assert (error.path, error.suggestion, error.file) == (path, suggestion, str(tmp_path / "scenario.toml"))
+    assert str(error).startswith(f"{error.file}: {path}: ")
+    assert error.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ("seed = '1'", "seed", "a whole number"),
+        ("seed = 1.0", "seed", "a whole number"),
+        ("seed = true", "seed", "a whole number"),
+        ("requeue = 1", "requeue", "true or false"),
+        ("cluster = 4", "cluster", "a table"),
+        ("policy = 'easy'", "policy", "a table"),
+        ("script = { at_s = 1 }", "script", "a list"),
+        ("script = [3]", "script[0]", "a table"),
+        ("[cluster]\nnodes = '4'", "cluster.nodes", "a whole number"),
+        ("[cluster]\npreset = 4", "cluster.preset", "a text"),
+        ("[truth]\nresources = 'network'", "truth.resources", "a list"),
+        ("[truth]\nresources = ['network', 1]", "truth.resources[1]", "a text"),
+        ("[workload]\naarr = '9'", "workload.aarr", "a number"),
+        ("[workload]\naarr = true", "workload.aarr", "a number"),
+        ("[workload]\ndemand_high = [1, 2.5, 3]", "workload.demand_high[1]", "a whole number"),
+        ("[workload]\nswf = 1", "workload.swf", "a text"),
+        ("[clock]\nwait_s = [1]", "clock.wait_s", "a number"),
+        ("[[script]]\ndo = 'hold'", "script[0].at_s", "a value"),
+    ],
+)  # fmt: skip
+def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        scenario_of(text, tmp_path)
+    assert (caught.value.path, caught.value.expected) == (path, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[cluster]\nnodes = 0", "cluster.nodes"),
+        ("[cluster]\nnodes = 99999999999", "cluster"),
+        ("[cluster]\nprocessors = -1", "cluster.processors"),
+        ("[cluster]\nnodes = 1\nprocessors = 1", "cluster"),
+        ("[cluster]\ncores = 0", "cluster"),
+        ("[cluster]\ncores = 5000", "cluster"),
+        ("[cluster]\npreset = 'rua'", "cluster"),
+        ("[cluster]\nmemory_mb = -1", "cluster"),
+        ("[cluster]\nfile = 'missing.toml'", "cluster"),
+        ("[cluster]\nfile = 'missing.toml'\nnodes = 3", "cluster"),
+        ("[truth]\ncontention = 'bandwith'", "truth.contention"),
+        ("[truth]\ncomposition = 'papr'", "truth.composition"),
+        ("[truth]\nresources = ['memory']", "truth.resources"),
+        ("[belief]\ncontention = 'bandwith'", "belief.contention"),
+        ("[belief]\ncontention = ''", "belief.contention"),
+        ("[belief]\ncomposition = 'papr'", "belief.composition"),
+        ("[belief]\nresources = ['memory']", "belief.resources"),
+        ("[belief]\ndemand = 'exat'", "belief.demand"),
+        ("[clock]\nmode = 'real'", "clock.mode"),
+        ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
+        ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
+        ("[clock]\nwait_s = -1", "clock.wait_s"),
+        ("[results]\nwarmup = -1", "results"),
+        ("[[script]]\nat_s = 1\ndo = 'cancl'\njob = 1", "script[0].do"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1\njob = 1", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 6", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 0", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = 128", "script[0].node"),
+        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = -1", "script[0].node"),
+        ("[[script]]\nat_s = -1\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+        ("[[script]]\nat_s = nan\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+        ("[[script]]\nat_s = inf\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+    ],
+)  # fmt: skip
+def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str, tmp_path: Path) -> None:
+    scenario = scenario_of(text, tmp_path, {"workload": {"lublin": 5}})
+    with pytest.raises(ConfigurationError) as caught:
+        prepare(scenario)
+    assert caught.value.path == path
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        ({}, "workload"),
+        ({"lublin": 3, "swf": "x.swf"}, "workload"),
+        ({"lublin": 3, "first": 1}, "workload.first"),
+        ({"lublin": 3, "jobs": 1}, "workload.jobs"),
+        ({"lublin": 3, "memory_mb": -1}, "workload.memory_mb"),
+        ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
+    ],
+)
+def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build_workload(read_scenario(None, {"workload": table}), 128)
+    assert caught.value.path == path
+
+
+def test_files_that_are_no_scenario(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml: expected a readable scenario file, got No such file"):
+        read_scenario(str(tmp_path / "none.toml"), {})
+    with pytest.raises(InputError, match="expected a readable scenario file, got Is a directory"):
+        read_scenario(str(tmp_path), {})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"binary\.toml: expected TOML"):
+        read_scenario(str(tmp_path / "binary.toml"), {})
+    with pytest.raises(InputError, match=r"expected TOML, got .*line 2"):
+        scenario_of("seed = 1\nseed = 2\n", tmp_path)
+
+
+def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "jobs.swf").write_text("1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    (inner / "machine.toml").write_text('[[nodes]]\ncount = 3\npreset = "rua-4way"\n')
+    monkeypatch.chdir(tmp_path)
+    text = "[workload]\nswf = 'jobs.swf'\n[cluster]\nfile = 'machine.toml'\n"
+    scenario = scenario_of(text, inner)
+    assert scenario.workload.swf == str(inner / "jobs.swf")
+    prepared = prepare(scenario)
+    assert len(prepared.workload.jobs) == 1
+    assert [(item.nodes, item.threads) for item in prepared.nodes] == [(3, 4)]
+    absolute = scenario_of(text.replace("'jobs", f"'{inner}/jobs"), tmp_path)
+    assert absolute.workload.swf == str(inner / "jobs.swf")
+    override = scenario_of(text, inner, {"workload": {"swf": "here.swf"}})
+    assert override.workload.swf == "here.swf"  # a flag counts from where it was typed
+
+
+def test_overrides_change_single_keys(tmp_path: Path) -> None:
+    changes = {"seed": 9, "workload": {"lublin": 4, "mix": "low"}, "results": {"cooldown": 0}}
+    scenario = scenario_of(WHOLE, tmp_path, changes)
+    plain = scenario_of(WHOLE, tmp_path)
+    assert scenario == dataclasses.replace(
+        plain,
+        seed=9,
+        workload=dataclasses.replace(plain.workload, lublin=4, mix="low"),
+        results=ResultsSection(1, 0),
+    )
+    with pytest.raises(ConfigurationError, match="workload: expected a table, got 3"):
+        scenario_of("workload = 3", tmp_path, changes)
+
+
+def test_every_option_has_a_place_in_the_scenario() -> None:
+    for option, (section, key) in PLACES.items():
+        kind = {field.name: field for field in dataclasses.fields(Scenario)}[section].default_factory
+        assert callable(kind)
+        assert key in {field.name for field in dataclasses.fields(kind())}, option
+    assert overrides({"swf": "x", "nodes": None, "cores": 2, "seed": 0}) == {
+        "workload": {"swf": "x"},
+        "cluster": {"cores": 2},
+        "seed": 0,
+    }
+
+
+def test_processors_make_a_smaller_last_node() -> None:
+    scenario = read_scenario(None, {"cluster": {"processors": 338, "preset": "rua-4way"}})
+    assert [(item.nodes, item.threads, item.memory_bandwidth_mbs) for item in build_machine(scenario)] == [
+        (84, 4, 6000),
+        (1, 2, 6000),
+    ]
+    few = read_scenario(None, {"cluster": {"processors": 3, "preset": "rua-4way"}})
+    assert [(item.nodes, item.threads) for item in build_machine(few)] == [(1, 3)]
+
+
+def test_a_scenario_as_plain_values() -> None:
+    values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
+    assert values["cluster"]["preset"] == "single"
+    assert values["policy"] == {"preset": "rua"}
+    assert set(values) == {field.name for field in dataclasses.fields(Scenario)}

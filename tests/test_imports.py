@@ -1,0 +1,125 @@
+"""Who may import whom: the dependency rules of the design, read from the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"cosched_hwmodel": "hwmodel", "cosched_plugin": "plugin", "cosched_emulator": "emulator"}
+OURS = tuple(FOLDERS)
+
+# (these modules, may import only these, besides the standard library). A name covers the modules below it.
+ALLOWED = [
+    ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
+    ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
+    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "msgpack")),
+    ("cosched_plugin.core", ("cosched_plugin.core", "cosched_plugin.protocol", "cosched_plugin.errors", "cosched_hwmodel", "numpy")),
+    ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
+    ("cosched_emulator", ("cosched_emulator", "cosched_plugin", "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib")),
+    *(
+        (f"cosched_emulator.{part}", ("cosched_emulator", "cosched_plugin.protocol", "cosched_hwmodel", "numpy", *more))
+        for part, more in (
+            ("kernel", ()), ("cluster", ()), ("manager", ()), ("workload", ("click",)), ("faults", ()),
+            ("results", ("click", "matplotlib")),
+        )
+    ),
+]  # fmt: skip
+# (this, is imported only by these).
+ONLY_BY = [
+    ("msgpack", ("cosched_plugin.protocol.codec",)),
+    ("zmq", ("cosched_plugin.server", "cosched_emulator.zmq_link")),
+    ("matplotlib", ("cosched_emulator.results.plot",)),
+    ("click", (
+        "cosched_plugin.cli", "cosched_emulator.cli", "cosched_emulator.workload.commands", "cosched_emulator.results.commands",
+    )),
+    ("cosched_plugin.core", ("cosched_plugin.core", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing")),
+]  # fmt: skip
+# (these modules, never import these): a decision depends on nothing but state, time and events.
+PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
+NEVER = [
+    *((part, PURE) for part in ("cosched_plugin.core", "cosched_plugin.policies", "cosched_hwmodel.bandwidth")),
+    *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
+]
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Yield every module's name and file."""
+    for package, folder in FOLDERS.items():
+        for file in sorted((ROOT / folder / package).rglob("*.py")):
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def imports(name: str, file: Path) -> set[str]:
+    """Return the names of what a module imports, anywhere in it; ``from a import b`` counts as ``a.b`` where that is a module."""
+    package = name if file.stem == "__init__" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in NAMES else base for alias in node.names}
+    return found
+
+
+NAMES = {name for name, _ in modules()}
+IMPORTS = {name: imports(name, file) for name, file in modules()}
+
+
+def is_in(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
+
+
+def is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def test_the_scan_sees_imports() -> None:
+    assert len(NAMES) > 60
+    assert {"cosched_plugin.protocol.messages", "numpy"} <= IMPORTS["cosched_plugin.core.firstfit"]
+    assert "cosched_emulator.results.folder" in IMPORTS["cosched_emulator.running"]  # inside a function
+    assert "cosched_emulator.results.plot" in IMPORTS["cosched_emulator.results.commands"]  # from package import module
+
+
+@pytest.mark.parametrize(("part", "allowed"), ALLOWED, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_may_be_imported(part: str, allowed: tuple[str, ...]) -> None:
+    broken = [
+        f"{name} imports {other}"
+        for name in sorted(NAMES)
+        if is_in(name, (part,))
+        for other in sorted(IMPORTS[name])
+        if not is_standard(other) and not is_in(other, allowed)
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize(("what", "by"), ONLY_BY, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_only_few_import(what: str, by: tuple[str, ...]) -> None:
+    importers = {name for name in NAMES if any(is_in(other, (what,)) for other in IMPORTS[name])}
+    assert sorted(name for name in importers if not is_in(name, by)) == []
+    assert importers, f"nobody imports {what}: the rule is out of date"
+
+
+@pytest.mark.parametrize(("part", "never"), NEVER, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_is_never_imported(part: str, never: tuple[str, ...]) -> None:
+    broken = [
+        f"{name} imports {other}"
+        for name in sorted(NAMES)
+        if is_in(name, (part,))
+        for other in sorted(IMPORTS[name])
+        if is_in(other, never)
+    ]
+    assert broken == []
+
+
+def test_the_rules_name_what_exists() -> None:
+    to_come = {"cosched_emulator.faults"}  # designed, not written yet
+    named = {part for part, _ in ALLOWED} | {part for part, _ in NEVER}
+    assert {part for part in named if not any(is_in(name, (part,)) for name in NAMES)} <= to_come
