@@ -115,22 +115,19 @@ VARIANTS: Mapping[str, Variant] = {
 def tasks_of(seeds: int, variants: bool) -> list[Task]:
     """Return all runs, the most wanted first."""
     tasks = [Task(t, m, p, 1) for m in ("med", "high", "low") for t in TRACES for p in POLICIES]
+    main = ("FF", "LC", "RUA")
+    more = range(2, seeds + 1)
+    tasks += [Task(t, m, p, seed) for seed in more for m in ("med", "low") for t in TRACES for p in main]
     if variants:
         for name in VARIANTS:
             if name == "base":
                 continue
             traces = ("CTC",) if name == "430" else tuple(TRACES)
-            mixes = ("high", "med") if name in ("1677", "430") else ("med",)
-            policies = ("FF", "LC", "LCT=1", "RUA") if name in ("1677", "430") else ("FF", "LC", "RUA")
-            tasks += [Task(t, m, p, 1, name) for m in mixes for t in traces for p in policies]
-    tasks += [
-        Task(t, m, p, seed)
-        for seed in range(2, seeds + 1)
-        for m in ("med", "low", "high")
-        for t in TRACES
-        for p in POLICIES
-    ]
-    return tasks
+            mixes = ("med", "high") if name in ("1677", "430") else ("med",)
+            tasks += [Task(t, m, p, 1, name) for m in mixes for t in traces for p in main]
+        tasks += [Task(t, "med", "LCT=1", 1, "1677") for t in TRACES]
+    rest = [Task(t, m, p, seed) for seed in more for m in ("med", "low", "high") for t in TRACES for p in POLICIES]
+    return tasks + [task for task in rest if task not in tasks]
 
 
 def simulate(task: Task, folder: str, warmup: int, measured: int) -> dict[str, Any]:

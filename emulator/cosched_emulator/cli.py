@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -20,6 +18,7 @@ from cosched_emulator.results.commands import compare, plot
 from cosched_emulator.workload.commands import workload
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.errors import PluginError
+from cosched_plugin.terminal import run_command_line
 
 if TYPE_CHECKING:
     from cosched_emulator.running import Finished, Prepared
@@ -307,43 +306,12 @@ cli.add_command(compare)
 cli.add_command(plot)
 
 
-class _Terminated(BaseException):
-    """SIGTERM: to be unwound like Ctrl-C, so that a plugin's process and its files are cleaned up."""
-
-
-def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
-    raise _Terminated
-
-
 def main() -> NoReturn:
-    """Run the command line and exit. Every error is one line on standard error."""
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        code = cli.main(standalone_mode=False)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx is not None else "cosched-emulator"
-        fail(f"{error.format_message()} (see {command} --help)", error.exit_code)
-    except click.ClickException as error:
-        fail(error.format_message(), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("cosched-emulator: interrupted", err=True)
-        sys.exit(130)
-    except _Terminated:
-        click.echo("cosched-emulator: terminated", err=True)
-        sys.exit(143)
-    except (EmulatorError, PluginError) as error:
-        fail(str(error), error.exit_code)
-    except HardwareModelError as error:
-        fail(str(error), 2)
-    sys.exit(code if isinstance(code, int) else 0)
+    """Run the command line and exit."""
+    run_command_line(cli, "cosched-emulator", _exit_code)
 
 
-def fail(text: str, exit_code: int) -> NoReturn:
-    """Say in one line what is wrong, and exit; of a traceback in ``text`` (the last words of a plugin) the end is told."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
-    if traceback is not None:
-        lines[traceback:] = lines[-1:]
-    click.echo(f"cosched-emulator: error: {'; '.join(lines)}", err=True)
-    sys.exit(exit_code)
+def _exit_code(error: Exception) -> int | None:
+    if isinstance(error, EmulatorError | PluginError):
+        return error.exit_code
+    return 2 if isinstance(error, HardwareModelError) else None

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from cosched_plugin.errors import PluginError
+from cosched_plugin.terminal import run_command_line
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
 SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
@@ -153,14 +154,4 @@ def check(policy: str, assignments: tuple[str, ...], seed: int, runs: int) -> No
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    try:
-        code = cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
-    except PluginError as error:
-        click.echo(f"cosched-plugin: error: {error}", err=True)
-        sys.exit(error.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+    run_command_line(cli, "cosched-plugin", lambda error: error.exit_code if isinstance(error, PluginError) else None)

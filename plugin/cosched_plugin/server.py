@@ -50,6 +50,9 @@ def serve(
     reason = why_not(endpoint)
     if reason is not None:
         raise UsageError(f"{endpoint}: {reason}")
+    for name, span_s in (("wait", wait_s), ("silence", silence_s)):
+        if not 0 <= span_s < float("inf"):
+            raise UsageError(f"--{name}: expected a number of seconds, got {span_s}")
     server = _Server(endpoint, scheduler_factory, policy_name, log)
     try:
         with _stopped_by_signals(server):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosched_plugin.protocol.messages import Run
-
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.messages import Run
 
 
 class Interval(NamedTuple):

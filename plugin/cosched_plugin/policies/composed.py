@@ -145,7 +145,7 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     preset = table.get("preset")
     base: dict[str, Any] = dict(DEFAULTS)
     if preset is not None:
-        if preset not in PRESETS:
+        if not isinstance(preset, str) or preset not in PRESETS:
             raise UsageError(f"policy.preset: no policy {preset!r}{_suggest(str(preset), PRESETS)}")
         base |= PRESETS[preset].table
     resolved = {kind: _resolve_part(kind, table.get(kind, {}), base[kind]) for kind in KINDS}

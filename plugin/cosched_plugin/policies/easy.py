@@ -9,7 +9,7 @@ from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.offers import Offer, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.reservation import CountedReservation, Reservation, reserve
+from cosched_plugin.policies.reservation import Reservation, reserve
 
 
 class Backfill(Protocol):
@@ -73,9 +73,8 @@ class Easy:
                 started = True
                 free = view.free_threads
                 left = reservation.may_admit([job for job in left if job.processes <= free])
-        # Where only the number of threads counts, fewer are no help. Else a start may have made way: the head has another
-        # place now, or first fit leads a job elsewhere.
-        return started and not (isinstance(reservation, CountedReservation) and all(map(is_plain, others)))
+        # A start may have made way: the head has another place now, or another place is the best for a job refused before.
+        return started and not (reservation.settled and all(map(is_plain, others)))
 
 
 class Sjbf(Easy):

@@ -25,6 +25,7 @@ class CountedReservation:
     """For a head that needs nothing but enough threads: the shadow time and the number of extra threads then."""
 
     __slots__ = ("_extra", "_shadow_us", "_view")
+    settled = True  # where only numbers count, fewer free threads are no help to a job that was refused
 
     def __init__(self, view: View, shadow_us: int, extra: int) -> None:
         self._view = view
@@ -60,14 +61,21 @@ class CountedReservation:
 class PlacedReservation:
     """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_head", "_layers", "_placement", "_planned", "_view")
+    __slots__ = ("_at_shadow", "_head", "_layers", "_placement", "_planned", "_view", "moved", "refused")
 
     def __init__(self, view: View, head: Offer, placement: Placer) -> None:
+        self.moved = False  # an admitted job will still be there at the shadow time, and the head goes elsewhere
+        self.refused = False  # an offer was not admitted; other threads might have been
         self._view = view
         self._placement = placement
         self._take(head)
         free = next(free for at_us, free in reversed(view.plan()) if at_us <= head.start_us)
         self._at_shadow = plan_at(view, head.start_us, free)
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether a job that did not start so far has no better chance for those that did."""
+        return not self.moved and not self.refused
 
     @property
     def head(self) -> Offer:
@@ -95,7 +103,9 @@ class PlacedReservation:
         at_shadow = self._at_shadow.without(offer_layers(offer, self._view))
         head = self._placement.offer(self._head.job, self._beside(offer, at_shadow))
         if head is None:
+            self.refused = True
             return False
+        self.moved = True
         self._at_shadow = at_shadow  # not with it planned: it starts now, and from then on the view tells of it
         self._take(head)
         return True

@@ -71,7 +71,7 @@ class Rua:
             waiting.remove(offer.job)
             started = True
         # Those who started may have worsened the place that the head was to wait for: now may be better.
-        return started and reservation is not None
+        return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
 
     def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).

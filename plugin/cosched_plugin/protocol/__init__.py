@@ -1,0 +1,1 @@
+"""The protocol between manager and scheduler: messages, codec, sessions. PROTOCOL.md is its specification."""

@@ -1,0 +1,154 @@
+# shellcheck shell=bash
+# What the other scripts share; to be sourced. No wait in here is without an end.
+set -euo pipefail
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+children=() # processes in the background that have not been waited for
+scratch=
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# set_up EXTRA...: see to it that $python has cosched with these extras. A COSCHED_PYTHON is taken as it is.
+set_up() {
+    python=${COSCHED_PYTHON:-$project/.venv/bin/python}
+    if [[ -z ${COSCHED_PYTHON:-} ]]; then
+        "$project/scripts/setup" "$@"
+    fi
+}
+
+# begin EXTRA...: set up; make $scratch, which goes away with this script as its processes do; put the commands on PATH.
+begin() {
+    trap clean_up EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    set_up "$@"
+    local parent=${TMPDIR:-/tmp}
+    if ((${#parent} > 60)); then # the path of a socket must be short
+        parent=/tmp
+    fi
+    scratch=$(mktemp -d "$parent/cosched-script-XXXXXX")
+    mkdir "$scratch/bin"
+    local command
+    for command in plugin emulator; do
+        printf '#!/bin/sh\nexec "%s" -m cosched_%s "$@"\n' "$python" "$command" >"$scratch/bin/cosched-$command"
+        chmod +x "$scratch/bin/cosched-$command"
+    done
+    PATH=$scratch/bin:$PATH
+}
+
+clean_up() {
+    trap '' INT TERM HUP
+    local pid
+    for pid in "${children[@]}"; do
+        kill -TERM "$pid" 2>/dev/null || true
+    done
+    for pid in "${children[@]}"; do
+        await "$pid" 5 || true
+    done
+    if [[ -n $scratch ]]; then
+        rm -rf "$scratch"
+    fi
+}
+
+# start NAME COMMAND...: run it in the background; $started is its process, $scratch/NAME.out and .err what it says.
+start() {
+    local name=$1
+    shift
+    "$@" >"$scratch/$name.out" 2>"$scratch/$name.err" </dev/null &
+    started=$!
+    children+=("$started")
+}
+
+# one_ended SECONDS PID...: return 0 as soon as one of the processes has ended, 1 after so many seconds.
+one_ended() {
+    local until_s=$((SECONDS + $1)) pid
+    shift
+    while ((SECONDS <= until_s)); do
+        for pid in "$@"; do
+            kill -0 "$pid" 2>/dev/null || return 0
+        done
+        sleep 0.05
+    done
+    return 1
+}
+
+# await PID SECONDS: return the exit code of that process; kill it when it takes longer, and return 124.
+await() {
+    local pid=$1 code=0 other rest=()
+    if one_ended "$2" "$pid"; then
+        wait "$pid" 2>/dev/null || code=$?
+    else
+        code=124
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    fi
+    for other in "${children[@]}"; do
+        [[ $other == "$pid" ]] || rest+=("$other")
+    done
+    children=("${rest[@]}")
+    return "$code"
+}
+
+# kill_9 PID: kill that process as nothing else does, and wait for its end. The shell's report of it is left out.
+kill_9() {
+    local code=0
+    { kill -KILL "$1" && await "$1" 10; } 2>/dev/null || code=$?
+    ((code == 137)) || fail "could not kill process $1: $code"
+}
+
+# expect CODE NAME PID SECONDS: wait for the process that `start` began as NAME; its exit code must be CODE.
+expect() {
+    local code=0 late=
+    await "$3" "$4" || code=$?
+    if ((code != $1)); then
+        ((code != 124)) || late=" (not done in time, and killed)"
+        sed 's/^/    /' "$scratch/$2.err" >&2
+        fail "the $2's exit code is $code, not $1$late"
+    fi
+}
+
+# until_said NAME TEXT SECONDS: wait until the process that `start` began as NAME has said TEXT on its standard error.
+until_said() {
+    local until_s=$((SECONDS + $3))
+    until grep -q -F -e "$2" "$scratch/$1.err"; do
+        if ((SECONDS > until_s)); then
+            sed 's/^/    /' "$scratch/$1.err" >&2
+            fail "$1 has not said '$2' within $3 s"
+        fi
+        sleep 0.02
+    done
+}
+
+# run_pair POLICY SETTINGS DIR SECONDS WORKLOAD...: one run with a manager's and a scheduler's process; the run folder is DIR.
+# SETTINGS are `--set` arguments for the scheduler, separated by blanks.
+run_pair() {
+    local policy=$1 settings dir=$3 deadline_s=$4 endpoint=ipc://$scratch/socket manager scheduler
+    read -r -a settings <<<"$2"
+    shift 4
+    start manager cosched-emulator serve --bind "$endpoint" --out "$dir" --force "$@"
+    manager=$started
+    start scheduler cosched-plugin serve --connect "$endpoint" --policy "$policy" "${settings[@]}"
+    scheduler=$started
+    # Whichever ends first says what went wrong, if anything did; the other would wait for it.
+    one_ended "$deadline_s" "$manager" "$scheduler" || true
+    if kill -0 "$scheduler" 2>/dev/null; then
+        expect 0 manager "$manager" 0
+        expect 0 scheduler "$scheduler" 30
+    else
+        expect 0 scheduler "$scheduler" 0
+        expect 0 manager "$manager" 30
+    fi
+}
+
+# same_schedule DIR DIR: fail unless the two run folders hold the same schedule, byte for byte.
+same_schedule() {
+    local file
+    for file in workload.swf jobs.csv allocations.csv schedule.swf summary.json; do
+        cmp "$1/$file" "$2/$file" || fail "not the same schedule: $file of $1 and $2"
+    done
+}

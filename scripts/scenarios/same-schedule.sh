@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# However the scheduler is coupled to the manager, the schedule is the same, byte for byte.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+begin
+workload=(--lublin "${1:-300}" --nodes 8 --node rua-4way --mix high --estimates f-model --limits estimate)
+for policy in sjbf conservative rua; do
+    for link in direct loopback zmq; do
+        cosched-emulator simulate "${workload[@]}" --policy "$policy" --link "$link" --out "$scratch/$policy/$link" \
+            >/dev/null 2>"$scratch/simulate.err" || fail "$policy, $link: $(cat "$scratch/simulate.err")"
+        same_schedule "$scratch/$policy/direct" "$scratch/$policy/$link"
+        # What was run is described alike, too; how it was coupled stands in timing.json.
+        cmp "$scratch/$policy/direct/run.json" "$scratch/$policy/$link/run.json" || fail "$policy, $link: run.json differs"
+    done
+    run_pair "$policy" "" "$scratch/$policy/serve" 60 "${workload[@]}"
+    same_schedule "$scratch/$policy/direct" "$scratch/$policy/serve"
+    say "$policy: direct = loopback = zmq = serve"
+done
+cosched-emulator compare "$scratch/rua/direct" "$scratch/rua/loopback" "$scratch/rua/zmq" "$scratch/rua/serve"
+say "same-schedule: byte for byte"

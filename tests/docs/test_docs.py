@@ -1,0 +1,309 @@
+"""The pages under docs: their examples run, their tables agree with the program, their links lead somewhere.
+
+Conventions. A fence ```` ```LANGUAGE file=NAME ```` is a file that the page's examples find in their folder. A fence
+```` ```console example ```` holds commands after ``$ ``, which must end with 0 (or ``exit=N``); lines shown below a command are
+lines of its output, in this order, and ``...`` stands for any. Other fences are not run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cosched_emulator.cli import PLACES
+from cosched_emulator.results import allocations_csv, folder, jobs_csv, metrics
+from cosched_emulator.scenario import Scenario, ScriptEntry, read_scenario
+from cosched_emulator.simulation import CHANGES
+from cosched_emulator.workload.swf import SwfOptions
+from cosched_plugin.config import choose, from_table, read_policy_file
+from cosched_plugin.core.view import View
+from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
+from cosched_plugin.testing import check_policy
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+LINKING = [path for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if path.exists()]
+DEADLINE_S = 60
+_FENCE = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_TYPES: dict[Any, str] = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    tuple[int, ...]: "list of integers",
+    tuple[str, ...]: "list of texts",
+}
+
+
+class Fence(NamedTuple):
+    language: str
+    words: list[str]
+    text: str
+
+    def option(self, name: str) -> str | None:
+        return next((word.partition("=")[2] for word in self.words if word.startswith(f"{name}=")), None)
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def fences(page: str) -> list[Fence]:
+    return [Fence(match[1], match[2].split(), match[3]) for match in _FENCE.finditer(text_of(page))]
+
+
+def write_files(page: str, target: Path) -> None:
+    for fence in fences(page):
+        name = fence.option("file")
+        if name is not None:
+            (target / name).write_text(fence.text, encoding="utf-8")
+
+
+def rows(page: str, first_cells: str) -> Iterator[list[str]]:
+    """Yield the cells of every row of every table of ``page`` whose header begins with ``first_cells``."""
+    inside = False
+    for line in text_of(page).splitlines():
+        if line.startswith(first_cells):
+            inside = True
+        elif not line.startswith("|"):
+            inside = False
+        elif inside and not line.startswith("|---"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# ---------------------------------------------------------------- examples
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which the two commands are those of this source tree."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    roots = os.pathsep.join(str(ROOT / name) for name in ("hwmodel", "plugin", "emulator"))
+    for command in ("cosched-emulator", "cosched-plugin"):
+        script = tools / command
+        module = command.replace("-", "_")
+        script.write_text(
+            f'#!/bin/sh\nPYTHONPATH="{roots}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m {module} "$@"\n'
+        )
+        script.chmod(0o755)
+    # A socket's path must be short, and pytest's folders may not be.
+    temporary = "/tmp" if len(str(tmp_path)) > 60 else str(tmp_path)
+    return {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "", "TMPDIR": temporary}
+
+
+def commands_of(fence: Fence) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for line in fence.text.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def missing_line(shown: list[str], output: list[str]) -> str | None:
+    """Return the first shown line that does not follow where it should; None if all do."""
+    place = 0
+    anywhere = True
+    for line in shown:
+        if line == "...":
+            anywhere = True
+            continue
+        try:
+            found = output.index(line, place)
+        except ValueError:
+            return line
+        if not anywhere and found != place:
+            return line
+        place, anywhere = found + 1, False
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any("example" in f.words for f in fences(page))])
+def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    write_files(page, work)
+    for fence in fences(page):
+        if "example" not in fence.words:
+            continue
+        assert fence.language == "console"
+        for command, shown in commands_of(fence):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=work,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+            assert done.returncode == int(fence.option("exit") or 0), f"{command}\n{done.stderr}{done.stdout}"
+            output = (done.stdout + done.stderr).splitlines()
+            missing = missing_line(shown, output)
+            assert missing is None, f"{command}\nno line {missing!r} where it is shown in\n" + "\n".join(output)
+
+
+def test_shown_lines_are_found_in_order() -> None:
+    output = ["a", "b", "c"]
+    assert missing_line(["a", "...", "c"], output) is None
+    assert missing_line(["b", "c"], output) is None
+    assert missing_line(["a", "c"], output) == "c"
+    assert missing_line(["c", "...", "a"], output) == "a"
+
+
+@pytest.mark.parametrize(("module", "name"), [("largest", "LargestFirst"), ("patient", "Patient")])
+def test_example_policies_conform_and_use_the_api_alone(module: str, name: str, tmp_path: Path) -> None:
+    write_files("writing-a-policy.md", tmp_path)
+    file = tmp_path / f"{module}.py"
+    source = file.read_text(encoding="utf-8")
+    assert set(re.findall(r"^from (cosched\S*) import", source, re.MULTILINE)) == {"cosched_plugin.api"}
+    spec = importlib.util.spec_from_file_location(f"docs_{module}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    report = check_policy(getattr(loaded, name), seed=3, runs=8)
+    assert report.decisions > report.jobs / 2
+
+
+def test_example_files_are_read(tmp_path: Path) -> None:
+    write_files("policies.md", tmp_path)
+    chosen = choose(str(tmp_path / "short-lct.toml"))
+    assert chosen.settings["order"] == {"name": "shortest"}
+    assert from_table(read_policy_file(str(tmp_path / "short-lct.toml"))).settings == chosen.settings
+    write_files("scenarios.md", tmp_path)
+    scenario = read_scenario(str(tmp_path / "site.toml"), {})
+    assert (scenario.cluster.processors, scenario.results.warmup, len(scenario.script)) == (30, 20, 2)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def kind_of(hint: Any) -> str:
+    if isinstance(hint, types.UnionType):
+        hint = next(option for option in hint.__args__ if option is not types.NoneType)
+    return _TYPES[hint]
+
+
+def default_of(item: Any) -> str:
+    if item.default is MISSING:
+        return "required"
+    return "–" if item.default is None else f"`{json.dumps(item.default)}`"  # noqa: RUF001 - as the tables have it
+
+
+def documented_sections() -> dict[str, list[list[str]]]:
+    """Return the rows of scenarios.md by section; those of the top level under ``""``."""
+    found: dict[str, list[list[str]]] = {}
+    section = None
+    for line in text_of("scenarios.md").splitlines():
+        if line.startswith("## "):
+            name = re.match(r"## `\[+(\w+)\]+`", line)
+            section = name[1] if name else "" if line == "## Top level" else None
+        elif section is not None and line.startswith("| `") and len(cells := line.strip("|").split("|")) == 5:
+            found.setdefault(section, []).append([cell.strip() for cell in cells])
+    return found
+
+
+def test_scenario_keys_are_all_documented() -> None:
+    documented = documented_sections()
+    hints = typing.get_type_hints(Scenario)
+    sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
+    scalars = {item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script"}}
+    assert set(documented) == {"", *sections, "script"}
+    options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()}
+    options |= {("", "seed"): "--seed", ("clock", "wait_s"): "--wait"}
+    for section, table in documented.items():
+        kind: Any = Scenario if not section else ScriptEntry if section == "script" else sections[section]
+        known = scalars if not section else {item.name: item for item in fields(kind)}
+        assert [names(row[0])[0] for row in table] == list(known), section
+        types_of = typing.get_type_hints(kind)
+        for key, option, type_name, default, _ in table:
+            name = names(key)[0]
+            place = f"{section}.{name}"
+            assert names(option) == ([options[section, name]] if (section, name) in options else []), place
+            assert type_name == kind_of(types_of[name]), place
+            assert default == default_of(known[name]), place
+
+
+def test_scripted_changes_are_documented() -> None:
+    assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
+
+
+def test_policy_tables_are_the_catalogue() -> None:
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:4]] for row in rows("policies.md", "| preset |")}
+    assert presets == {name: [part["name"] for part in resolve({"preset": name}).values()] for name in PRESETS}
+    documented = [(row[0], names(row[1])[0], names(row[2]), names(row[3])) for row in rows("policies.md", "| kind |")]
+    catalogue: list[tuple[str, str, list[str], list[str]]] = []
+    for kind, parts in KINDS.items():
+        for name, part in parts.items():
+            settings = [([key], [json.dumps(item.default)]) for key, item in part.parameters.items()]
+            catalogue += [(kind, name, *setting) for setting in settings or [([], [])]]
+    assert sorted(documented) == sorted(catalogue)
+
+
+def test_view_members_are_documented() -> None:
+    documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
+    assert documented == {name for name in vars(View) if not name.startswith("_")}
+
+
+def test_swf_rules_are_documented() -> None:
+    documented = {names(row[0])[0]: names(row[1])[0] for row in rows("swf.md", "| rule |")}
+    assert documented == {item.name: json.dumps(item.default) for item in fields(SwfOptions)}
+
+
+def test_run_folder_tables_are_complete() -> None:
+    page = "run-folder.md"
+    files = {names(row[0])[0] for row in rows(page, "| file |")}
+    assert files == {
+        folder.JOBS, folder.ALLOCATIONS, folder.SCHEDULE, folder.WORKLOAD, folder.SUMMARY, folder.RUN, folder.TIMING,
+    }  # fmt: skip
+    columns = [names(row[0])[0] for row in rows(page, "| column |")]
+    assert columns == [*jobs_csv.COLUMNS, *allocations_csv.COLUMNS]
+    keys = [name for row in rows(page, "| key |") for name in names(row[0])]
+    summary = metrics.summarise([], [])
+    assert keys == [*metrics.QUANTITIES, *summary]
+    assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
+
+
+# ---------------------------------------------------------------- links
+
+
+def anchors(page: Path) -> set[str]:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for match in _LINK.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = match[1] or match[2]
+        if re.match(r"[a-z]+:", target):
+            continue  # not ours
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            lost.append(target)
+    assert not lost
