@@ -17,6 +17,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cosched_emulator.links import DirectLink
+from cosched_emulator.running import prepare, run
+from cosched_emulator.scenario import read_scenario
+from cosched_plugin.config import choose
+
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = {
     "CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", 338),
@@ -67,6 +72,7 @@ PUBLISHED: Mapping[str, Mapping[tuple[str, str], tuple[float | None, ...]]] = {
         ("BLUE", "low"): (32730, 35092, 38265, 37499, 33374, 33785),
     },
 }
+NOTHING = "-"
 TITLES = {
     "killed": "Killed jobs (Table 7)",
     "penalised_p95": "Percent penalised run time, 95th percentile (Table 5)",
@@ -132,12 +138,6 @@ def tasks_of(seeds: int, variants: bool) -> list[Task]:
 
 def simulate(task: Task, folder: str, warmup: int, measured: int) -> dict[str, Any]:
     """Run one task in this process and return its figures."""
-    from cosched_plugin.config import choose
-
-    from cosched_emulator.links import DirectLink
-    from cosched_emulator.running import prepare, run
-    from cosched_emulator.scenario import read_scenario
-
     file, processors = TRACES[task.trace]
     variant = VARIANTS[task.variant]
     table: dict[str, Any] = {
@@ -216,7 +216,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 def number(value: float | None) -> str:
     """Return a figure for a table cell."""
     if value is None or math.isnan(value):
-        return "–"
+        return NOTHING
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
@@ -226,7 +226,7 @@ def measured_cell(results: Mapping[Task, Mapping[str, Any]], key: str, task: Tas
     """Return mean ± half width over the seeds that are there."""
     values = [float(r[key]) for t, r in results.items() if t._replace(seed=0) == task._replace(seed=0)]
     if not values:
-        return "–"
+        return NOTHING
     mean, half = interval(values)
     return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
 
@@ -270,7 +270,7 @@ def _mean(results: Mapping[Task, Mapping[str, Any]], key: str, task: Task) -> fl
 
 
 def _ratio(value: float | None, base: float | None) -> str:
-    return "–" if value is None or not base else f"{value / base:.2f}"
+    return NOTHING if value is None or not base else f"{value / base:.2f}"
 
 
 def orderings(results: Mapping[Task, Mapping[str, Any]]) -> list[str]:
@@ -287,16 +287,19 @@ def orderings(results: Mapping[Task, Mapping[str, Any]]) -> list[str]:
             label = f"{trace} {mix.upper()}"
             k = {policy: float(value or 0) for policy, value in killed.items()}
             if mix == "med":
-                lines.append(_claim("killed: FF at least 2 x LC", label, f"{k['FF'] / k['LC']:.2f} x", k["FF"] >= 2 * k["LC"]))
+                times = f"{k['FF'] / k['LC']:.2f} x"
+                lines.append(_claim("killed: FF at least 2 x LC", label, times, k["FF"] >= 2 * k["LC"]))
             fewest = min(k, key=lambda policy: k[policy])
             lines.append(_claim("killed: LCT=1 fewest", label, f"{fewest} {k[fewest]:.0f}", fewest == "LCT=1"))
             for name, values in (("mean", mean), ("95th percentile", p95)):
                 ff, lc, one = (float(values[policy] or 0) for policy in ("FF", "LC", "LCT=1"))
                 text = f"{ff:.2f}, {lc:.2f}, {one:.2f}"
                 lines.append(_claim(f"penalised, {name}: FF > LC > LCT=1", label, text, ff > lc > one))
-            lines.append(_claim("killed: RUA several times fewer than FF", label, f"{k['FF'] / k['RUA']:.2f} x", k["FF"] >= 2 * k["RUA"]))
+            times = f"{k['FF'] / k['RUA']:.2f} x"
+            lines.append(_claim("killed: RUA several times fewer than FF", label, times, k["FF"] >= 2 * k["RUA"]))
             ratio = float(bsld["RUA"] or 0) / float(bsld["FF"] or 1)
-            lines.append(_claim("bounded slowdown p95: RUA close to FF (within 10 %, or better)", label, f"{ratio:.2f} x", ratio <= 1.1))
+            text = "bounded slowdown p95: RUA close to FF (within 10 %, or better)"
+            lines.append(_claim(text, label, f"{ratio:.2f} x", ratio <= 1.1))
     return [*lines, ""]
 
 
@@ -307,7 +310,9 @@ def _claim(text: str, label: str, measured: str, holds: bool) -> str:
 def report(results: Mapping[Task, Mapping[str, Any]], page: Path, header: str) -> None:
     """Write the tables between the markers of ``page``; what stands outside them is left alone."""
     begin, end = "<!-- tables: written by scripts/reproduce rua -->", "<!-- end of tables -->"
-    text = page.read_text(encoding="utf-8") if page.exists() else f"# Resource-Usage-Aware backfilling\n\n{begin}\n{end}\n"
+    text = (
+        page.read_text(encoding="utf-8") if page.exists() else f"# Resource-Usage-Aware backfilling\n\n{begin}\n{end}\n"
+    )
     if begin not in text or end not in text:
         raise SystemExit(f"reproduce: {page} has lost its markers {begin} and {end}")
     body = [header, "", "## The paper's claims", "", *orderings(results), "## Tables", ""]
@@ -321,10 +326,10 @@ def report(results: Mapping[Task, Mapping[str, Any]], page: Path, header: str) -
 
 def picture(results: Mapping[Task, Mapping[str, Any]], file: Path) -> None:
     """Draw killed jobs, penalised time and slowdown of FF, LC, LCT=1 and RUA, relative to FF, published beside measured."""
-    import matplotlib as mpl
+    import matplotlib as mpl  # noqa: PLC0415 - --report-only of tables alone should not need it
+    import matplotlib.pyplot as plt  # noqa: PLC0415
 
     mpl.use("Agg")
-    import matplotlib.pyplot as plt
 
     shown = ("FF", "LC", "LCT=1", "RUA")
     keys = {"killed": "killed jobs", "penalised_mean": "penalised run time, mean", "bsld_p95": "bounded slowdown, p95"}
@@ -334,13 +339,23 @@ def picture(results: Mapping[Task, Mapping[str, Any]], file: Path) -> None:
             axis = axes[row][column]
             for offset, mix in enumerate(MIXES):
                 base = _mean(results, key, Task(trace, mix, "FF", 1))
-                heights = [(_mean(results, key, Task(trace, mix, policy, 1)) or 0) / base if base else 0 for policy in shown]
+                heights = [
+                    (_mean(results, key, Task(trace, mix, policy, 1)) or 0) / base if base else 0 for policy in shown
+                ]
                 places = [place + (offset - 1) * 0.27 for place in range(len(shown))]
                 axis.bar(places, heights, 0.25, label=mix.upper(), color=("#0b4f6c", "#3e92cc", "#a9d6e5")[offset])
                 table = PUBLISHED.get(key if key != "penalised_mean" else "penalised_p95", {}).get((trace, mix))
                 if table and table[0]:
-                    marks = [(place, value / table[0]) for place, value in zip(places, table[:3], strict=False) if value]
-                    axis.plot(*zip(*marks, strict=True), "D", color="#d1495b", markersize=4, label="published" if not offset else None)
+                    marks = [
+                        (place, value / table[0]) for place, value in zip(places, table[:3], strict=False) if value
+                    ]
+                    axis.plot(
+                        *zip(*marks, strict=True),
+                        "D",
+                        color="#d1495b",
+                        markersize=4,
+                        label="published" if not offset else None,
+                    )
             axis.axhline(1, color="#888888", linewidth=0.6)
             axis.set_xticks(range(len(shown)), shown)
             axis.set_title(f"{trace}: {label}", fontsize=9)
@@ -353,16 +368,24 @@ def picture(results: Mapping[Task, Mapping[str, Any]], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="reproduce rua", description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="1,000 + 1,000 jobs, one seed, no experiments: a look, no result")
+    parser.add_argument(
+        "--quick", action="store_true", help="1,000 + 1,000 jobs, one seed, no experiments: a look, no result"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="draws of the demand (default 3)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time (default: cores)")
-    parser.add_argument("--traces", default=os.environ.get("COSCHED_SHARED", str(ROOT.parent / "shared")) + "/workloads")
-    parser.add_argument("--store", type=Path, help="where each run's figures are kept (default out/reproduce/rua[-quick])")
+    parser.add_argument(
+        "--traces", default=os.environ.get("COSCHED_SHARED", str(ROOT.parent / "shared")) + "/workloads"
+    )
+    parser.add_argument(
+        "--store", type=Path, help="where each run's figures are kept (default out/reproduce/rua[-quick])"
+    )
     parser.add_argument("--report-only", action="store_true", help="run nothing; write the page from what is stored")
     options = parser.parse_args()
     for file, _ in TRACES.values():
         if not options.report_only and not (Path(options.traces) / file).exists():
-            sys.exit(f"reproduce: {options.traces} has no {file}; it is in the Parallel Workloads Archive; give --traces DIR")
+            sys.exit(
+                f"reproduce: {options.traces} has no {file}; it is in the Parallel Workloads Archive; give --traces DIR"
+            )
     warmup, measured, seeds = (1000, 1000, 1) if options.quick else (10_000, 10_000, options.seeds)
     store = options.store or ROOT / "out" / "reproduce" / ("rua-quick" if options.quick else "rua")
     tasks = tasks_of(seeds, variants=not options.quick)

@@ -35,9 +35,13 @@ ONLY_BY = [
     ("zmq", ("cosched_plugin.server", "cosched_emulator.zmq_link")),
     ("matplotlib", ("cosched_emulator.results.plot",)),
     ("click", (
-        "cosched_plugin.cli", "cosched_emulator.cli", "cosched_emulator.workload.commands", "cosched_emulator.results.commands",
+        "cosched_plugin.cli", "cosched_plugin.terminal", "cosched_emulator.cli", "cosched_emulator.workload.commands",
+        "cosched_emulator.results.commands",
     )),
-    ("cosched_plugin.core", ("cosched_plugin.core", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing")),
+    ("cosched_plugin.core", (
+        "cosched_plugin.core", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
+        "cosched_plugin.testing_site",
+    )),
 ]  # fmt: skip
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")

@@ -25,9 +25,9 @@ CONTENTION = ("none", "bandwidth")
 BELIEFS = ("exact", "unknown")  # of demand
 
 
-def build_machine(scenario: Scenario) -> tuple[NodeClass, ...]:
-    """Return the node classes of the scenario's cluster."""
-    classes = _classes(scenario)
+def build_machine(scenario: Scenario, logged: int | None = None) -> tuple[NodeClass, ...]:
+    """Return the node classes of the scenario's cluster; where it names no size, a log's machine of ``logged`` processors."""
+    classes = _classes(scenario, logged)
     nodes = sum(item.nodes for item in classes)
     if nodes > MAX_NODES:
         raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))
@@ -37,7 +37,7 @@ def build_machine(scenario: Scenario) -> tuple[NodeClass, ...]:
     return classes
 
 
-def _classes(scenario: Scenario) -> tuple[NodeClass, ...]:
+def _classes(scenario: Scenario, logged: int | None) -> tuple[NodeClass, ...]:
     section = scenario.cluster
     try:
         if section.file is not None:
@@ -59,6 +59,8 @@ def _classes(scenario: Scenario) -> tuple[NodeClass, ...]:
         raise ConfigurationError("cluster", "either nodes or processors", "both")
     if section.processors is not None:
         return _by_processors(section.processors, shape)
+    if section.nodes is None and logged is not None:
+        return _by_processors(logged, shape)
     nodes = 128 if section.nodes is None else section.nodes
     if nodes < 1:
         raise ConfigurationError("cluster.nodes", "1 or more", str(nodes))

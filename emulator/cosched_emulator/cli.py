@@ -18,6 +18,7 @@ from cosched_emulator.results.commands import compare, plot
 from cosched_emulator.workload.commands import workload
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.errors import PluginError
+from cosched_plugin.protocol.messages import REJECTED
 from cosched_plugin.terminal import run_command_line
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def scenario_options(command: Command) -> Command:
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
-        click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes.  [default: 128]"),
+        click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: threads in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
@@ -294,6 +295,12 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         speed = len(finished.records) / finished.wall_s if finished.wall_s else 0.0
         click.echo(f"{len(finished.records)} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+    too_large = finished.summary["states"][REJECTED]
+    if too_large:
+        click.echo(
+            f"warning: {too_large} of the jobs that count were rejected: larger than the machine, for example",
+            err=True,
+        )
     if finished.refused:
         click.echo(f"warning: {finished.refused} actions of the scheduler were refused", err=True)
     if unfinished:

@@ -62,9 +62,13 @@ def prepare(scenario: Scenario) -> Prepared:
                 f"clock.{key}", f"a number of seconds from 0 to {LONGEST_WAIT_S:.0f}", str(seconds)
             )
     _selection(scenario)
-    nodes = build_machine(scenario)
-    threads = sum(item.nodes * item.threads for item in nodes)
-    prepared = Prepared(scenario, nodes, build_workload(scenario, threads))
+    if scenario.workload.swf is not None:
+        workload = build_workload(scenario, 0)
+        nodes = build_machine(scenario, workload.processors)
+    else:
+        nodes = build_machine(scenario)
+        workload = build_workload(scenario, sum(item.nodes * item.threads for item in nodes))
+    prepared = Prepared(scenario, nodes, workload)
     # For their checks: a wrong scenario should fail before anything starts.
     build_manager(scenario, nodes, prepared.workload)
     build_script(scenario, sum(item.nodes for item in nodes), len(prepared.workload.jobs))

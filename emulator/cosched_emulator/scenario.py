@@ -28,7 +28,7 @@ Section = TypeVar("Section")
 class ClusterSection:
     """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
 
-    nodes: int | None = None  # how many
+    nodes: int | None = None  # how many; neither this nor processors: as many as the log's machine had, else 128
     processors: int | None = None  # instead of nodes: how many threads in all; the last node may be smaller
     preset: str = "single"  # shape of a node: `cosched-emulator presets` lists them
     cores: int | None = None  # instead of the preset's: one socket of so many cores, one thread each

@@ -29,13 +29,14 @@ ENTRY_POINTS = "cosched.policies"
 class PolicyChoice(NamedTuple):
     """A policy that can be made as often as needed, once for each scheduler core."""
 
-    name: str
+    name: str  # for people
     settings: Mapping[str, Any]  # fully resolved, for the record of a run
     make: Callable[[], Policy]
+    argument: str  # what --policy must say for these settings to be put on top
 
     def arguments(self) -> list[str]:
         """Return command-line arguments that make another process choose the same."""
-        arguments = ["--policy", self.name if ":" in self.name or self.name in _known() else "easy"]
+        arguments = ["--policy", self.argument]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={_toml(value)}"]
         return arguments
@@ -132,7 +133,7 @@ def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
     settings = resolve(table)
-    return PolicyChoice(name, settings, lambda: compose(settings))
+    return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
 
 
 def _foreign(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
@@ -146,7 +147,7 @@ def _foreign(name: str, policy_class: Callable[..., object], settings: Mapping[s
         return cast(Policy, policy)
 
     make()  # a class that cannot be made should fail now, not when a manager calls
-    return PolicyChoice(name, dict(settings), make)
+    return PolicyChoice(name, dict(settings), make, name)
 
 
 def _load_class(path: str) -> Callable[..., object]:

@@ -30,6 +30,7 @@ class Figure:
 FIGURES = (
     Figure("jobs counted", ("selection", "counted"), "count", ""),
     Figure("completed", ("states", "COMPLETED"), "count", "high"),
+    Figure("rejected", ("states", "REJECTED"), "count"),
     Figure("killed at limit", ("killed", "count"), "count"),
     Figure("killed, share", ("killed", "share"), "share"),
     Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),

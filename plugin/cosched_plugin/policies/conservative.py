@@ -133,5 +133,7 @@ def _start_due(waiting: list[JobSpec], view: View, book: _Book) -> Generator[Act
             left.append(job)
         else:
             del book.promises[job.id]
+            if view.note(job.id, NOTE) is not None:
+                yield SetNote(job.id, NOTE, None)  # kept; should the job come back, it has no claim to an old one
             yield offer.start()
     return left

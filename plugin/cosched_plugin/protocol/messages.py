@@ -14,7 +14,7 @@ Run: TypeAlias = tuple[int, int, int, int]
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]
 # A value that a policy may leave with the manager.
-NoteValue: TypeAlias = "None | bool | int | float | str | tuple[NoteValue, ...]"
+NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
 FEATURES = ("notes", "groups", "wakes")

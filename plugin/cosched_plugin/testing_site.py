@@ -1,0 +1,285 @@
+"""The small resource manager that `cosched_plugin.testing` plays against a policy, and the draws of machines and jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final, assert_never
+
+from cosched_plugin.protocol.allocation import Machine, room_on
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    Action,
+    ActionRefused,
+    Belief,
+    DemandTuple,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    Note,
+    NoteValue,
+    PendingJob,
+    RejectJob,
+    Run,
+    RunningJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+
+SECOND_US: Final = 1_000_000
+
+
+class SiteJob:
+    """A job in the manager's care."""
+
+    __slots__ = ("estimate_us", "held", "limit_us", "run_us", "runs", "spec", "start_us", "state")
+
+    def __init__(self, spec: JobSpec, run_us: int) -> None:
+        self.spec = spec
+        self.run_us = run_us
+        self.state = "new"  # new, pending, running, ended
+        self.held = False
+        self.start_us = 0
+        self.runs: tuple[Run, ...] = ()
+        self.estimate_us = 0
+        self.limit_us: int | None = None
+
+    @property
+    def killed(self) -> bool:
+        """Tell whether its limit ends it."""
+        return self.limit_us is not None and self.limit_us < self.run_us
+
+    @property
+    def end_us(self) -> int:
+        """Return when it will end by itself or be killed."""
+        return self.start_us + (self.limit_us if self.limit_us is not None and self.killed else self.run_us)
+
+
+class Site:
+    """A resource manager of the plainest kind: nothing is cached, and threads are pairs of numbers."""
+
+    def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief) -> None:
+        self.nodes = nodes
+        self.belief = belief
+        self.seq = 0
+        self.now_us = 0
+        self.down: set[int] = set()
+        self.jobs: dict[int, SiteJob] = {}
+        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None where one was taken away
+        self.wakes: set[int] = set()
+        self.machine = Machine(nodes)
+
+    def inventory(self) -> Welcome:
+        """Return all that a scheduler needs to go on from the last answered batch."""
+        pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
+        return Welcome(
+            PROTOCOL_VERSION,
+            FEATURES,
+            self.seq,
+            self.now_us,
+            self.nodes,
+            tuple(sorted(self.down)),
+            self.belief,
+            tuple(
+                RunningJob(job.spec, job.start_us, job.runs, job.estimate_us, job.limit_us)
+                for job in self.in_state("running")
+            ),
+            tuple(PendingJob(job.spec, job.held) for job in pending),
+            tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
+            tuple(sorted(self.wakes)),
+        )
+
+    def in_state(self, state: str) -> list[SiteJob]:
+        """Return the jobs in one state, by id."""
+        return [job for _, job in sorted(self.jobs.items()) if job.state == state]
+
+    def on_node(self, node: int) -> list[SiteJob]:
+        """Return the running jobs that hold threads of ``node``."""
+        return [job for job in self.in_state("running") if any(place[0] == node for place in places(job.runs))]
+
+    def due_us(self) -> int | None:
+        """Return the instant at which something happens by itself; None if nothing will."""
+        return min([job.end_us for job in self.in_state("running")] + list(self.wakes), default=None)
+
+    def could_run(self, spec: JobSpec) -> bool:
+        """Tell whether the nodes in service could hold such a job if they were empty."""
+        machine = self.machine
+        up = [node for node in range(machine.nodes) if node not in self.down]
+        threads = machine.threads_of
+        return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
+
+    def happen(self, event: Event) -> None:
+        """Take an event into account."""
+        match event:
+            case JobSubmitted():
+                self.jobs[event.job.id].state = "pending"
+            case JobEnded():
+                self._end(event.job_id)
+            case JobRequeued():
+                self.jobs[event.job_id].state = "pending"
+            case JobHeld() | JobReleased():
+                self.jobs[event.job_id].held = isinstance(event, JobHeld)
+            case NodeFailed():
+                self.down.add(event.node)
+            case NodeReturned():
+                self.down.discard(event.node)
+            case Woken():
+                self.wakes.discard(event.at_us)
+            case ActionRefused():
+                pass
+            case _:
+                assert_never(event)
+
+    def act(self, action: Action) -> str | None:
+        """Carry out an action, or return why it is impossible."""
+        match action:
+            case StartJob():
+                return self._start(action)
+            case StartTogether():
+                # The core has vouched for all of them; one that is impossible ends the check, so nothing needs undoing.
+                return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
+            case SetNote():
+                if action.job_id is not None and self.jobs[action.job_id].state == "ended":
+                    return f"a note about job {action.job_id}, which has ended"
+                self.notes[action.job_id, action.key] = action.value
+            case WakeAt():
+                if action.at_us <= self.now_us:
+                    return f"a wake at {action.at_us}, now is {self.now_us}"
+                self.wakes.add(action.at_us)
+            case RejectJob():
+                self._end(action.job_id)
+            case UnknownAction():
+                return "unknown action"
+            case _:
+                assert_never(action)
+        return None
+
+    def _start(self, start: StartJob) -> str | None:
+        job = self.jobs.get(start.job_id)
+        if job is None or job.state != "pending" or job.held:
+            return f"job {start.job_id} is not waiting to be started"
+        spec = job.spec
+        taken = {place for other in self.in_state("running") for place in places(other.runs)}
+        memory = list(self.machine.memory_mb)
+        for other in self.in_state("running"):
+            for node, processes in node_shares(other.runs):
+                memory[node] -= processes * other.spec.memory_mb
+        wanted = places(start.runs)
+        exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
+        shares = node_shares(start.runs)
+        nodes = [node for node, _ in shares]
+        width = spec.threads_per_process
+        possible = (
+            sum(processes for _, processes in shares) == spec.processes
+            and len(set(nodes)) == len(nodes)
+            and len(set(wanted)) == len(wanted)
+            and set(wanted) <= exists - taken
+            and not self.down & set(nodes)
+            and all(0 < processes <= (spec.ppn_max or processes) for _, processes in shares)
+            and sum(processes < spec.ppn_min for _, processes in shares) <= 1
+            and all(processes * spec.memory_mb <= memory[node] for node, processes in shares)
+        )
+        for node, processes in shares if possible else ():
+            threads = sum(place[0] == node for place in wanted)
+            whole = self.machine.threads_of[node]
+            possible = possible and threads == (whole if spec.exclusive else processes * width)
+            possible = possible and threads >= processes * width
+        if not possible:
+            return f"{spec} cannot start on {list(start.runs)}"
+        own_us, limit_us = spec.limit_us, start.limit_us
+        if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
+            return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
+        job.state, job.start_us, job.runs = "running", self.now_us, start.runs
+        job.estimate_us, job.limit_us = start.estimate_us, limit_us
+        return None
+
+    def _end(self, job_id: int) -> None:
+        self.jobs[job_id].state = "ended"
+        for key in self.notes:
+            if key[0] == job_id:
+                self.notes[key] = None
+
+
+def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, thread) pairs that ``runs`` name, as often as they do."""
+    return [
+        (node, thread)
+        for first, count, mask, _ in runs
+        for node in range(first, first + count)
+        for thread in range(mask.bit_length())
+        if mask >> thread & 1
+    ]
+
+
+def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, processes) pairs of ``runs``."""
+    return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
+
+
+def draw_nodes(random: Random) -> tuple[NodeClass, ...]:
+    """Draw 1 to 12 nodes of one or two classes, of 1 to 8 threads."""
+    nodes = random.randint(1, 12)
+    counts = [nodes] if nodes == 1 or random.random() < 0.6 else [nodes - (few := random.randint(1, nodes // 2)), few]
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=random.choice((1, 1, 2)),
+            cores_per_socket=random.choice((1, 2, 4)),
+            threads_per_core=1,
+            memory_mb=random.choice((0, 16, 64)),
+            memory_bandwidth_mbs=random.choice((0, 3000, 6000)),
+            network_mbs=random.choice((0, 256)),
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def draw_belief(random: Random) -> Belief:
+    """Draw what the site believes about contention."""
+    contention, resources = random.choice(
+        (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
+    )
+    return Belief(contention, "bulk-synchronous", resources)
+
+
+def draw_job(random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool) -> tuple[JobSpec, int]:
+    """Draw a job and its true run time; a ``shaped`` one cares on which nodes it runs."""
+    # Whole seconds make many things happen at once; the odd microsecond makes others nearly so.
+    run_us = random.randint(1, 15) * SECOND_US + random.choice((0, 0, 0, 1))
+    estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * SECOND_US, max(1, run_us // 2)))
+    limit_us = random.choice((None, None, estimate_us, estimate_us + SECOND_US))
+    demand: DemandTuple | None = None
+    if random.random() < 0.7:
+        demand = (random.choice((0, 500, 1000, 2000)), random.choice((0, 0, 100)), 0)
+    spec = JobSpec(
+        id=number,
+        submit_us=now_us,
+        processes=random.choice((1, 2, random.randint(1, 8), random.randint(1, machine.threads))),
+        estimate_us=estimate_us,
+        limit_us=limit_us,
+        demand=demand,
+    )
+    if shaped:
+        ppn_min = random.choice((1, 1, 2))
+        spec = spec._replace(
+            ppn_min=ppn_min,
+            ppn_max=random.choice((0, 0, ppn_min, ppn_min + 1)),
+            threads_per_process=random.choice((1, 1, 2)),
+            memory_mb=random.choice((0, 0, 4, 10)),
+            exclusive=random.random() < 0.3,
+        )
+    return spec, run_us
