@@ -14,7 +14,7 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.kernel import END, WAKE, Kernel
 from cosched_emulator.results.record import Interval, JobRecord
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, layers_of, start_refusal, union
+from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, layers_of, start_refusal, started_by, union
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     FEATURES,
@@ -43,6 +43,7 @@ from cosched_plugin.protocol.messages import (
     SetNote,
     StartJob,
     StartTogether,
+    UnknownAction,
     WakeAt,
     Welcome,
     Woken,
@@ -204,7 +205,7 @@ class Manager:
             reason = self._act(action)
             if reason is not None:
                 self.refused += 1
-                follow.append(ActionRefused(seq, number, reason, _jobs_of(action)))
+                follow.append(ActionRefused(seq, number, reason, started_by(action)))
         return follow
 
     def settle(self) -> None:
@@ -291,8 +292,10 @@ class Manager:
                 job.reason = action.reason
                 self._end(job, REJECTED)
                 return None
+            case UnknownAction():
+                return f"unknown action {action.type!r}"
             case _:
-                return f"unknown action {type(action).__name__}"
+                assert_never(action)
 
     def _start_all(self, starts: Sequence[StartJob]) -> str | None:
         """Start all of these jobs, or none."""
@@ -374,16 +377,6 @@ class Manager:
             raise InvariantError("free threads differ from what running jobs leave")
         if self._cluster is not None:
             self._cluster.check()
-
-
-def _jobs_of(action: Action) -> tuple[int, ...]:
-    match action:
-        case StartJob():
-            return (action.job_id,)
-        case StartTogether():
-            return tuple(start.job_id for start in action.starts)
-        case _:
-            return ()
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

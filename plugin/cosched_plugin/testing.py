@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.view import View
 from cosched_plugin.errors import PluginError
-from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.protocol.allocation import Machine, started_by
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -31,8 +31,6 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     NodeFailed,
     NodeReturned,
-    StartJob,
-    StartTogether,
     Woken,
 )
 from cosched_plugin.testing_site import SECOND_US, Site, SiteJob, draw_belief, draw_job, draw_nodes
@@ -254,7 +252,7 @@ class _Trial:
             site.happen(event)
         follow: list[Event] = []
         for number, action in enumerate(actions):
-            job_ids = _started_by(action)
+            job_ids = started_by(action)
             if job_ids and self._random.random() < self._refuses:
                 follow.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
                 continue
@@ -317,13 +315,3 @@ class _Trial:
             if spec.processes <= site.machine.most_processes(spec):
                 site.jobs[number] = SiteJob(spec, run_us)
                 return spec
-
-
-def _started_by(action: Action) -> tuple[int, ...]:
-    match action:
-        case StartJob():
-            return (action.job_id,)
-        case StartTogether():
-            return tuple(start.job_id for start in action.starts)
-        case _:
-            return ()

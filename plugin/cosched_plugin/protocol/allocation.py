@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from cosched_plugin.protocol.messages import DemandTuple, JobSpec, NodeClass, Run, StartJob
+from cosched_plugin.protocol.messages import Action, DemandTuple, JobSpec, NodeClass, Run, StartJob, StartTogether
 
 Layers: TypeAlias = tuple[int, ...]
 
@@ -230,3 +230,14 @@ def start_refusal(job: JobSpec, start: StartJob) -> str | None:
     if start.limit_us is not None and job.limit_us is not None and start.limit_us < job.limit_us:
         return f"limit {start.limit_us} us is below the job's own, {job.limit_us} us"
     return None
+
+
+def started_by(action: Action) -> tuple[int, ...]:
+    """Return the jobs that an action starts."""
+    match action:
+        case StartJob():
+            return (action.job_id,)
+        case StartTogether():
+            return tuple(start.job_id for start in action.starts)
+        case _:
+            return ()
