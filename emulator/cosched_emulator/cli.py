@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
+from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.results.commands import compare, plot
 from cosched_emulator.workload.commands import workload
 from cosched_hwmodel.errors import HardwareModelError
@@ -56,7 +55,8 @@ def cli() -> None:
     """Emulate a resource manager and its nodes, and see what a scheduling policy does to a workload.
 
     \b
-    Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the scheduler was lost, 4 an invariant broke.
+    Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the scheduler was lost, 4 an invariant broke or
+    a policy decided what is impossible.
     """
 
 
@@ -142,6 +142,7 @@ def simulate(
           --node rua-4way --mix high --policy rua --link zmq --out runs/rua
       cosched-emulator simulate scenario.toml --policy lct --set placement.threshold=1.25 --json
     """
+    from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
     from cosched_emulator.running import coupling, prepare, run, store  # noqa: PLC0415
     from cosched_emulator.scenario import read_scenario  # noqa: PLC0415
     from cosched_plugin.config import choose, from_table  # noqa: PLC0415 - --help must not pay for these
@@ -153,7 +154,7 @@ def simulate(
         else from_table(scenario.policy, assignments)
     )
     if out is not None:
-        refuse_existing(out, force=force)
+        check_run_folder(out, force=force)
     prepared = prepare(scenario)
     with progress_bar(prepared) as progress, coupling(link, choice, scenario) as coupled:
         finished = run(prepared, coupled, progress)
@@ -194,6 +195,7 @@ def serve(
       cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock --out runs/rua
       cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
     """
+    from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
     from cosched_emulator.running import prepare, run, store  # noqa: PLC0415 - --help must not pay for these
     from cosched_emulator.scenario import read_scenario  # noqa: PLC0415
     from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
@@ -207,7 +209,7 @@ def serve(
             "policy", "no policy: the scheduler that connects brings its own", "one", file=scenario_file or ""
         )
     if out is not None:
-        refuse_existing(out, force=force)
+        check_run_folder(out, force=force)
     prepared = prepare(scenario)
     link = ZmqLink(endpoint, deadline_s=scenario.clock.deadline_s, wait_s=scenario.clock.wait_s)
     try:
@@ -245,7 +247,7 @@ def presets(as_json: bool) -> None:
 @contextmanager
 def progress_bar(prepared: Prepared) -> Iterator[Callable[[int], None] | None]:
     """Yield what to call with the number of ended jobs; a bar appears on a terminal if the run takes more than two seconds."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
         yield None
         return
     total = len(prepared.workload.jobs)
@@ -269,16 +271,6 @@ def progress_bar(prepared: Prepared) -> Iterator[Callable[[int], None] | None]:
     finally:
         if shown > began + 2.0:
             sys.stderr.write("\r" + " " * 79 + "\r")
-
-
-def refuse_existing(out: str, *, force: bool) -> None:
-    """Raise InputError for a run folder that is there already: before the run, not after it."""
-    if not os.path.lexists(out):
-        return
-    if not force:
-        raise InputError(out, "a new folder", "one that exists (--force replaces an older run)")
-    if not all(os.path.isfile(os.path.join(out, name)) for name in ("run.json", "jobs.csv")):
-        raise InputError(out, "a run folder to replace", "something else, which is left alone")
 
 
 def report(finished: Finished, policy: str, *, as_json: bool) -> None:

@@ -148,6 +148,8 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
 
 def _parsed(file: str) -> dict[str, Any]:
     try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+            raise InputError(file, "a regular file")
         return tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(file, "a readable scenario file", error.strerror or str(error)) from error

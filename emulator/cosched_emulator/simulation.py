@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from cosched_emulator.errors import InvariantError
+from cosched_emulator.errors import InvariantError, LinkError
 from cosched_emulator.kernel import END, NODE_FAILURE, NODE_RETURN, USER_CHANGE, WAKE
 from cosched_emulator.links import Link
 from cosched_emulator.manager import Manager
@@ -34,6 +34,8 @@ CHANGES: Final[tuple[Change, ...]] = ("cancel", "hold", "release", "fail-node", 
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 # So many batches at one instant are a scheduler and a manager that quarrel for ever.
 MOST_ROUNDS: Final = 1000
+# So many wakes in a row without anything else are a scheduler that will never end.
+MOST_IDLE_WAKES: Final = 5_000_000
 
 
 class Scripted(NamedTuple):
@@ -78,11 +80,11 @@ class Simulation:
         manager = self.manager
         self._link.open(manager.inventory)
         try:
-            while True:
-                now_us = self._next_instant()
-                if now_us is None:
-                    break
-                self._instant(now_us)
+            idle = 0
+            while (now_us := self._next_instant()) is not None:
+                idle = 0 if self._instant(now_us) else idle + 1
+                if idle > MOST_IDLE_WAKES:
+                    raise LinkError(f"the scheduler has had itself woken {idle} times, and nothing else has happened")
         finally:
             self._link.close()
         return [job.record() for _, job in sorted(manager.jobs.items())]
@@ -94,9 +96,11 @@ class Simulation:
         submit_us = self._jobs[self._next_job].spec.submit_us
         return submit_us if due_us is None or submit_us < due_us else due_us
 
-    def _instant(self, now_us: int) -> None:
+    def _instant(self, now_us: int) -> bool:
+        """Play one instant; tell whether anything happened but the scheduler's own wakes."""
         manager = self.manager
         events = self._due(now_us)
+        eventful = any(type(event) is not Woken for event in events)
         rounds = 0
         while events:
             rounds += 1
@@ -108,6 +112,7 @@ class Simulation:
             events = manager.commit(seq, now_us, events, actions)
         if rounds:
             manager.settle()
+        return eventful
 
     def _due(self, now_us: int) -> list[Event]:
         """Return what happens at ``now_us``, in order."""

@@ -44,9 +44,11 @@ class SpawnedPlugin:
             with (self.directory / "stderr").open("wb") as stderr:
                 # A group of its own: Ctrl-C reaches the manager alone, which then says bye.
                 self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, process_group=0)
-        except OSError as error:
+        except BaseException as error:
             self._remove_directory()
-            raise LinkError(f"cannot start {command[0]}: {error}") from error
+            if isinstance(error, OSError):
+                raise LinkError(f"cannot start {command[0]}: {error}") from error
+            raise
         atexit.register(self.close)
 
     def __enter__(self) -> Self:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -55,6 +58,8 @@ class ZmqLink:
         reason = why_not(endpoint)
         if reason is not None:
             raise ConfigurationError("endpoint", f"a local endpoint ({reason})", endpoint)
+        if endpoint.startswith("ipc://") and not endpoint.startswith("ipc://@"):
+            _check_free(endpoint.removeprefix("ipc://"), endpoint)
         self.endpoint = endpoint
         self._deadline_s = deadline_s
         self._wait_s = wait_s
@@ -74,7 +79,7 @@ class ZmqLink:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
             self.close()
-            raise LinkError(f"cannot listen: {error}", endpoint) from error
+            raise ConfigurationError("endpoint", f"one to listen at ({error})", endpoint) from error
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     @property
@@ -222,3 +227,20 @@ class ZmqLink:
     def _error(self, text: str) -> LinkError:
         parts = [text, self._trouble, "" if self._diagnose is None else self._diagnose()]
         return LinkError("\n".join([part for part in parts if part]), self.endpoint)
+
+
+def _check_free(path: str, endpoint: str) -> None:
+    """Refuse a path that is somebody else's: ZeroMQ would unlink whatever is there, and take the place of who listens."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # nothing there; bind tells what else may be wrong
+    if not stat.S_ISSOCK(mode):
+        raise ConfigurationError("endpoint", "a new path for a socket", f"{endpoint}, where there is something else")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(SLICE_S)
+        try:
+            probe.connect(path)
+        except OSError:
+            return  # left over by a manager that is gone
+    raise ConfigurationError("endpoint", "a path where no other manager listens", endpoint)

@@ -237,6 +237,8 @@ def _caches(value: object, where: str, path: str) -> tuple[Cache, ...]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():  # a pipe could make us wait for ever
+            raise TopologyError(str(path), "is not a regular file")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TopologyError(str(path), f"cannot be read: {error.strerror or error}") from error

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date, time
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -71,6 +73,8 @@ def from_table(table: Mapping[str, Any], assignments: Iterable[str] = ()) -> Pol
 def read_policy_file(file: str) -> Mapping[str, Any]:
     """Return the ``[policy]`` table of a TOML file."""
     try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+            raise UsageError(f"{file}: expected a regular file")
         content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
@@ -91,9 +95,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         if not separator or not all(parts):
             raise UsageError(f"--set {assignment}: expected KEY=VALUE, such as placement.threshold=1.25")
         try:
-            value = tomllib.loads(f"value = {text}")["value"]
+            content = tomllib.loads(f"value = {text}")
         except tomllib.TOMLDecodeError:
-            value = text.strip()
+            content = {"value": text.strip()}
+        value = content.pop("value")
+        if content or isinstance(value, date | time):
+            raise UsageError(f"--set {assignment}: expected one number, text, list or table")
         inner = table
         for part in parts[:-1]:
             deeper = inner.setdefault(part, {})
@@ -116,6 +123,8 @@ def _toml(value: object) -> str:
     """Return a value as TOML; JSON is TOML but for tables."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan and inf, which JSON spells otherwise
     return json.dumps(value)
 
 
@@ -140,8 +149,8 @@ def _foreign(name: str, policy_class: Callable[..., object], settings: Mapping[s
     def make() -> Policy:
         try:
             policy = policy_class(**settings)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"policy {name}: {error}") from error
+        except Exception as error:
+            raise UsageError(f"policy {name}: {type(error).__name__}: {error}") from error
         if not callable(getattr(policy, "decide", None)):
             raise UsageError(f"policy {name}: it has no method decide(view)")
         return cast(Policy, policy)
@@ -154,8 +163,8 @@ def _load_class(path: str) -> Callable[..., object]:
     module, _, attribute = path.partition(":")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"policy {path}: {error}") from error
+    except Exception as error:  # whatever importing somebody's module can raise
+        raise UsageError(f"policy {path}: {type(error).__name__}: {error}") from error
     return cast("Callable[..., object]", loaded)
 
 
@@ -163,5 +172,5 @@ def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
     assert point is not None  # presets are dealt with before
     try:
         return cast("Callable[..., object]", point.load())
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"policy {point.name} ({point.value}): {error}") from error
+    except Exception as error:  # whatever importing somebody's module can raise
+        raise UsageError(f"policy {point.name} ({point.value}): {type(error).__name__}: {error}") from error

@@ -24,7 +24,10 @@ class UsageError(PluginError):
 
 
 class PolicyError(PluginError):
-    """A policy decided what is impossible: a defect of the policy. ``decision`` is its decision, ``reason`` why not."""
+    """A policy decided what is impossible, or broke down: a defect of the policy.
+
+    ``decision`` is its decision (None if it broke down), ``reason`` what is wrong.
+    """
 
     exit_code = 4
 
@@ -34,4 +37,6 @@ class PolicyError(PluginError):
         self.reason = reason
 
     def __str__(self) -> str:
+        if self.decision is None:
+            return self.reason
         return f"impossible decision {self.decision!r}: {self.reason}"

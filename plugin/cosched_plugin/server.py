@@ -83,7 +83,11 @@ class _Server:
         self._socket.sndhwm = 1
         self._socket.maxmsgsize = MAX_FRAME_BYTES
         self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
-        self._socket.connect(endpoint)
+        try:
+            self._socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise UsageError(f"{endpoint}: cannot connect there: {error}") from error
 
     def close(self) -> None:
         """Close the socket; takes at most the linger time, and none when there never was a manager."""

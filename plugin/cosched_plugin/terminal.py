@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ class Terminated(BaseException):
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
     """Run ``command`` and exit.
 
+    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
     ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
     ends in a traceback. Usage errors exit with 2, SIGINT with 130, SIGTERM with 143.
     """
@@ -37,7 +39,7 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         sys.exit(143)
     except Exception as error:
         exit_code = exit_code_of(error)
-        if exit_code is None:
+        if exit_code is None or os.environ.get("COSCHED_TRACEBACK"):
             raise
         _fail(program, str(error), exit_code)
     sys.exit(code if isinstance(code, int) else 0)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def test_a_run_folder_appears_whole(commands: Commands) -> None:
     )  # would take minutes
     assert (
         assert_one_line(refused, 2)
-        == "runs/a: expected a new folder, got one that exists (--force replaces an older run)"
+        == "runs/a: expected a new folder (--force replaces an old run), got one that exists"
     )
     assert files_of(folder / "a") == first
 
@@ -148,7 +149,7 @@ def test_force_never_removes_what_is_no_run(commands: Commands) -> None:
     refused = commands.emulator("simulate", "--lublin", "1000000", "--out", "thesis", "--force")
     assert (
         assert_one_line(refused, 2)
-        == "thesis: expected a run folder to replace, got something else, which is left alone"
+        == "thesis: expected a run folder to replace, got one with something else in it, which is left alone"
     )
     assert files_of(mine) == {"chapter": b"1"}
 
@@ -189,7 +190,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     [
         (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
         (("--policy", "none.toml"), "none.toml: No such file or directory"),
-        (("--policy", "nomodule:X"), "policy nomodule:X: No module named 'nomodule'"),
+        (("--policy", "nomodule:X"), "policy nomodule:X: ModuleNotFoundError: No module named 'nomodule'"),
         (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
         (
             ("--policy", "lct", "--set", "placement.threshold=0.5"),
@@ -359,7 +360,27 @@ def test_no_plugin_comes(commands: Commands) -> None:
     assert "not a loopback address" in assert_one_line(
         commands.emulator("serve", *SMALL, "--bind", "tcp://192.0.2.1:5000"), 2
     )
-    assert "cannot listen" in assert_one_line(commands.emulator("serve", *SMALL, "--bind", "ipc:///nowhere/socket"), 3)
+    assert "one to listen at" in assert_one_line(
+        commands.emulator("serve", *SMALL, "--bind", "ipc:///nowhere/socket"), 2
+    )
+
+
+def test_a_file_or_another_manager_is_not_pushed_aside(commands: Commands) -> None:
+    precious = commands.folder / "precious.csv"
+    precious.write_text("kept\n")
+    refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{precious}", "--wait", "0.2")
+    assert "something else" in assert_one_line(refused, 2)
+    assert precious.read_text() == "kept\n"
+    path = commands.folder / "listening"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(path))
+        other.listen()
+        refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2")
+        assert "no other manager" in assert_one_line(refused, 2)
+    # Left over by one that is gone: free again.
+    assert "no scheduler" in assert_one_line(
+        commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2"), 3
+    )
     assert "Missing option '--bind'" in assert_one_line(commands.emulator("serve", *SMALL), 2)
 
 
@@ -406,7 +427,7 @@ def test_policies_that_fail(commands: Commands) -> None:
         assert "impossible decision StartJob(job_id=1" in assert_one_line(ran, code)
     ran = commands.emulator("simulate", *SMALL, "--policy", "slow_policy:Broken", "--link", "zmq")
     said = assert_one_line(ran, 3)
-    assert "the scheduler reports internal: ValueError: no idea" in said
+    assert "the scheduler reports policy: the policy failed: ValueError: no idea" in said
     assert "Traceback" not in said
     assert commands.left_over() == []
 
@@ -421,7 +442,7 @@ def test_a_plugin_that_cannot_start(commands: Commands) -> None:
     ran = commands.emulator("simulate", *SMALL, "--policy", "moody:Moody", "--link", "zmq")
     said = assert_one_line(ran, 3)
     assert "the scheduler's process ended with exit code 2" in said
-    assert "policy moody:Moody: not here" in said
+    assert "policy moody:Moody: ValueError: not here" in said
 
 
 def test_output_that_nobody_reads(commands: Commands) -> None:

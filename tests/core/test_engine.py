@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -430,3 +430,54 @@ def test_check_finds_damage(damage: Callable[[SchedulerCore], None], text: str) 
     damage(core)
     with pytest.raises(AssertionError, match=text):
         core.check()
+
+
+class Failing:
+    """A policy that breaks down in its own code, after one decision."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+        yield SetNote(None, "new", 1)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), KeyError("job"), SystemExit(0)])
+def test_a_policy_that_breaks_down_is_a_policy_error(error: BaseException) -> None:
+    with pytest.raises(PolicyError, match=rf"the policy failed: {type(error).__name__}.*test_engine.py:\d+"):
+        SchedulerCore(Failing(error), WELCOME).handle(NOW_US + 1, [])
+
+
+class Endless:
+    """A policy that never comes to an end."""
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+        while True:
+            yield SetNote(None, "new", 1)
+
+
+def test_a_policy_that_never_ends_is_ended() -> None:
+    with pytest.raises(PolicyError, match="decisions at one instant"):
+        SchedulerCore(Endless(), WELCOME).handle(NOW_US + 1, [])
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        SetNote(None, "new", cast(Any, object())),
+        SetNote(None, "new", 1 << 64),
+        SetNote(None, "new", float("nan")),
+        SetNote(None, "new", ("a", (1, float("inf")))),
+        WakeAt(cast(Any, NOW_US + 1.5)),
+        WakeAt(1 << 63),
+        StartJob(2, ((1, 1, 3, 2),), cast(Any, 100.0), None),
+    ],
+)
+def test_what_could_not_travel_is_no_decision_in_one_process_either(decision: Action) -> None:
+    core = core_with(decision)
+    before = looks(core)
+    with pytest.raises(PolicyError):
+        core.handle(NOW_US, [])
+    core.check()
+    assert looks(core) == before

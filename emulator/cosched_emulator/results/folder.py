@@ -82,16 +82,13 @@ def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Itera
 
     With ``force`` an older run folder is replaced; anything else is never removed. Raises `InputError`.
     """
+    check_run_folder(out, force=force)
     target = Path(out).resolve()
-    _check_target(str(out), target, force=force)
-    partial = target.with_name(target.name + ".partial")
+    partial = _partial(target)
     try:
         if force and _is_left_over(partial):
             shutil.rmtree(partial)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if partial.exists():
-            text = "one that exists: another run is writing it, or was killed; remove it"
-            raise InputError(str(partial), "a new folder", text)
         partial.mkdir()
     except OSError as error:
         raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
@@ -157,23 +154,40 @@ def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) ->
     return value
 
 
-def _check_target(shown: str, target: Path, *, force: bool) -> None:
-    if not target.exists():
-        return
-    if not force:
-        raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
-    if not _is_run_folder(target):
-        raise InputError(shown, "a run folder to replace", "something else, which is left alone")
+def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise `InputError` for a folder that no run could be written to: worth knowing before the run."""
+    shown = str(out)
+    target = Path(out).resolve()
+    partial = _partial(target)
+    try:
+        if target.exists():
+            if not force:
+                raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
+            if not _is_run_folder(target):
+                raise InputError(shown, "a run folder to replace", "one with something else in it, which is left alone")
+        if partial.exists() and not (force and _is_left_over(partial)):
+            text = "one that exists: another run is writing it, or was killed; remove it"
+            raise InputError(str(partial), "a new folder", text)
+    except OSError as error:
+        raise InputError(shown, "a folder that can be written", error.strerror or str(error)) from error
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(shown, "a folder that can be written", f"{above} cannot be written to")
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(target.name + ".partial")
 
 
 def _is_run_folder(path: Path) -> bool:
-    return path.is_dir() and (path / RUN).is_file() and (path / JOBS).is_file()
+    """Tell whether ``path`` holds a run, and nothing that somebody has put beside it."""
+    return _is_left_over(path) and (path / RUN).is_file() and (path / JOBS).is_file()
 
 
-def _is_left_over(partial: Path) -> bool:
-    """Tell whether ``partial`` can only come from a run that did not end."""
+def _is_left_over(path: Path) -> bool:
+    """Tell whether ``path`` is a folder with nothing in it but a run's files, or some of them."""
     names = {JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD, SUMMARY, RUN, TIMING, TRACE}
-    return partial.is_dir() and all(path.name in names for path in partial.iterdir())
+    return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 
 def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:

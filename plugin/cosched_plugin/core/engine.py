@@ -7,11 +7,12 @@ woken is an action. A core is built from a `Welcome` and nothing else, so a rest
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, assert_never
+from math import isfinite
+from typing import Final, Protocol, assert_never
 
 from cosched_plugin.core.state import State
 from cosched_plugin.core.view import View
-from cosched_plugin.errors import PolicyError
+from cosched_plugin.errors import PluginError, PolicyError
 from cosched_plugin.protocol.allocation import layers_of, start_refusal
 from cosched_plugin.protocol.messages import (
     Action,
@@ -33,6 +34,10 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
+
+# So many decisions at one instant, beside ten a job, are a policy that never ends.
+MOST_DECISIONS: Final = 10_000
+LATEST_US: Final = (1 << 63) - 1
 
 
 class Policy(Protocol):
@@ -69,9 +74,18 @@ class SchedulerCore:
         for event in events:
             self._learn(event)
         actions: list[Action] = []
-        for decision in self._policy.decide(self._view):
-            self._apply(decision)
-            actions.append(decision)
+        most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
+        decision: Action | None = None
+        try:
+            for decision in self._policy.decide(self._view):
+                self._apply(decision)
+                actions.append(decision)
+                if len(actions) > most:
+                    raise PolicyError(decision, f"more than {most} decisions at one instant")
+        except PluginError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PolicyError(None, f"the policy failed: {_described(error)}") from error
         return actions
 
     def check(self) -> None:
@@ -123,10 +137,16 @@ class SchedulerCore:
             case StartTogether():
                 self._start_together(decision)
             case SetNote():
+                if not is_note_value(decision.value):
+                    raise PolicyError(
+                        decision, "a note is a bool, a 64-bit integer, a finite number, a text, or a tuple of those"
+                    )
                 if decision.job_id is not None and self._job(decision.job_id) is None:
                     raise PolicyError(decision, f"there is no job {decision.job_id}")
                 state.set_note(decision.job_id, decision.key, decision.value)
             case WakeAt():
+                if type(decision.at_us) is not int or decision.at_us > LATEST_US:
+                    raise PolicyError(decision, "a wake is a whole number of microseconds, of 63 bits")
                 if decision.at_us <= state.now_us:
                     raise PolicyError(decision, f"a wake must lie after now, {state.now_us}")
                 state.wakes.add(decision.at_us)
@@ -172,3 +192,27 @@ class SchedulerCore:
         if job_id in state.running:
             return state.running[job_id].job
         return state.queue.get(job_id) or state.held.get(job_id)
+
+
+def is_note_value(value: object) -> bool:
+    """Tell whether a manager could keep ``value``: what the protocol can carry."""
+    match value:
+        case None | bool() | str():
+            return True
+        case int():
+            return -LATEST_US <= value <= LATEST_US
+        case float():
+            return isfinite(value)
+        case tuple():
+            return all(is_note_value(item) for item in value)
+        case _:
+            return False
+
+
+def _described(error: BaseException) -> str:
+    """Return an error and the line that it comes from."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    return f"{type(error).__name__}: {error}{place}"

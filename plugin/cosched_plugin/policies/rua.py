@@ -60,7 +60,8 @@ class Rua:
             if best is None:  # more than the nodes in service: nothing to reserve
                 continue
             if best.start_us > view.now_us:
-                threshold = min(t for t in self._thresholds(job, view, placement) if best.factor <= t + SAME)
+                thresholds = self._thresholds(job, view, placement)
+                threshold = min((t for t in thresholds if best.factor <= t + SAME), default=thresholds[-1])
                 reservation = PlacedReservation(view, best, Within(placement, threshold))
                 break
             yield best.start()

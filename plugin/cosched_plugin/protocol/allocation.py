@@ -221,8 +221,13 @@ class ThreadPool:
         )
 
 
+_WHOLE = (int, type(None))
+
+
 def start_refusal(job: JobSpec, start: StartJob) -> str | None:
     """Return what is wrong with the times of a start, or None."""
+    if type(start.estimate_us) is not int or type(start.limit_us) not in _WHOLE:
+        return f"estimate {start.estimate_us!r} and limit {start.limit_us!r} must be whole microseconds"
     if start.estimate_us < 1:
         return f"an estimate of {start.estimate_us} us"
     if (start.limit_us is None) != (job.limit_us is None):
