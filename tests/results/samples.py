@@ -70,7 +70,7 @@ def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
         stays = []
         for _ in range(draw(st.integers(0, 3))):
             start_us = now_us + draw(span)
-            now_us = start_us + draw(span)
+            now_us = start_us + max(1, draw(span))  # a job that has started holds its nodes for some time
             stays.append(Interval(start_us, now_us, draw(st.sampled_from(SHAPES))))
         run_us = draw(st.integers(1, 60 * SECOND))
         if stays:
