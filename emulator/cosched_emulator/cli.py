@@ -149,8 +149,8 @@ def simulate(
 
     scenario = read_scenario(scenario_file, overrides(options))
     choice = (
-        choose(policy or "easy", assignments)
-        if policy or not scenario.policy
+        choose("easy" if policy is None else policy, assignments)
+        if policy is not None or not scenario.policy
         else from_table(scenario.policy, assignments)
     )
     if out is not None:

@@ -110,7 +110,6 @@ class Manager:
         "_belief",
         "_classes",
         "_cluster",
-        "_held_threads",
         "_now_us",
         "_pool",
         "_seq",

@@ -7,6 +7,7 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
+from cosched_hwmodel.bandwidth import penalty_factor
 from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.rounding import round_up_us
 from cosched_plugin.core.engine import Policy
@@ -77,6 +78,7 @@ __all__ = [
     "lowest_threads",
     "minus",
     "packed",
+    "penalty_factor",
     "room_on",
     "round_up_us",
     "runs_from",

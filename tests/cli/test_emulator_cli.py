@@ -190,6 +190,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     [
         (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
         (("--policy", "none.toml"), "none.toml: No such file or directory"),
+        (("--policy", ""), "no policy ''"),
         (("--policy", "nomodule:X"), "policy nomodule:X: ModuleNotFoundError: No module named 'nomodule'"),
         (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
         (

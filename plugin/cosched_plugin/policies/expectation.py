@@ -14,6 +14,7 @@ from cosched_plugin.api import (
     Run,
     each_node,
     is_plain,
+    penalty_factor,
     room_on,
     round_up_us,
 )
@@ -106,7 +107,7 @@ def promising(jobs: list[JobSpec], limits_us: list[float], plan: Plan) -> list[J
 
 def factor(job: JobSpec, lost_us: float) -> float:
     """Return the penalty factor of a job that loses ``lost_us`` on its worst node."""
-    return (job.estimate_us + lost_us) / job.estimate_us
+    return penalty_factor(job.estimate_us, (lost_us,))
 
 
 def factor_of(job: JobSpec, plan: Plan, runs: Sequence[Run]) -> float:

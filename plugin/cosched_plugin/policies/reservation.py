@@ -38,9 +38,7 @@ class CountedReservation:
 
     def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
         """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
-        longest_us = self._shadow_us - self._view.now_us
-        extra = self._extra
-        return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
+        return _short_or_narrow(jobs, self._shadow_us - self._view.now_us, self._extra)
 
     def admit(self, offer: Offer) -> bool:
         """Tell whether ``offer``, to start now, leaves the head its start; if so it is counted as taken."""
@@ -92,9 +90,8 @@ class PlacedReservation:
 
     def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
         """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
-        longest_us = self._head.start_us - self._view.now_us
         extra = size(self._at_shadow.free) - self._head.job.processes
-        return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
+        return _short_or_narrow(jobs, self._head.start_us - self._view.now_us, extra)
 
     def admit(self, offer: Offer) -> bool:
         """Tell whether ``offer``, to start now, leaves the head a place at its shadow time; if so it is counted as taken."""
@@ -124,6 +121,11 @@ class PlacedReservation:
         self._head = head
         self._layers = offer_layers(head, self._view)
         self._planned = plan_now(self._view).with_planned(head).planned
+
+
+def _short_or_narrow(jobs: list[JobSpec], longest_us: int, extra: int) -> list[JobSpec]:
+    """Return the jobs that end by the shadow time, or leave the head enough threads: EASY's rule."""
+    return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
 
 
 Reservation = CountedReservation | PlacedReservation
