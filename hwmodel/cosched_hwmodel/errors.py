@@ -1,7 +1,9 @@
 """Errors of the hardware model.
 
 HardwareModelError
-└── TopologyError    a node description that cannot be, or cannot be read
+├── TopologyError          a node description that cannot be, or cannot be read
+├── UnknownNameError       a name that nothing has (in ``names``)
+└── LomarcParameterError   a parameter of the LOMARC model that cannot be (in ``lomarc``)
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ def test_presets_are_the_published_nodes() -> None:
     lomarc = load_preset("lomarc-ht")
     assert (lomarc.sockets, lomarc.cores, lomarc.threads, lomarc.memory_mb) == (1, 1, 2, 512)
     assert lomarc.caches == (Cache(2, 512, 1),)
+    standard = load_preset("lomarc-standard")
+    assert replace(standard, name="lomarc-ht") == lomarc  # that its contexts take turns is said by the contention model
     group = load_preset("g-lomarc-2x2")
     assert (group.sockets, group.cores_per_socket, group.threads) == (2, 2, 4)
     single = load_preset("single")

@@ -1,0 +1,155 @@
+"""The contention model of the LOMARC paper: how much two jobs that share a node slow each other down.
+
+Source: Sodan and Lan, "LOMARC - Lookahead Matchmaking for Multi-Resource Coscheduling", sections 4 and 6.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from cosched_hwmodel.contention import Load
+from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.usage import WHOLE_PPM, UsageTuple
+
+C_SCOPES = ("all", "cpu_cpu")
+CPUS = ("hyperthreaded", "standard")
+# A slowdown is a whole number of these parts: a millionth of a millionth, as it is a sum of c times a fraction.
+ONE = WHOLE_PPM * WHOLE_PPM
+SERIAL_PPM = 2 * WHOLE_PPM  # two jobs that use a network or a disk take turns
+_HIGHEST_PAGING_PPM = 1000 * WHOLE_PPM  # beyond it a numerator would not fit into a double
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+
+
+class LomarcParameterError(HardwareModelError):
+    """A parameter of the model with a value that it cannot have."""
+
+    def __init__(self, parameter: str, expected: str, value: object) -> None:
+        self.parameter = parameter
+        self.expected = expected
+        self.value = value
+        super().__init__(f"{parameter}: expected {expected}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class LomarcModel:
+    """What is known of pairs of jobs on one node; ``_ppm`` are millionths.
+
+    Raises LomarcParameterError and UnknownNameError, both HardwareModelError.
+    """
+
+    remainder: bool = (
+        False  # True: the time in which neither competes counts as 1; False: the printed formula, cut at 1
+    )
+    c_scope: str = "all"  # whose c is drawn: of every pair, or (cpu_cpu) of two cpu-bound jobs; all others have good_c
+    cpu: str = "hyperthreaded"  # standard: the CPU is time-shared, so every pair has bad_c
+    pair_seed: int = 1
+    good_share_ppm: int = 330_000  # share of the pairs that go well together
+    good_c_ppm: int = 1_400_000
+    bad_c_ppm: int = 2_000_000
+    paging_ppm: int = 2_500_000  # slowdown of two jobs that do not fit into memory, unless the rest is worse
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if type(value) is not type(item.default):  # a bool is no int here
+                raise LomarcParameterError(item.name, type(item.default).__name__, value)
+        for name, known in (("c_scope", C_SCOPES), ("cpu", CPUS)):
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, getattr(self, name), known)
+        for name, low, high in (
+            ("pair_seed", *_INT64),
+            ("good_share_ppm", 0, WHOLE_PPM),
+            ("bad_c_ppm", WHOLE_PPM, SERIAL_PPM),
+            ("good_c_ppm", WHOLE_PPM, self.bad_c_ppm),
+            ("paging_ppm", WHOLE_PPM, _HIGHEST_PAGING_PPM),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise LomarcParameterError(name, f"{low} to {high}", getattr(self, name))
+
+    @property
+    def name(self) -> str:
+        """Return ``lomarc``."""
+        return "lomarc"
+
+    def parameters(self) -> tuple[tuple[str, bool | int | str], ...]:
+        """Return (name, value) of every field, in their order: what a belief carries."""
+        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
+
+    @classmethod
+    def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcModel:
+        """Return the model of these parameters, with defaults for missing ones.
+
+        Raises UnknownNameError for a name that no parameter has, LomarcParameterError for a value that cannot be.
+        """
+        known = [item.name for item in fields(cls)]
+        given: dict[str, object] = {}
+        for name, value in parameters:
+            if name not in known:
+                raise UnknownNameError("lomarc parameter", name, known)
+            given[name] = value
+        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the types
+
+    def c_ppm(self, job_a: int, bound_a: str, job_b: int, bound_b: str) -> int:
+        """Return how much longer the CPU parts of two jobs take while both compute: c = 2·competing + different.
+
+        A property of the pair, drawn by the two ids (section 6.1): the same whatever their order and whenever asked.
+        """
+        if self.cpu == "standard":
+            return self.bad_c_ppm
+        if self.c_scope == "cpu_cpu" and not bound_a == bound_b == "cpu":
+            return self.good_c_ppm
+        draw = uniform(self.pair_seed, "pair", min(job_a, job_b), max(job_a, job_b))
+        return self.good_c_ppm if draw < self.good_share_ppm / WHOLE_PPM else self.bad_c_ppm
+
+    def slowdown(self, job_a: int, usage_a: UsageTuple, job_b: int, usage_b: UsageTuple) -> float:
+        """Return the slowdown of two jobs while they share nodes: one number for both, at least 1 (section 4.1).
+
+        The numerator is an exact integer and divided once.
+        """
+        bound_a, cpu_a, network_a, disk_a, memory_a = usage_a
+        bound_b, cpu_b, network_b, disk_b, memory_b = usage_b
+        cpu = min(cpu_a, cpu_b)
+        serial = min(network_a, network_b) + min(disk_a, disk_b)
+        parts = self.c_ppm(job_a, bound_a, job_b, bound_b) * cpu + SERIAL_PPM * serial
+        if self.remainder:
+            parts += WHOLE_PPM * (WHOLE_PPM - cpu - serial)
+        else:
+            parts = max(parts, ONE)
+        if memory_a + memory_b > WHOLE_PPM:
+            parts = max(parts, self.paging_ppm * WHOLE_PPM)
+        return parts / ONE
+
+
+class LomarcContention:
+    """The model as the contention of a node's jobs, given how each uses its nodes."""
+
+    __slots__ = ("_model", "_usages")
+
+    def __init__(self, model: LomarcModel, usages: Mapping[int, UsageTuple]) -> None:
+        """``usages`` is by job id and may grow; a job that it lacks neither slows nor is slowed."""
+        self._model = model
+        self._usages = usages
+
+    @property
+    def name(self) -> str:
+        """Return ``lomarc``."""
+        return self._model.name
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - says all in fractions
+        """Return for each load what each other job on the node costs it, summed: of two jobs, slowdown - 1."""
+        jobs = [(load.job_id, self._usages.get(load.job_id)) for load in loads]
+        costs: list[list[float]] = [[] for _ in jobs]
+        for index, (job_a, usage_a) in enumerate(jobs):
+            for other in range(index):
+                job_b, usage_b = jobs[other]
+                if usage_a is not None and usage_b is not None:
+                    cost = self._model.slowdown(job_a, usage_a, job_b, usage_b) - 1.0  # loses no bit
+                    costs[index].append(cost)
+                    costs[other].append(cost)
+        # The exact sum, rounded once: no order of the loads can change it.
+        return [math.fsum(cost) for cost in costs]

@@ -1,0 +1,25 @@
+"""How a job uses the nodes that it runs on, as fractions of its time (LOMARC paper, sections 4.1 and 6.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+# What a job can be bound by: the resource that dominates, or the one that its owner says does.
+BOUNDS = ("cpu", "network", "disk")
+WHOLE_PPM = 1_000_000
+
+# The shape of a `Usage` on the wire and wherever a plain tuple is at hand.
+UsageTuple: TypeAlias = tuple[str, int, int, int, int]
+
+
+class Usage(NamedTuple):
+    """Parts of a job's run time alone, and of a node's memory, in millionths; a plain tuple of this shape serves as well.
+
+    The parts on CPU, network and disk make up the whole: a job is taken not to hide one behind another by itself.
+    """
+
+    bound: str  # of BOUNDS
+    cpu_ppm: int
+    network_ppm: int
+    disk_ppm: int
+    memory_ppm: int  # of the memory of a node, by the job's processes there
