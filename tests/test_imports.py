@@ -46,7 +46,16 @@ ONLY_BY = [
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
 NEVER = [
-    *((part, PURE) for part in ("cosched_plugin.core", "cosched_plugin.policies", "cosched_hwmodel.bandwidth")),
+    *(
+        (part, PURE)
+        for part in (
+            "cosched_plugin.core",
+            "cosched_plugin.policies",
+            "cosched_hwmodel.bandwidth",
+            "cosched_hwmodel.lomarc",
+            "cosched_hwmodel.lomarc_matrix",
+        )
+    ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
 ]
 

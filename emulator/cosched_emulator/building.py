@@ -11,18 +11,26 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager import Manager
 from cosched_emulator.scenario import ClusterSection, Scenario, ScriptEntry
 from cosched_emulator.simulation import CHANGES, Scripted
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.usage_belief import UsageBelief, with_usage_belief
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
+from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.lomarc import C_SCOPES, CPUS, LomarcContention, LomarcModel
+from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
+from cosched_hwmodel.usage import WHOLE_PPM
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass
 
-CONTENTION = ("none", "bandwidth")
-BELIEFS = ("exact", "unknown")  # of demand
+CONTENTION = ("none", "bandwidth", "lomarc")
+BELIEFS = ("exact", "unknown")  # of demand, and of pairs
+LARGEST_SLOWDOWN = 1_000
 
 
 def build_machine(scenario: Scenario, logged: int | None = None) -> tuple[NodeClass, ...]:
@@ -108,6 +116,7 @@ def build_workload(scenario: Scenario, threads: int) -> Workload:
             *(_demand(getattr(section, f"demand_{name}"), f"workload.demand_{name}") for name in DemandLevels._fields)
         )
         workload = with_demand(workload, parse_mix(section.mix), scenario.seed, levels, scenario.belief.demand)
+    workload = _with_usage(workload, scenario)
     if section.memory_mb < 0:
         raise ConfigurationError("workload.memory_mb", "0 or more", str(section.memory_mb))
     if section.exclusive or section.memory_mb:
@@ -118,6 +127,17 @@ def build_workload(scenario: Scenario, threads: int) -> Workload:
             )
         )
     return workload
+
+
+def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
+    """Return the workload with the true usage that the scenario generates or reads, and what is told of it."""
+    section, belief = scenario.workload, scenario.belief
+    if section.characteristics is not None:
+        workload = with_characteristics(workload, parse_characteristics(section.characteristics), scenario.seed)
+    if section.annotations is not None:
+        workload = with_annotations(workload, read_annotations(section.annotations))
+    told = UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
+    return with_usage_belief(workload, told, scenario.seed)
 
 
 def _source(scenario: Scenario, threads: int) -> Workload:
@@ -148,39 +168,86 @@ def _demand(rates: Sequence[int], place: str) -> DemandTuple:
 
 
 def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Manager:
-    """Return a manager with an empty queue. Where no job asks for a shared resource, no contention is worked out."""
+    """Return a manager with an empty queue. Where no job says what it uses of its nodes, no contention is worked out."""
     truth, belief = scenario.truth, scenario.belief
-    contention = _contention(truth.contention, "truth.contention")
-    composition = _known(truth.composition, "truth.composition")
+    contention = _named(truth.contention, "truth.contention", CONTENTION)
+    composition = _named(truth.composition, "truth.composition", tuple(COMPOSITIONS))
     resources = _resources(truth.resources, "truth.resources")
+    lomarc = _lomarc(scenario)
+    believed = contention if belief.contention is None else _named(belief.contention, "belief.contention", CONTENTION)
+    believed_lomarc = _believed_lomarc(lomarc, scenario)
     told = Belief(
-        contention if belief.contention is None else _contention(belief.contention, "belief.contention"),
-        composition if belief.composition is None else _known(belief.composition, "belief.composition"),
+        believed,
+        composition
+        if belief.composition is None
+        else _named(belief.composition, "belief.composition", tuple(COMPOSITIONS)),
         resources if belief.resources is None else _resources(belief.resources, "belief.resources"),
+        believed_lomarc.parameters() if believed == believed_lomarc.name else (),
     )
-    cluster = None
-    if contention != "none" and any(job.demand for job in workload.jobs):
-        cluster = Cluster(Machine(nodes), BandwidthModel(resources), composition_named(composition))
-    return Manager(nodes, told, cluster)
+    model: ContentionModel | None = None
+    if contention == "bandwidth" and any(job.demand for job in workload.jobs):
+        model = BandwidthModel(resources)
+    elif contention == lomarc.name:
+        usages = {job.spec.id: job.usage for job in workload.jobs if job.usage is not None}
+        model = LomarcContention(lomarc, usages) if usages else None
+    cluster = None if model is None else Cluster(Machine(nodes), model, composition_named(composition))
+    after_us, above_ppm = _monitoring(scenario)
+    return Manager(nodes, told, cluster, measure_after_us=after_us, measure_above_ppm=above_ppm)
 
 
-def _contention(name: str, place: str) -> str:
-    if name not in CONTENTION:
-        raise ConfigurationError.unknown_name(place, name, CONTENTION)
+def _lomarc(scenario: Scenario) -> LomarcModel:
+    """Return how pairs of jobs truly get on, whether or not that is the model of contention."""
+    truth = scenario.truth
+    # Draws take a seed modulo 2**64; the belief that carries it has 64 bits and a sign.
+    seed = (scenario.seed + (1 << 63)) % (1 << 64) - (1 << 63) if truth.pair_seed is None else truth.pair_seed
+    try:
+        return LomarcModel(
+            remainder=truth.remainder,
+            c_scope=_named(truth.c_scope, "truth.c_scope", C_SCOPES),
+            cpu=_named(truth.cpu, "truth.cpu", CPUS),
+            pair_seed=seed,
+            good_share_ppm=_ppm(truth.good_share, "truth.good_share", 0, 1),
+            paging_ppm=_ppm(truth.paging, "truth.paging", 1, LARGEST_SLOWDOWN),
+        )
+    except HardwareModelError as error:
+        raise ConfigurationError("truth", "a model of pairs that can be", str(error)) from error
+
+
+def _believed_lomarc(truth: LomarcModel, scenario: Scenario) -> LomarcModel:
+    belief = scenario.belief
+    return replace(
+        truth,
+        remainder=truth.remainder if belief.remainder is None else belief.remainder,
+        c_scope=truth.c_scope if belief.c_scope is None else _named(belief.c_scope, "belief.c_scope", C_SCOPES),
+        good_share_ppm=truth.good_share_ppm if _named(belief.pairs, "belief.pairs", BELIEFS) == "exact" else 0,
+    )
+
+
+def _monitoring(scenario: Scenario) -> tuple[int | None, int]:
+    """Return after how many microseconds a slowdown is measured (None: never), and above how many millionths it is told."""
+    section = scenario.monitoring
+    above_ppm = _ppm(section.above, "monitoring.above", 1, LARGEST_SLOWDOWN)
+    if section.after_s is None:
+        return None, above_ppm
+    if not 0 < section.after_s <= INT64_MAX // 1_000_000:  # nan is not
+        raise ConfigurationError("monitoring.after_s", "a number of seconds above 0", str(section.after_s))
+    return max(1, round_up_us(section.after_s * 1_000_000)), above_ppm
+
+
+def _ppm(value: float, place: str, least: int, most: int) -> int:
+    if not least <= value <= most:  # nan is not
+        raise ConfigurationError(place, f"a number from {least} to {most}", str(value))
+    return round(value * WHOLE_PPM)
+
+
+def _named(name: str, place: str, known: Sequence[str]) -> str:
+    if name not in known:
+        raise ConfigurationError.unknown_name(place, name, known)
     return name
 
 
-def _known(composition: str, place: str) -> str:
-    if composition not in COMPOSITIONS:
-        raise ConfigurationError.unknown_name(place, composition, COMPOSITIONS)
-    return composition
-
-
 def _resources(names: Sequence[str], place: str) -> tuple[str, ...]:
-    for name in names:
-        if name not in RESOURCES:
-            raise ConfigurationError.unknown_name(place, name, RESOURCES)
-    return tuple(names)
+    return tuple(_named(name, place, RESOURCES) for name in names)
 
 
 def build_script(scenario: Scenario, nodes: int, jobs: int) -> list[Scripted]:

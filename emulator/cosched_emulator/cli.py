@@ -36,14 +36,19 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "estimates": ("workload", "estimates"),
     "estimate_factor": ("workload", "estimate_factor"),
     "mix": ("workload", "mix"),
+    "characteristics": ("workload", "characteristics"),
+    "annotations": ("workload", "annotations"),
     "exclusive": ("workload", "exclusive"),
     "skip_bad_rows": ("workload", "skip_bad_rows"),
     "nodes": ("cluster", "nodes"),
     "processors": ("cluster", "processors"),
     "cores": ("cluster", "cores"),
     "node": ("cluster", "preset"),
+    "contention": ("truth", "contention"),
     "composition": ("truth", "composition"),
     "belief_demand": ("belief", "demand"),
+    "belief_usage": ("belief", "usage"),
+    "usage_noise": ("belief", "usage_noise"),
     "warmup": ("results", "warmup"),
     "deadline": ("clock", "deadline_s"),
 }
@@ -73,14 +78,19 @@ def scenario_options(command: Command) -> Command:
         click.option("--estimates", type=click.Choice(["exact", "f-model"]), help="Replace the estimates."),
         click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
+        click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
+        click.option("--annotations", type=click.Path(), metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: threads in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
+        click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "none"]), help="How jobs on a node slow down."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
+        click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of what bounds jobs."),
+        click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
         click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
         click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
     ]  # fmt: skip
@@ -121,7 +131,8 @@ def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
     help="Scheduler in this process, behind the codec, or in a process of its own.",
 )
 @click.option("--out", type=click.Path(), metavar="DIR", help="Write the run folder there.")
-@click.option("--force", is_flag=True, help="Replace an older run folder.")
+@click.option("--force", is_flag=True, help="Replace an older run folder or trace.")
+@click.option("--trace", metavar="FILE", help="Write a decision trace there, for `explain`: JSON lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def simulate(
     scenario_file: str | None,
@@ -130,6 +141,7 @@ def simulate(
     link: str,
     out: str | None,
     force: bool,
+    trace: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -141,9 +153,10 @@ def simulate(
       cosched-emulator simulate --swf CTC.swf.gz --first 0 --jobs 20000 --warmup 10000 --processors 338 \\
           --node rua-4way --mix high --policy rua --link zmq --out runs/rua
       cosched-emulator simulate scenario.toml --policy lct --set placement.threshold=1.25 --json
+      cosched-emulator simulate scenario.toml --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
     """
     from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
-    from cosched_emulator.running import coupling, prepare, run, store  # noqa: PLC0415
+    from cosched_emulator.running import coupling, place_trace, prepare, run, store  # noqa: PLC0415
     from cosched_emulator.scenario import read_scenario  # noqa: PLC0415
     from cosched_plugin.config import choose, from_table  # noqa: PLC0415 - --help must not pay for these
 
@@ -156,10 +169,13 @@ def simulate(
     if out is not None:
         check_run_folder(out, force=force)
     prepared = prepare(scenario)
-    with progress_bar(prepared) as progress, coupling(link, choice, scenario) as coupled:
+    if trace is not None:
+        trace = place_trace(trace, out, force=force)
+    with progress_bar(prepared) as progress, coupling(link, choice, scenario, trace) as coupled:
         finished = run(prepared, coupled, progress)
     if out is not None:
-        store(finished, out, policy={"name": choice.name, **choice.settings}, link=link, force=force)
+        settings = {"name": choice.name, **choice.settings}
+        store(finished, out, policy=settings, link=link, force=force, trace=trace)
     report(finished, choice.name, as_json=as_json)
 
 
@@ -242,6 +258,28 @@ def presets(as_json: bool) -> None:
         rates = f"{shape.memory_bandwidth_mbs} MB/s memory" if shape.memory_bandwidth_mbs else "bandwidth unlimited"
         layout = f"{shape.sockets} x {shape.cores_per_socket} cores x {shape.threads_per_core} threads"
         click.echo(f"{shape.name:<16}{layout:<28}{shape.memory_mb:>9} MB   {rates}")
+
+
+@cli.command()
+@click.argument("job", type=click.IntRange(min=0))
+@click.option("--trace", required=True, metavar="FILE", help="The decision trace of the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON; times in microseconds.")
+def explain(job: int, trace: str, as_json: bool) -> None:
+    """Tell why JOB, a number in the run, started when and where it did.
+
+    \b
+    Example:
+      cosched-emulator explain 45 --trace runs/r/trace.jsonl
+    after:
+      cosched-emulator simulate --lublin 500 --node lomarc-ht --characteristics M1 --contention lomarc \\
+          --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
+    """
+    from cosched_emulator.explain import explain as facts_about  # noqa: PLC0415 - --help must not pay for these
+    from cosched_emulator.explain_text import sentences  # noqa: PLC0415
+    from cosched_emulator.trace_reader import read_trace  # noqa: PLC0415
+
+    facts = facts_about(read_trace(trace), job, trace)
+    click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))
 
 
 @contextmanager

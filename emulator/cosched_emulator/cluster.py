@@ -6,117 +6,151 @@ changes; everything that decides order is an integer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
-from cosched_plugin.protocol.allocation import Machine, each_node
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.demand import scaled
+from cosched_hwmodel.topology import NodeShape
+from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, Run
 
 
 class _Resident:
     """A job on its nodes."""
 
-    __slots__ = ("nodes", "processes", "remaining", "run_us", "since_us", "slowdowns")
+    __slots__ = ("loads", "remaining", "run_us", "since_us", "slowdowns", "suspended")
 
-    def __init__(self, runs: Sequence[Run], run_us: int, now_us: int, composition: Composition) -> None:
-        placed = list(each_node(runs))
-        self.nodes = [node for node, _ in placed]
-        self.processes = [count for _, count in placed]
+    def __init__(self, loads: list[tuple[int, Load]], run_us: int, now_us: int, composition: Composition) -> None:
+        self.loads = loads  # (node, what the job has there)
         self.run_us = run_us
-        self.remaining = composition.works(run_us, len(placed))  # in work time, as of `since_us`
+        self.remaining = composition.works(run_us, len(loads))  # in work time, as of `since_us`
         self.slowdowns = [0.0]  # unknown until the first settlement
+        self.since_us = now_us
+        self.suspended = False
+
+    def settle(self, now_us: int) -> None:
+        """Bring the remaining work up to date."""
+        if self.slowdowns[0] != 0.0:
+            self.remaining = progress(self.remaining, self.slowdowns, now_us - self.since_us)
         self.since_us = now_us
 
 
 class Cluster:
     """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
 
-    __slots__ = (
-        "_capacity",
-        "_composition",
-        "_demand_sum",
-        "_demands",
-        "_jobs",
-        "_model",
-        "_penalty",
-        "_there",
-        "_touched",
-    )
+    __slots__ = ("_composition", "_jobs", "_loads", "_model", "_penalties", "_shapes", "_touched")
 
-    def __init__(self, machine: Machine, model: BandwidthModel, composition: Composition) -> None:
-        self._capacity = machine.capacity_of
+    def __init__(self, machine: Machine, model: ContentionModel, composition: Composition) -> None:
         self._model = model
         self._composition = composition
-        self._demand_sum: list[DemandTuple] = [(0, 0, 0)] * machine.nodes
-        self._penalty = [0.0] * machine.nodes
-        self._there: list[tuple[int, ...]] = [()] * machine.nodes  # jobs on each node
+        self._shapes: list[NodeShape] = []
+        for item in machine.classes:
+            shape = NodeShape(
+                "",
+                item.sockets,
+                item.cores_per_socket,
+                item.memory_mb,
+                item.threads_per_core,
+                (),
+                item.memory_bandwidth_mbs,
+                item.network_mbs,
+                item.disk_mbs,
+            )
+            self._shapes += [shape] * item.nodes
+        self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # of the jobs that run there, by job
+        self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]  # the same, as last settled
         self._jobs: dict[int, _Resident] = {}
-        self._demands: dict[int, DemandTuple] = {}
         self._touched: dict[int, None] = {}  # nodes that changed since the last settlement
 
     def seat(self, job_id: int, runs: Sequence[Run], run_us: int, demand: DemandTuple | None, now_us: int) -> None:
         """Put a job on its nodes; `settle` will tell when it ends."""
-        resident = _Resident(runs, run_us, now_us, self._composition)
-        self._jobs[job_id] = resident
-        self._demands[job_id] = demand or (0, 0, 0)
-        for node, count in zip(resident.nodes, resident.processes, strict=True):
-            self._there[node] += (job_id,)
-            self._add(node, job_id, count)
+        loads = []
+        for first, count, mask, processes in runs:
+            load = Load(job_id, processes, mask, scaled(demand or (0, 0, 0), processes))
+            loads += [(node, load) for node in range(first, first + count)]
+        self._jobs[job_id] = _Resident(loads, run_us, now_us, self._composition)
+        self._add(loads)
 
     def leave(self, job_id: int, now_us: int) -> int:
         """Take a job off its nodes; return the work that it did, in microseconds."""
         resident = self._jobs.pop(job_id)
-        for node, count in zip(resident.nodes, resident.processes, strict=True):
-            self._there[node] = tuple([other for other in self._there[node] if other != job_id])
-            self._add(node, job_id, -count)
-        del self._demands[job_id]
-        return work_done_us(
-            resident.run_us, progress(resident.remaining, resident.slowdowns, now_us - resident.since_us)
-        )
+        if not resident.suspended:
+            self._remove(resident.loads)
+        resident.settle(now_us)
+        return work_done_us(resident.run_us, resident.remaining)
+
+    def suspend(self, job_id: int, now_us: int) -> None:
+        """Stop a job where it is: it asks nothing of its nodes and makes no progress."""
+        resident = self._jobs[job_id]
+        resident.settle(now_us)
+        resident.suspended = True
+        resident.slowdowns = [math.inf] * len(resident.remaining)
+        self._remove(resident.loads)
+
+    def resume(self, job_id: int, now_us: int) -> None:
+        """Let a suspended job go on; `settle` will tell when it ends."""
+        resident = self._jobs[job_id]
+        resident.settle(now_us)
+        resident.suspended = False
+        self._add(resident.loads)
+
+    def slowdown(self, job_id: int) -> float:
+        """Return how many times as long as alone the job's slowest work takes at present."""
+        return max(self._jobs[job_id].slowdowns)
+
+    def disturbed(self) -> list[int]:
+        """Return the jobs, by id, with a node on which something changed since the last settlement."""
+        return sorted({load.job_id for node in self._touched for load in self._loads[node]})
 
     def settle(self, now_us: int) -> list[tuple[int, int]]:
         """Work out the penalties of all nodes touched since the last call; return (job, end) for every job whose end moved."""
         affected: set[int] = set()
         for node in self._touched:
-            penalty = self._model.penalty(self._demand_sum[node], self._capacity[node])
-            if penalty != self._penalty[node]:
-                self._penalty[node] = penalty
-                affected.update(self._there[node])
-            else:
-                affected.update([job_id for job_id in self._there[node] if self._jobs[job_id].slowdowns[0] == 0.0])
+            penalties = self._penalties_on(node)
+            before = self._penalties[node]
+            if penalties != before:
+                self._penalties[node] = penalties
+                affected.update([job_id for job_id, penalty in penalties.items() if before.get(job_id) != penalty])
         self._touched.clear()
         moved = []
         for job_id in sorted(affected):
             resident = self._jobs[job_id]
-            slowdowns = self._composition.slowdowns([self._penalty[node] for node in resident.nodes])
+            slowdowns = self._composition.slowdowns([self._penalties[node][job_id] for node, _ in resident.loads])
             if slowdowns == resident.slowdowns:
                 continue
-            if resident.slowdowns[0] != 0.0:
-                elapsed_us = now_us - resident.since_us
-                resident.remaining = progress(resident.remaining, resident.slowdowns, elapsed_us)
+            resident.settle(now_us)
             resident.slowdowns = slowdowns
-            resident.since_us = now_us
             moved.append((job_id, end_us(now_us, resident.remaining, slowdowns)))
         return moved
 
     def check(self) -> None:
-        """Re-derive demand sums and penalties from the residents; AssertionError where they differ."""
-        sums: list[DemandTuple] = [(0, 0, 0)] * len(self._demand_sum)
-        for job_id, resident in self._jobs.items():
-            for node, count in zip(resident.nodes, resident.processes, strict=True):
-                sums[node] = _plus(sums[node], self._demands[job_id], count)
-        if sums != self._demand_sum:
-            raise AssertionError("demand on nodes differs from that of the jobs there")
-        if not self._touched:
-            penalties = [self._model.penalty(sums[node], self._capacity[node]) for node in range(len(sums))]
-            if penalties != self._penalty:
-                raise AssertionError("penalties are not settled")
+        """Re-derive loads and penalties from the residents; AssertionError where they differ."""
+        loads: list[list[Load]] = [[] for _ in self._loads]
+        for _, resident in sorted(self._jobs.items()):
+            for node, load in () if resident.suspended else resident.loads:
+                loads[node].append(load)
+        if [tuple(there) for there in loads] != self._loads:
+            raise AssertionError("loads on nodes differ from those of the jobs there")
+        if not self._touched and [self._penalties_on(node) for node in range(len(loads))] != self._penalties:
+            raise AssertionError("penalties are not settled")
 
-    def _add(self, node: int, job_id: int, processes: int) -> None:
-        self._demand_sum[node] = _plus(self._demand_sum[node], self._demands[job_id], processes)
-        self._touched[node] = None
+    def _penalties_on(self, node: int) -> dict[int, float]:
+        loads = self._loads[node]
+        penalties = self._model.penalties(self._shapes[node], loads) if loads else ()
+        return {load.job_id: penalty for load, penalty in zip(loads, penalties, strict=True)}
 
+    def _add(self, loads: Sequence[tuple[int, Load]]) -> None:
+        for node, load in loads:
+            there = self._loads[node]
+            self._loads[node] = tuple(sorted((*there, load))) if there else (load,)
+            self._touched[node] = None
 
-def _plus(total: DemandTuple, demand: DemandTuple, times: int) -> DemandTuple:
-    return (total[0] + demand[0] * times, total[1] + demand[1] * times, total[2] + demand[2] * times)
+    def _remove(self, loads: Sequence[tuple[int, Load]]) -> None:
+        for node, load in loads:
+            self._loads[node] = tuple([other for other in self._loads[node] if other is not load])
+            self._penalties[node].pop(
+                load.job_id, None
+            )  # should it come back at this instant, its end is to be told anew
+            self._touched[node] = None

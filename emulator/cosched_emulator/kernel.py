@@ -14,7 +14,8 @@ END: Final = 0
 NODE_FAILURE: Final = 1
 NODE_RETURN: Final = 2
 USER_CHANGE: Final = 3
-WAKE: Final = 6  # 4 is for suspended and resumed jobs; submissions, between the two, come from a list of their own
+MEASURE: Final = 5  # 4 is for jobs that an operator suspends or resumes
+WAKE: Final = 7  # submissions, between the two, come from a list of their own
 
 Entry: TypeAlias = tuple[int, int, int, int]
 

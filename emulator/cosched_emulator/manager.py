@@ -11,10 +11,20 @@ from typing import Final, assert_never
 
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.kernel import END, WAKE, Kernel
-from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.kernel import END, MEASURE, WAKE, Kernel
+from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.results.record import Interval
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, layers_of, start_refusal, started_by, union
+from cosched_plugin.protocol.allocation import (
+    Layers,
+    Machine,
+    ThreadPool,
+    layers_of,
+    share_nodes,
+    started_by,
+    times_refusal,
+    union,
+)
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     FEATURES,
@@ -37,70 +47,22 @@ from cosched_plugin.protocol.messages import (
     Note,
     NoteValue,
     PendingJob,
+    ProgressMeasured,
     RejectJob,
-    Run,
+    ResumeJob,
+    ReviseJob,
     RunningJob,
     SetNote,
     StartJob,
     StartTogether,
+    SuspendJob,
     UnknownAction,
     WakeAt,
     Welcome,
     Woken,
 )
 
-PENDING: Final = "PENDING"
-RUNNING: Final = "RUNNING"
-
-
-class ManagedJob:
-    """A job in the manager's care."""
-
-    __slots__ = (
-        "end_us",
-        "estimate_us",
-        "held",
-        "intervals",
-        "job",
-        "layers",
-        "limit_us",
-        "outcome",
-        "reason",
-        "runs",
-        "start_us",
-        "state",
-        "version",
-        "work_us",
-    )
-
-    def __init__(self, job: WorkloadJob) -> None:
-        self.job = job
-        self.state = PENDING
-        self.held = False
-        self.start_us = 0
-        self.end_us: int | None = None
-        self.runs: tuple[Run, ...] = ()
-        self.layers: Layers = ()
-        self.estimate_us = job.spec.estimate_us
-        self.limit_us = job.spec.limit_us
-        self.outcome = COMPLETED  # what its scheduled end will make of it
-        self.version = 0  # of its scheduled end
-        self.work_us = 0
-        self.reason = ""
-        self.intervals: list[Interval] = []
-
-    def record(self) -> JobRecord:
-        """Return the job's story so far."""
-        return JobRecord(
-            self.job,
-            self.state,
-            self.end_us,
-            tuple(self.intervals),
-            self.work_us,
-            self.estimate_us,
-            self.limit_us,
-            self.reason,
-        )
+_PPM: Final = 1_000_000
 
 
 class Manager:
@@ -110,6 +72,9 @@ class Manager:
         "_belief",
         "_classes",
         "_cluster",
+        "_measure_above_ppm",
+        "_measure_after_us",
+        "_measured",
         "_now_us",
         "_pool",
         "_seq",
@@ -124,11 +89,25 @@ class Manager:
         "wakes",
     )
 
-    def __init__(self, nodes: Sequence[NodeClass], belief: Belief, cluster: Cluster | None) -> None:
-        """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone."""
+    def __init__(
+        self,
+        nodes: Sequence[NodeClass],
+        belief: Belief,
+        cluster: Cluster | None,
+        measure_after_us: int | None = None,
+        measure_above_ppm: int = _PPM,
+    ) -> None:
+        """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone.
+
+        A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and told where its slowdown is
+        above ``measure_above_ppm``.
+        """
         self._classes = tuple(nodes)
         self._belief = belief
         self._cluster = cluster
+        self._measure_after_us = measure_after_us
+        self._measure_above_ppm = measure_above_ppm
+        self._measured: set[int] = set()  # running jobs with a measurement that holds
         self.kernel = Kernel()
         self.machine = Machine(nodes)
         self._pool = ThreadPool(self.machine)
@@ -158,7 +137,15 @@ class Manager:
             down=tuple(sorted(self.down)),
             belief=self._belief,
             running=tuple(
-                RunningJob(job.job.spec, job.start_us, job.runs, job.estimate_us, job.limit_us)
+                RunningJob(
+                    job.job.spec,
+                    job.start_us,
+                    job.runs,
+                    job.estimate_us,
+                    job.limit_us,
+                    job.suspended_us,
+                    job.measured_ppm,
+                )
                 for _, job in sorted(self.running.items())
             ),
             pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
@@ -193,6 +180,16 @@ class Manager:
             return None
         return JobEnded(job_id, job.outcome)
 
+    def measured(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
+        """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
+        job = self.jobs[job_id]
+        if job.state != RUNNING or job.disturbances != disturbances or self._cluster is None:
+            return None
+        if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
+            return None
+        slowdown_ppm = round(self._cluster.slowdown(job_id) * _PPM)
+        return ProgressMeasured(job_id, slowdown_ppm) if slowdown_ppm > self._measure_above_ppm else None
+
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
         self._seq = seq
@@ -210,6 +207,11 @@ class Manager:
     def settle(self) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""
         if self._cluster is not None:
+            if self._measure_after_us is not None:
+                for job_id in self._cluster.disturbed():
+                    job = self.running[job_id]
+                    job.disturbances += 1
+                    self.kernel.schedule(self._now_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
             for job_id, end_us in self._cluster.settle(self._now_us):
                 self._schedule_end(self.running[job_id], end_us)
 
@@ -237,6 +239,9 @@ class Manager:
                 for job in self.running.values():
                     held = union(held, job.layers)
                 self._pool.return_node(event.node, held)
+            case ProgressMeasured():
+                self.running[event.job_id].measured_ppm = event.slowdown_ppm
+                self._measured.add(event.job_id)
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
@@ -246,7 +251,7 @@ class Manager:
 
     def _end(self, job: ManagedJob, state: str) -> None:
         job_id = job.job.spec.id
-        if job.state == RUNNING:
+        if job.state in (RUNNING, SUSPENDED):
             self._vacate(job)
         else:
             del self.pending[job_id]
@@ -261,10 +266,14 @@ class Manager:
         self._pool.give_back(spec, job.runs, job.layers)
         job.intervals.append(Interval(job.start_us, self._now_us, job.runs))
         job.version += 1
+        if job.suspended_us is not None:
+            job.idle_us += self._now_us - job.suspended_us
+            job.suspended_us = None
+        self._neighbours_change(job)
         if self._cluster is not None:
             job.work_us = self._cluster.leave(spec.id, self._now_us)
         else:
-            job.work_us = min(self._now_us - job.start_us, job.job.run_us)
+            job.work_us = min(self._now_us - job.start_us - job.idle_us, job.job.run_us)
 
     # ------------------------------------------------------------ actions
 
@@ -275,6 +284,12 @@ class Manager:
                 return self._start_all((action,))
             case StartTogether():
                 return self._start_all(action.starts)
+            case ReviseJob():
+                return self._revise(action)
+            case SuspendJob():
+                return self._suspend(action.job_id)
+            case ResumeJob():
+                return self._resume(action.job_id)
             case SetNote():
                 return self._set_note(action)
             case WakeAt():
@@ -306,7 +321,7 @@ class Manager:
                 reason = f"job {start.job_id} is not waiting to be started"
             else:
                 spec = job.job.spec
-                reason = start_refusal(spec, start) or self._pool.refusal(spec, start.runs)
+                reason = times_refusal(spec.limit_us, start) or self._pool.refusal(spec, start.runs)
             if job is None or reason is not None:
                 break
             layers = layers_of(start.runs, self.machine.depth)
@@ -330,14 +345,68 @@ class Manager:
         job.layers = layers
         job.estimate_us = start.estimate_us
         job.limit_us = start.limit_us
+        job.idle_us = 0
+        self._neighbours_change(job)
         if self._cluster is not None:
             self._cluster.seat(spec.id, job.runs, job.job.run_us, job.job.demand, self._now_us)
         else:
             self._schedule_end(job, self._now_us + job.job.run_us)
 
+    def _revise(self, revision: ReviseJob) -> str | None:
+        job = self.running.get(revision.job_id)
+        if job is None:
+            return f"job {revision.job_id} does not run"
+        reason = times_refusal(job.limit_us, revision)
+        if reason is not None:
+            return reason
+        job.estimate_us = revision.estimate_us
+        if job.limit_us != revision.limit_us:
+            job.limit_us = revision.limit_us
+            if job.state == RUNNING:
+                self._schedule_end(job, job.done_us)
+        return None
+
+    def _suspend(self, job_id: int) -> str | None:
+        job = self.running.get(job_id)
+        if job is None or job.state != RUNNING:
+            return f"job {job_id} does not run"
+        job.state = SUSPENDED
+        job.suspended_us = self._now_us
+        job.version += 1
+        self._neighbours_change(job)
+        if self._cluster is not None:
+            self._cluster.suspend(job_id, self._now_us)
+        return None
+
+    def _resume(self, job_id: int) -> str | None:
+        job = self.running.get(job_id)
+        if job is None or job.suspended_us is None:
+            return f"job {job_id} is not suspended"
+        span_us = self._now_us - job.suspended_us
+        job.state = RUNNING
+        job.suspended_us = None
+        job.idle_us += span_us
+        if job.limit_us is not None:
+            job.limit_us += span_us
+        self._neighbours_change(job)
+        if self._cluster is not None:
+            self._cluster.resume(job_id, self._now_us)
+        else:
+            self._schedule_end(job, job.done_us + span_us)
+        return None
+
+    def _neighbours_change(self, cause: ManagedJob) -> None:
+        """Forget what was measured of a job that comes, goes, stops or goes on, and of those on its nodes."""
+        if not self._measured:
+            return
+        for job_id in [job_id for job_id in self._measured if share_nodes(self.jobs[job_id].layers, cause.layers)]:
+            self._measured.discard(job_id)
+            self.jobs[job_id].measured_ppm = 0
+
     def _schedule_end(self, job: ManagedJob, end_us: int) -> None:
         """Enter the job's end: its completion, or its kill if the limit comes first. Completion beats a kill at the same time."""
         job.version += 1
+        job.done_us = end_us
         job.outcome = COMPLETED
         if job.limit_us is not None and end_us > job.start_us + job.limit_us:
             end_us = job.start_us + job.limit_us
@@ -365,7 +434,7 @@ class Manager:
         """Re-derive who holds what; InvariantError where it differs."""
         taken: Layers = (0,) * self.machine.depth
         for job_id, job in self.running.items():
-            if job.state != RUNNING or job_id in self.pending:
+            if job.state not in (RUNNING, SUSPENDED) or job_id in self.pending:
                 raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
             if any(a & b for a, b in zip(taken, job.layers, strict=True)):
                 raise InvariantError(f"job {job_id} shares a hardware thread")

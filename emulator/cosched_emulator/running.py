@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.scenario import Scenario
@@ -17,6 +19,7 @@ from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
+from cosched_plugin.trace_file import TraceFile
 
 if TYPE_CHECKING:
     from cosched_emulator.results.metrics import Selection
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 LONGEST_WAIT_S: Final = 1e9  # every wait ends
 SILENCE_S: Final = 30.0
 LINKS: Final = ("direct", "loopback", "zmq")
+TRACE_BEGINS: Final = b'{"at_us":'
 Progress = Callable[[int], None]
 
 
@@ -67,7 +71,8 @@ def prepare(scenario: Scenario) -> Prepared:
         nodes = build_machine(scenario, workload.processors)
     else:
         nodes = build_machine(scenario)
-        workload = build_workload(scenario, sum(item.nodes * item.threads for item in nodes))
+        # A second hardware thread makes no second processor: users of a machine of 128 hyperthreaded CPUs ask for up to 128.
+        workload = build_workload(scenario, sum(item.nodes * item.threads // item.threads_per_core for item in nodes))
     prepared = Prepared(scenario, nodes, workload)
     # For their checks: a wrong scenario should fail before anything starts.
     build_manager(scenario, nodes, prepared.workload)
@@ -105,13 +110,55 @@ def run(prepared: Prepared, link: Link, progress: Progress | None = None) -> Fin
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
 
 
+def place_trace(trace: str, out: str | None, *, force: bool) -> str:
+    """Make way for a trace, and return where to write it while the run goes on.
+
+    That is ``trace`` itself, or a file beside the run folder ``out`` that it is to be part of: `store` moves it there. Raises
+    InputError or UsageError where no trace can be written, or one is there already and ``force`` is false.
+    """
+    path = Path(trace)
+    if out is not None and Path(out).resolve() in path.resolve().parents:
+        from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
+
+        folder = Path(out).resolve()
+        if path.resolve() != folder / TRACE:
+            raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
+        path = _beside(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if force and path.is_file() and not _is_trace(path):
+        raise InputError(str(path), "a trace to replace", "something else, which is left alone")
+    # Tried now, before a run of hours; what is to write it, maybe another process, then finds the place empty.
+    with TraceFile(path, force=force):
+        pass
+    path.unlink()
+    return str(path)
+
+
+def _is_trace(path: Path) -> bool:
+    """Tell whether a file is a decision trace, maybe an empty one."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(TRACE_BEGINS)) in (b"", TRACE_BEGINS)
+    except OSError:
+        return True  # what is wrong with it will be told when it is to be replaced
+
+
+def _beside(out: str) -> Path:
+    """Return where the trace of a run folder waits until the folder is written."""
+    folder = Path(out).resolve()
+    return folder.with_name(f"{folder.name}.trace.jsonl")
+
+
 @contextmanager
-def coupling(kind: str, choice: PolicyChoice, scenario: Scenario) -> Iterator[Link]:
-    """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it."""
-    if kind == "direct":
-        yield DirectLink(choice.scheduler)
-    elif kind == "loopback":
-        yield LoopbackLink(choice.scheduler)
+def coupling(kind: str, choice: PolicyChoice, scenario: Scenario, trace: str | None = None) -> Iterator[Link]:
+    """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it.
+
+    ``trace`` is a new file for a decision trace, which the process that decides writes.
+    """
+    if kind in ("direct", "loopback"):
+        with nullcontext() if trace is None else TraceFile(trace) as file:
+            scheduler = partial(choice.scheduler, trace=None if file is None else file.write)
+            yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
     elif kind == "zmq":
         from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415 - loads zmq
         from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
@@ -121,6 +168,7 @@ def coupling(kind: str, choice: PolicyChoice, scenario: Scenario) -> Iterator[Li
         silence_s = min(SILENCE_S, max(1.0, clock.deadline_s))
         argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
         argv += ["--silence", f"{silence_s:g}", *choice.arguments()]
+        argv += [] if trace is None else ["--trace", trace]
         with SpawnedPlugin(argv) as plugin:
             link = ZmqLink(
                 plugin.endpoint,
@@ -137,19 +185,26 @@ def coupling(kind: str, choice: PolicyChoice, scenario: Scenario) -> Iterator[Li
         raise ConfigurationError.unknown_name("link", kind, LINKS)
 
 
-def store(finished: Finished, out: str, *, policy: dict[str, Any], link: str, force: bool) -> None:
-    """Write the run folder. The link is not part of the run's description, because it must not matter: it stands in timing.json."""
-    from cosched_emulator.results.folder import write_run  # noqa: PLC0415 - numpy
+def store(
+    finished: Finished, out: str, *, policy: dict[str, Any], link: str, force: bool, trace: str | None = None
+) -> None:
+    """Write the run folder, and move into it the ``trace`` that `place_trace` has put beside it, if it has.
+
+    The link is not part of the run's description, because it must not matter: it stands in timing.json.
+    """
+    from cosched_emulator.results.folder import TRACE, new_run_folder, write_files  # noqa: PLC0415 - numpy
 
     scenario = finished.prepared.scenario
-    write_run(
-        out,
-        finished.records,
-        finished.prepared.nodes,
-        summary=finished.summary,
-        resolved_config={**scenario.as_dict(), "policy": policy},
-        workload=finished.prepared.workload,
-        timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
-        seed=scenario.seed,
-        force=force,
-    )
+    with new_run_folder(out, force=force) as folder:
+        write_files(
+            folder,
+            finished.records,
+            finished.prepared.nodes,
+            summary=finished.summary,
+            resolved_config={**scenario.as_dict(), "policy": policy},
+            workload=finished.prepared.workload,
+            timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
+            seed=scenario.seed,
+        )
+        if trace is not None and Path(trace) == _beside(out):
+            Path(trace).rename(folder / TRACE)

@@ -4,7 +4,8 @@
     [cluster]    nodes and their shape          [truth]   how the hardware really behaves
     [workload]   jobs                           [belief]  what the scheduler is told of both
     [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
-    [results]    which jobs count               [[script]] what users and operators do meanwhile
+    [monitoring] what the manager measures      [results] which jobs count
+    [[script]]   what users and operators do meanwhile
 
 Every key is a field of one of the classes below; an unknown one is an error that names the closest.
 """
@@ -43,19 +44,34 @@ class ClusterSection:
 class TruthSection:
     """How the hardware behaves."""
 
-    contention: str = "bandwidth"  # or none
+    contention: str = "bandwidth"  # or lomarc, none
     composition: str = "bulk-synchronous"  # or paper
     resources: tuple[str, ...] = ("memory_bandwidth",)
+    remainder: bool = (
+        False  # lomarc: whether time in which neither of a pair competes counts; false: the printed formula
+    )
+    c_scope: str = "all"  # lomarc: c is drawn for all pairs; cpu_cpu: for those of two cpu-bound jobs only
+    cpu: str = "hyperthreaded"  # lomarc; or standard: time-shared
+    pair_seed: int | None = None  # lomarc: of what is drawn for pairs; the scenario's
+    good_share: float = 0.33  # lomarc: of pairs, those that go well together
+    paging: float = 2.5  # lomarc: slowdown where memory does not fit
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefSection:
-    """What the scheduler is told: of the hardware, the truth unless said otherwise; of jobs' demand, all or nothing."""
+    """What the scheduler is told: of the hardware and of jobs, the truth unless said otherwise."""
 
     contention: str | None = None
     composition: str | None = None
     resources: tuple[str, ...] | None = None
     demand: str = "exact"  # or unknown
+    usage: str = "exact"  # or unknown
+    usage_noise: float = 0.0  # relative error of each fraction and of memory, at most
+    usage_bias: float = 0.0  # relative error of memory and of the bound's fraction
+    usage_missing: float = 0.0  # share of jobs of whose usage nothing is known
+    remainder: bool | None = None
+    c_scope: str | None = None
+    pairs: str = "exact"  # or unknown: every pair is believed to compete
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,8 @@ class WorkloadSection:
     demand_high: tuple[int, ...] = (2000, 0, 0)  # MB/s a process: memory bandwidth, network, disk
     demand_medium: tuple[int, ...] = (1000, 0, 0)
     demand_low: tuple[int, ...] = (500, 0, 0)
+    characteristics: str | None = None  # usage: M1, M2, M3, or shares such as 40:30:30
+    annotations: str | None = None  # usage: a side file, on top of that
     exclusive: bool = False  # every job takes whole nodes
     memory_mb: int = 0  # of every process
 
@@ -89,6 +107,14 @@ class ClockSection:
     mode: str = "virtual"
     deadline_s: float = 300.0  # how long an answer of a scheduler in another process may take
     wait_s: float = 60.0  # how long such a scheduler is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringSection:
+    """What the manager measures: the slowdown of jobs that share nodes, once they have done so for a while."""
+
+    after_s: float | None = None  # of running among the same neighbours; None: never
+    above: float = 1.0  # a slowdown up to this is not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +145,7 @@ class Scenario:
     belief: BeliefSection = field(default_factory=BeliefSection)
     workload: WorkloadSection = field(default_factory=WorkloadSection)
     clock: ClockSection = field(default_factory=ClockSection)
+    monitoring: MonitoringSection = field(default_factory=MonitoringSection)
     results: ResultsSection = field(default_factory=ResultsSection)
     policy: Mapping[str, Any] = field(default_factory=dict)
     script: tuple[ScriptEntry, ...] = ()
@@ -158,7 +185,7 @@ def _parsed(file: str) -> dict[str, Any]:
 
 
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    for section, key in (("workload", "swf"), ("cluster", "file")):
+    for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str):
             table[section] = {**entries, key: str(folder / entries[key])}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import InvariantError, LinkError
-from cosched_emulator.kernel import END, NODE_FAILURE, NODE_RETURN, USER_CHANGE, WAKE
+from cosched_emulator.kernel import END, MEASURE, NODE_FAILURE, NODE_RETURN, USER_CHANGE, WAKE
 from cosched_emulator.links import Link
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
@@ -125,6 +125,11 @@ class Simulation:
                 ended = manager.ended(entry[2], entry[3])
                 if ended is not None:
                     events.append(ended)
+            elif rank == MEASURE:
+                gone = [event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)]
+                measured = None if entry[2] in gone else manager.measured(entry[2], entry[3], gone)
+                if measured is not None:
+                    events.append(measured)
             elif rank == WAKE:
                 later.append(Woken(entry[0]))
             else:

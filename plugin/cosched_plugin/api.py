@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth import penalty_factor
 from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc_matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.firstfit import (
     any_layer,
@@ -20,7 +23,9 @@ from cosched_plugin.core.firstfit import (
     thread_mask,
 )
 from cosched_plugin.core.state import Running
+from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.view import View
+from cosched_plugin.core.whole_nodes import WholeNodesView
 from cosched_plugin.errors import PolicyError, UsageError
 from cosched_plugin.protocol.allocation import (
     Layers,
@@ -31,7 +36,9 @@ from cosched_plugin.protocol.allocation import (
     layers_of,
     minus,
     room_on,
+    share_nodes,
     size,
+    started_by,
     union,
 )
 from cosched_plugin.protocol.messages import (
@@ -40,20 +47,26 @@ from cosched_plugin.protocol.messages import (
     JobSpec,
     NoteValue,
     RejectJob,
+    ResumeJob,
+    ReviseJob,
     Run,
     SetNote,
     StartJob,
     StartTogether,
+    SuspendJob,
+    UsageTuple,
     WakeAt,
 )
 
 __all__ = [
+    "BOUNDS",
     "Action",
     "DemandTuple",
     "Floats",
     "Ints",
     "JobSpec",
     "Layers",
+    "LomarcModel",
     "Machine",
     "NodeTable",
     "NoteValue",
@@ -61,16 +74,24 @@ __all__ = [
     "Policy",
     "PolicyError",
     "RejectJob",
+    "ResumeJob",
+    "ReviseJob",
     "Run",
     "Running",
     "SetNote",
     "StartJob",
     "StartTogether",
+    "SuspendJob",
+    "Trace",
+    "UsageColumns",
     "UsageError",
+    "UsageTuple",
     "View",
     "WakeAt",
+    "WholeNodesView",
     "any_layer",
     "bits_of",
+    "c_ppm",
     "each_node",
     "first_fit",
     "is_plain",
@@ -82,7 +103,10 @@ __all__ = [
     "room_on",
     "round_up_us",
     "runs_from",
+    "share_nodes",
     "size",
+    "slowdowns",
+    "started_by",
     "thread_mask",
     "union",
 ]

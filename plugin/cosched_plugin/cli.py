@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, NoReturn
 
 import click
@@ -52,9 +54,16 @@ def cli() -> None:
     type=click.FloatRange(min=0.1),
     help="Seconds of silence after which the manager is asked whether it is there, and then to answer.",
 )
+@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
 @click.option("--quiet", is_flag=True, help="Say nothing on standard error but errors.")
 def serve(
-    endpoint: str, policy: str, assignments: tuple[str, ...], wait_s: float, silence_s: float, quiet: bool
+    endpoint: str,
+    policy: str,
+    assignments: tuple[str, ...],
+    wait_s: float,
+    silence_s: float,
+    trace_file: str | None,
+    quiet: bool,
 ) -> None:
     """Serve one manager until it says goodbye.
 
@@ -65,6 +74,7 @@ def serve(
     """
     from cosched_plugin.config import choose  # noqa: PLC0415 - numpy-free, but --help should not pay for it
     from cosched_plugin.server import serve as run_server  # noqa: PLC0415
+    from cosched_plugin.trace_file import TraceFile  # noqa: PLC0415
 
     choice = choose(policy, assignments)
 
@@ -72,7 +82,10 @@ def serve(
         if not quiet:
             click.echo(f"cosched-plugin: {text}", err=True)
 
-    code = run_server(endpoint, choice.scheduler, policy_name=choice.name, wait_s=wait_s, silence_s=silence_s, log=log)
+    with ExitStack() as open_files:
+        trace = None if trace_file is None else open_files.enter_context(TraceFile(trace_file)).write
+        scheduler = partial(choice.scheduler, trace=trace)
+        code = run_server(endpoint, scheduler, policy_name=choice.name, wait_s=wait_s, silence_s=silence_s, log=log)
     if code:
         sys.exit(code)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import PRESETS, compose, resolve
 from cosched_plugin.protocol.messages import Welcome
@@ -43,9 +44,9 @@ class PolicyChoice(NamedTuple):
             arguments += ["--set", f"{key}={_toml(value)}"]
         return arguments
 
-    def scheduler(self, welcome: Welcome) -> SchedulerCore:
-        """Return a new core with a new policy, from a manager's welcome."""
-        return SchedulerCore(self.make(), welcome)
+    def scheduler(self, welcome: Welcome, trace: TraceSink | None = None) -> SchedulerCore:
+        """Return a new core with a new policy, from a manager's welcome; ``trace`` takes the records of a decision trace."""
+        return SchedulerCore(self.make(), welcome, trace)
 
 
 def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:

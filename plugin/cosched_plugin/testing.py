@@ -31,15 +31,21 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     NodeFailed,
     NodeReturned,
+    ProgressMeasured,
+    ReviseJob,
     Woken,
 )
-from cosched_plugin.testing_site import SECOND_US, Site, SiteJob, draw_belief, draw_job, draw_nodes
+from cosched_plugin.testing_draws import SECOND_US, draw_belief, draw_job, draw_nodes, draw_pairs
+from cosched_plugin.testing_site import Site, SiteJob
 
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
 
 _MOST_ROUNDS: Final = 100  # batches at one instant
 _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
 _LISTED_EVENTS: Final = 12
+_TICKS_S: Final = (1, 10)  # the time scale of a run
+_LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
+_SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 # What happens at a step, by weight. A calm run has jobs only, a busy one operators and a manager that refuses starts.
 _CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
@@ -53,6 +59,7 @@ _BUSY: Final[Mapping[str, int]] = {
     "fail": 2,
     "drain": 1,
     "return": 3,
+    "measure": 5,
 }
 
 
@@ -119,7 +126,10 @@ class _Trial:
         self._seed = seed
         self._run = run
         self._random = Random(f"{seed}/{run}")
-        self.site = Site(draw_nodes(self._random), draw_belief(self._random))
+        pairs = self._random.random() < 0.5  # jobs may get company: two threads a core, and something known of pairs
+        nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
+        self.site = Site(nodes, draw_pairs(self._random) if pairs else draw_belief(self._random))
+        self._tick_us = self._random.choice(_LONG_TICKS_S if pairs else _TICKS_S) * SECOND_US
         self.decisions = 0
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
@@ -143,6 +153,9 @@ class _Trial:
             else:
                 break
         starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
+        stopped = [job.spec for job in self.site.in_state("running")]
+        if stopped:
+            raise self._problem(f"nothing will happen, and these are suspended: {stopped}")
         if starved:
             raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
 
@@ -150,7 +163,7 @@ class _Trial:
         """Go to the next instant, and let some things happen there, in the protocol's order."""
         site, random = self.site, self._random
         due_us = site.due_us()
-        site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * SECOND_US
+        site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
         if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
             site.now_us = due_us
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, 4))
@@ -167,6 +180,8 @@ class _Trial:
             changed = self._change(kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
+        if "measure" in kinds:
+            events += self._measure({event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)})
         events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
         if events or wakes:
             self._batches([*events, *wakes])
@@ -177,7 +192,7 @@ class _Trial:
         events: list[Event] = [
             JobEnded(job.spec.id, TIMEOUT if job.killed else COMPLETED)
             for job in self.site.in_state("running")
-            if job.end_us <= now_us
+            if job.end_us is not None and job.end_us <= now_us
         ]
         return events + [Woken(at_us) for at_us in sorted(self.site.wakes) if at_us <= now_us]
 
@@ -196,6 +211,14 @@ class _Trial:
                 events.append(JobRequeued(job.spec.id) if again else JobEnded(job.spec.id, NODE_FAIL))
         self.site.down.discard(node)
         return events
+
+    def _measure(self, gone: set[int]) -> list[Event]:
+        """Tell what some jobs that share nodes were slowed by; who was with a job that is gone is among others now."""
+        left = [
+            job for job in self.site.sharing() if not any(self.site.jobs[number].nodes & job.nodes for number in gone)
+        ]
+        chosen = [job.spec.id for job in left if self._random.random() < 0.5]
+        return [ProgressMeasured(job_id, self._random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
 
     def _change(self, kind: str, gone: set[int]) -> JobEnded | JobHeld | JobReleased | JobRequeued | None:
         """Return one change by a user or an operator; None if there is nobody to change."""
@@ -251,13 +274,17 @@ class _Trial:
         for event in events:
             site.happen(event)
         follow: list[Event] = []
+        refused: set[int] = set()
         for number, action in enumerate(actions):
             job_ids = started_by(action)
             if job_ids and self._random.random() < self._refuses:
                 follow.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
+                refused.update(job_ids)
                 continue
             reason = site.act(action)
-            if reason is not None:
+            if isinstance(action, ReviseJob) and action.job_id in refused:
+                follow.append(ActionRefused(site.seq, number, str(reason)))  # a host that did not start after all
+            elif reason is not None:
                 raise self._problem(f"{action} is impossible: {reason}")
         if not follow:  # else the scheduler learns only in the next batch that some did not start
             self._compare(self._core.view, SchedulerCore(self._policy, site.inventory()).view)
@@ -311,7 +338,8 @@ class _Trial:
         random, site = self._random, self.site
         number = len(site.jobs) + 1
         while True:
-            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=random.random() < self._shapes)
+            shaped = random.random() < self._shapes
+            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=self._tick_us)
             if spec.processes <= site.machine.most_processes(spec):
                 site.jobs[number] = SiteJob(spec, run_us)
                 return spec

@@ -1,10 +1,9 @@
-"""The small resource manager that `cosched_plugin.testing` plays against a policy, and the draws of machines and jobs."""
+"""The small resource manager that `cosched_plugin.testing` plays against a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
-from typing import Final, assert_never
+from typing import assert_never
 
 from cosched_plugin.protocol.allocation import Machine, room_on
 from cosched_plugin.protocol.messages import (
@@ -13,7 +12,6 @@ from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
     Belief,
-    DemandTuple,
     Event,
     JobEnded,
     JobHeld,
@@ -27,45 +25,70 @@ from cosched_plugin.protocol.messages import (
     Note,
     NoteValue,
     PendingJob,
+    ProgressMeasured,
     RejectJob,
+    ResumeJob,
+    ReviseJob,
     Run,
     RunningJob,
     SetNote,
     StartJob,
     StartTogether,
+    SuspendJob,
     UnknownAction,
     WakeAt,
     Welcome,
     Woken,
 )
 
-SECOND_US: Final = 1_000_000
-
 
 class SiteJob:
     """A job in the manager's care."""
 
-    __slots__ = ("estimate_us", "held", "limit_us", "run_us", "runs", "spec", "start_us", "state")
+    __slots__ = (
+        "estimate_us",
+        "held",
+        "idle_us",
+        "limit_us",
+        "measured_ppm",
+        "run_us",
+        "runs",
+        "spec",
+        "start_us",
+        "state",
+        "suspended_us",
+    )
 
     def __init__(self, spec: JobSpec, run_us: int) -> None:
         self.spec = spec
         self.run_us = run_us
-        self.state = "new"  # new, pending, running, ended
+        self.state = "new"  # new, pending, running (suspended or not), ended
         self.held = False
         self.start_us = 0
         self.runs: tuple[Run, ...] = ()
         self.estimate_us = 0
         self.limit_us: int | None = None
+        self.suspended_us: int | None = None  # since when
+        self.idle_us = 0  # suspended before, in this stay
+        self.measured_ppm = 0
 
     @property
     def killed(self) -> bool:
         """Tell whether its limit ends it."""
-        return self.limit_us is not None and self.limit_us < self.run_us
+        return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
 
     @property
-    def end_us(self) -> int:
-        """Return when it will end by itself or be killed."""
-        return self.start_us + (self.limit_us if self.limit_us is not None and self.killed else self.run_us)
+    def end_us(self) -> int | None:
+        """Return when it will end by itself or be killed; None while it is suspended."""
+        if self.suspended_us is not None:
+            return None
+        lasts_us = self.run_us + self.idle_us
+        return self.start_us + (lasts_us if self.limit_us is None else min(self.limit_us, lasts_us))
+
+    @property
+    def nodes(self) -> set[int]:
+        """Return the nodes that it is on, or was last."""
+        return {node for node, _ in node_shares(self.runs)}
 
 
 class Site:
@@ -94,7 +117,15 @@ class Site:
             tuple(sorted(self.down)),
             self.belief,
             tuple(
-                RunningJob(job.spec, job.start_us, job.runs, job.estimate_us, job.limit_us)
+                RunningJob(
+                    job.spec,
+                    job.start_us,
+                    job.runs,
+                    job.estimate_us,
+                    job.limit_us,
+                    job.suspended_us,
+                    job.measured_ppm,
+                )
                 for job in self.in_state("running")
             ),
             tuple(PendingJob(job.spec, job.held) for job in pending),
@@ -108,11 +139,17 @@ class Site:
 
     def on_node(self, node: int) -> list[SiteJob]:
         """Return the running jobs that hold threads of ``node``."""
-        return [job for job in self.in_state("running") if any(place[0] == node for place in places(job.runs))]
+        return [job for job in self.in_state("running") if node in job.nodes]
+
+    def sharing(self) -> list[SiteJob]:
+        """Return the jobs that make progress, among others that do, by id."""
+        active = [job for job in self.in_state("running") if job.suspended_us is None]
+        return [job for job in active if any(other is not job and other.nodes & job.nodes for other in active)]
 
     def due_us(self) -> int | None:
         """Return the instant at which something happens by itself; None if nothing will."""
-        return min([job.end_us for job in self.in_state("running")] + list(self.wakes), default=None)
+        ends = [job.end_us for job in self.in_state("running") if job.end_us is not None]
+        return min(ends + list(self.wakes), default=None)
 
     def could_run(self, spec: JobSpec) -> bool:
         """Tell whether the nodes in service could hold such a job if they were empty."""
@@ -129,13 +166,15 @@ class Site:
             case JobEnded():
                 self._end(event.job_id)
             case JobRequeued():
-                self.jobs[event.job_id].state = "pending"
+                self._leave(self.jobs[event.job_id], "pending")
             case JobHeld() | JobReleased():
                 self.jobs[event.job_id].held = isinstance(event, JobHeld)
             case NodeFailed():
                 self.down.add(event.node)
             case NodeReturned():
                 self.down.discard(event.node)
+            case ProgressMeasured():
+                self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
@@ -151,6 +190,10 @@ class Site:
             case StartTogether():
                 # The core has vouched for all of them; one that is impossible ends the check, so nothing needs undoing.
                 return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
+            case ReviseJob():
+                return self._revise(action)
+            case SuspendJob() | ResumeJob():
+                return self._suspend_or_resume(action)
             case SetNote():
                 if action.job_id is not None and self.jobs[action.job_id].state == "ended":
                     return f"a note about job {action.job_id}, which has ended"
@@ -204,10 +247,51 @@ class Site:
             return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
         job.state, job.start_us, job.runs = "running", self.now_us, start.runs
         job.estimate_us, job.limit_us = start.estimate_us, limit_us
+        job.suspended_us, job.idle_us = None, 0
+        self._disturb(job)
         return None
 
+    def _revise(self, revision: ReviseJob) -> str | None:
+        job = self.jobs.get(revision.job_id)
+        if job is None or job.state != "running":
+            return f"job {revision.job_id} does not run"
+        if revision.estimate_us < 1 or (revision.limit_us is None) != (job.spec.limit_us is None):
+            return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
+        if (revision.limit_us or 0) < (job.limit_us or 0):
+            return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
+        job.estimate_us, job.limit_us = revision.estimate_us, revision.limit_us
+        return None
+
+    def _suspend_or_resume(self, action: SuspendJob | ResumeJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running":
+            return f"job {action.job_id} does not run"
+        if (job.suspended_us is None) != isinstance(action, SuspendJob):
+            return f"job {action.job_id} is suspended since {job.suspended_us}"
+        if job.suspended_us is None:
+            job.suspended_us = self.now_us
+        else:
+            span_us = self.now_us - job.suspended_us
+            job.suspended_us, job.idle_us = None, job.idle_us + span_us
+            if job.limit_us is not None:
+                job.limit_us += span_us
+        self._disturb(job)
+        return None
+
+    def _disturb(self, cause: SiteJob) -> None:
+        """Forget what was measured on the nodes of a job that comes, goes, stops or goes on: its neighbours are others now."""
+        for job in self.jobs.values():
+            if job.nodes & cause.nodes:
+                job.measured_ppm = 0
+
+    def _leave(self, job: SiteJob, state: str) -> None:
+        if job.state == "running":
+            self._disturb(job)
+            job.suspended_us = None
+        job.state = state
+
     def _end(self, job_id: int) -> None:
-        self.jobs[job_id].state = "ended"
+        self._leave(self.jobs[job_id], "ended")
         for key in self.notes:
             if key[0] == job_id:
                 self.notes[key] = None
@@ -227,59 +311,3 @@ def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
 def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
     """Return the (node, processes) pairs of ``runs``."""
     return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
-
-
-def draw_nodes(random: Random) -> tuple[NodeClass, ...]:
-    """Draw 1 to 12 nodes of one or two classes, of 1 to 8 threads."""
-    nodes = random.randint(1, 12)
-    counts = [nodes] if nodes == 1 or random.random() < 0.6 else [nodes - (few := random.randint(1, nodes // 2)), few]
-    return tuple(
-        NodeClass(
-            nodes=count,
-            sockets=random.choice((1, 1, 2)),
-            cores_per_socket=random.choice((1, 2, 4)),
-            threads_per_core=1,
-            memory_mb=random.choice((0, 16, 64)),
-            memory_bandwidth_mbs=random.choice((0, 3000, 6000)),
-            network_mbs=random.choice((0, 256)),
-            disk_mbs=0,
-        )
-        for count in counts
-    )
-
-
-def draw_belief(random: Random) -> Belief:
-    """Draw what the site believes about contention."""
-    contention, resources = random.choice(
-        (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
-    )
-    return Belief(contention, "bulk-synchronous", resources)
-
-
-def draw_job(random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool) -> tuple[JobSpec, int]:
-    """Draw a job and its true run time; a ``shaped`` one cares on which nodes it runs."""
-    # Whole seconds make many things happen at once; the odd microsecond makes others nearly so.
-    run_us = random.randint(1, 15) * SECOND_US + random.choice((0, 0, 0, 1))
-    estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * SECOND_US, max(1, run_us // 2)))
-    limit_us = random.choice((None, None, estimate_us, estimate_us + SECOND_US))
-    demand: DemandTuple | None = None
-    if random.random() < 0.7:
-        demand = (random.choice((0, 500, 1000, 2000)), random.choice((0, 0, 100)), 0)
-    spec = JobSpec(
-        id=number,
-        submit_us=now_us,
-        processes=random.choice((1, 2, random.randint(1, 8), random.randint(1, machine.threads))),
-        estimate_us=estimate_us,
-        limit_us=limit_us,
-        demand=demand,
-    )
-    if shaped:
-        ppn_min = random.choice((1, 1, 2))
-        spec = spec._replace(
-            ppn_min=ppn_min,
-            ppn_max=random.choice((0, 0, ppn_min, ppn_min + 1)),
-            threads_per_process=random.choice((1, 1, 2)),
-            memory_mb=random.choice((0, 0, 4, 10)),
-            exclusive=random.random() < 0.3,
-        )
-    return spec, run_us

@@ -22,6 +22,7 @@ HELPS = [
     ("presets",),
     ("compare",),
     ("plot",),
+    ("explain",),
     ("workload",),
     ("workload", "describe"),
     ("workload", "lublin"),
@@ -99,6 +100,33 @@ def test_the_summary_as_a_table(commands: Commands) -> None:
     assert code == 0
     assert re.match(r" +sjbf\n-+\njobs counted +15\ncompleted +15\n", out)
     assert re.search(r"^15 jobs in [\d.]+ s \([\d,]+ jobs/s\)$", err, re.MULTILINE)
+
+
+def test_characteristics_are_stored_with_the_run_and_read_back(commands: Commands) -> None:
+    (commands.folder / "usage.csv").write_text("job,cpu,network,disk,memory\n3,0,0.25,0.75,1\n")
+    lomarc = ("--contention", "lomarc", "--usage-noise", "0.25", "--belief-usage", "exact")
+    drawn = ("--characteristics", "M1", "--annotations", "usage.csv")
+    code, _, err = commands.emulator("simulate", *SMALL, *lomarc, *drawn, "--out", "first")
+    assert code == 0, err
+    assert "annotations usage.csv: 1 jobs by job, 14 jobs not in it; 0 jobs without characteristics" in err
+    config = json.loads((commands.folder / "first" / "run.json").read_text())["config"]
+    assert (config["truth"]["contention"], config["belief"]["usage_noise"], config["belief"]["usage"]) == (
+        "lomarc",
+        0.25,
+        "exact",
+    )
+    stored = files_of(commands.folder / "first")
+    assert set(stored) == RUN_FILES | {"workload-usage.csv"}
+    assert b"\n3,disk,0.000000,0.250000,0.750000,1.000000\n" in stored["workload-usage.csv"]
+    again = ("--swf", "first/workload.swf", "--nodes", "16", "--limits", "none")
+    code, _, err = commands.emulator(
+        "simulate", *again, *lomarc, "--annotations", "first/workload-usage.csv", "--out", "second"
+    )
+    assert code == 0, err
+    for name in ("workload-usage.csv", "allocations.csv"):  # a log's short estimates are raised, so jobs.csv differs
+        assert (commands.folder / "second" / name).read_bytes() == stored[name], name
+    missing = assert_one_line(commands.emulator("simulate", *SMALL, "--annotations", "none.csv"), 2)
+    assert missing.startswith("none.csv: expected a file that can be read")
 
 
 def test_options_reach_the_run(commands: Commands) -> None:

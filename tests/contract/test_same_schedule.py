@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -20,7 +22,7 @@ from cosched_emulator.running import Finished, coupling, prepare, run, store
 from cosched_emulator.scenario import read_scenario
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import PRESETS
+from cosched_plugin.policies.composed import PRESETS, resolve
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 
 ROOT = Path(__file__).parents[2]
@@ -79,8 +81,45 @@ def swf(file: Path) -> dict[str, Any]:
     }
 
 
+def lomarc() -> dict[str, Any]:
+    """Return a machine on which pairs are slower than the site believes, and are found out; nodes fail under them."""
+    return {
+        "seed": 5,
+        "requeue": True,
+        "cluster": {"nodes": 16, "preset": "lomarc-ht"},
+        "truth": {"contention": "lomarc", "remainder": True},
+        "belief": {"remainder": False, "usage_noise": 0.3, "usage_missing": 0.1},
+        "monitoring": {"after_s": 200.0, "above": 1.2},
+        "workload": {
+            "lublin": 110, "aarr": 8.5, "gap_factor": 0.15, "run_factor": 0.3, "characteristics": "M1", "limits": "estimate",
+            "estimates": "f-model",
+        },
+        "script": [
+            {"at_s": 4000.0, "do": "fail-node", "node": 1},
+            {"at_s": 7000.0, "do": "hold", "job": 51},
+            {"at_s": 8000.0, "do": "cancel", "job": 106},
+            {"at_s": 9000.0, "do": "fail-node", "node": 0},
+            {"at_s": 9000.0, "do": "return-node", "node": 1},
+            {"at_s": 9500.0, "do": "release", "job": 51},
+            {"at_s": 20000.0, "do": "return-node", "node": 0},
+        ],
+    }  # fmt: skip
+
+
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
-    return lublin() if name == "lublin" else swf(folder / "jobs.swf")
+    return {"lublin": lublin, "lomarc": lomarc}[name]() if name != "swf" else swf(folder / "jobs.swf")
+
+
+# Policies that take whole nodes on the machine made for them, and two of them where the site says nothing of pairs.
+WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
+CASES = [
+    *[(name, scenario) for name in PRESETS if name not in WHOLE_NODES for scenario in ("lublin", "swf")],
+    *[(name, "lomarc") for name in WHOLE_NODES],
+    ("ac", "swf"),
+    ("lomarc-r", "swf"),
+]
+# Among those of LOMARC nothing differs that could matter to a coupling.
+COUPLED = [case for case in CASES if case[0] not in WHOLE_NODES or case in (("lomarc-r", "lomarc"), ("ac", "swf"))]
 
 
 def play(table: dict[str, Any], choice: PolicyChoice, kind: str, out: Path) -> Finished:
@@ -104,8 +143,7 @@ def assert_same(folder: Path, other: Path) -> None:
     assert len(first) >= 6
 
 
-@pytest.mark.parametrize("scenario", ["lublin", "swf"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(("preset", "scenario"), COUPLED)
 def test_every_coupling_gives_the_same_folder(preset: str, scenario: str, tmp_path: Path) -> None:
     table = scenario_of(scenario, tmp_path)
     choice = choose(preset)
@@ -179,8 +217,7 @@ class ShadowLink:
         self._link.close()
 
 
-@pytest.mark.parametrize("scenario", ["lublin", "swf"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(("preset", "scenario"), CASES)
 def test_a_scheduler_restarted_before_every_batch_decides_the_same(preset: str, scenario: str, tmp_path: Path) -> None:
     prepared = prepare(read_scenario(None, scenario_of(scenario, tmp_path)))
     choice = choose(preset)
@@ -193,6 +230,66 @@ def test_a_scheduler_restarted_before_every_batch_decides_the_same(preset: str, 
     assert results[0] == results[1]
     plain: Link = DirectLink(choice.scheduler)
     assert run(prepared, plain).records == results[0]
+
+
+class RestartLink(DirectLink):
+    """A link whose scheduler is replaced, before some of the batches, by one made from the manager's inventory."""
+
+    def __init__(self, factory: Callable[[Welcome], SchedulerCore], seed: int, share: float) -> None:
+        super().__init__(factory)
+        self._random = Random(seed)
+        self._share = share
+        self._inventory: Callable[[], Welcome] | None = None
+        self.seen: Counter[str] = Counter()  # kinds of events and actions
+        self.restarts = 0
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        self._inventory = inventory
+        super().open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        assert self._inventory is not None
+        if self._random.random() < self._share:
+            self.restarts += 1
+            super().open(self._inventory)
+        actions = super().exchange(seq, now_us, events)
+        self.seen.update(type(item).__name__ for item in (*events, *actions))
+        return actions
+
+
+@pytest.mark.parametrize("monitoring", [True, False])
+@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-n", "am", "ac"])
+def test_restarts_at_any_time_change_no_schedule(preset: str, monitoring: bool) -> None:
+    prepared = prepare(read_scenario(None, lomarc() if monitoring else {**lomarc(), "monitoring": {}}))
+    choice = choose(preset)
+    never = RestartLink(choice.scheduler, 0, 0.0)
+    records = run(prepared, never).records
+    for seed, share in ((1, 0.05), (2, 0.5)):
+        link = RestartLink(choice.scheduler, seed, share)
+        assert run(prepared, link).records == records
+        assert link.seen == never.seen
+        assert link.restarts > 200 * share / 2
+    wanted = {"StartTogether", "JobRequeued", "ReviseJob", "JobHeld", "SetNote"}
+    if monitoring:
+        wanted |= {"ProgressMeasured"} | ({"SuspendJob", "ResumeJob"} if preset.startswith("lomarc") else set())
+    assert wanted <= set(never.seen), "the scenario is too quiet to prove anything"
+    assert monitoring or not never.seen["ProgressMeasured"]
+
+
+@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-fm", "am", "ac", "easy"])
+def test_whoever_listens_to_the_trace_changes_nothing(preset: str) -> None:
+    prepared = prepare(read_scenario(None, lomarc()))
+    choice = choose(preset)
+    told: list[dict[str, Any]] = []
+    plain = RestartLink(choice.scheduler, 0, 0.0)
+    traced = RestartLink(lambda welcome: SchedulerCore(choice.make(), welcome, told.append), 0, 0.0)
+    assert run(prepared, plain).records == run(prepared, traced).records
+    assert plain.seen == traced.seen
+    kinds = Counter(record["kind"] for record in told)
+    assert kinds["start"] == traced.seen["StartJob"] + 2 * traced.seen["StartTogether"]
+    assert (kinds["suspend"], kinds["resume"]) == (traced.seen["SuspendJob"], traced.seen["ResumeJob"])
+    assert kinds["reserve"] > 0
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
 
 
 # ---------------------------------------------------------------- kill -9 of the plugin

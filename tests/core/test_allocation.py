@@ -22,7 +22,7 @@ from cosched_plugin.protocol.allocation import (
     minus,
     room_on,
     size,
-    start_refusal,
+    times_refusal,
     union,
 )
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, StartJob
@@ -232,7 +232,7 @@ def test_refusals_say_why(job: dict[str, int], runs: tuple[Run, ...], reason: st
 )
 def test_times_of_a_start(own_us: int | None, estimate_us: int, limit_us: int | None, fine: bool) -> None:
     job = JobSpec(1, 0, 1, 5, own_us)
-    assert (start_refusal(job, StartJob(1, ((0, 1, 1, 1),), estimate_us, limit_us)) is None) == fine
+    assert (times_refusal(job.limit_us, StartJob(1, ((0, 1, 1, 1),), estimate_us, limit_us)) is None) == fine
 
 
 # ---------------------------------------------------------------- first fit and packed

@@ -251,7 +251,7 @@ def test_scripted_changes_are_documented() -> None:
 
 
 def test_policy_tables_are_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:4]] for row in rows("policies.md", "| preset |")}
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:6]] for row in rows("policies.md", "| preset |")}
     assert presets == {name: [part["name"] for part in resolve({"preset": name}).values()] for name in PRESETS}
     documented = [(row[0], names(row[1])[0], names(row[2]), names(row[3])) for row in rows("policies.md", "| kind |")]
     catalogue: list[tuple[str, str, list[str], list[str]]] = []
@@ -276,7 +276,8 @@ def test_run_folder_tables_are_complete() -> None:
     page = "run-folder.md"
     files = {names(row[0])[0] for row in rows(page, "| file |")}
     assert files == {
-        folder.JOBS, folder.ALLOCATIONS, folder.SCHEDULE, folder.WORKLOAD, folder.SUMMARY, folder.RUN, folder.TIMING,
+        folder.JOBS, folder.ALLOCATIONS, folder.SCHEDULE, folder.WORKLOAD, folder.USAGE, folder.SUMMARY, folder.RUN,
+        folder.TIMING,
     }  # fmt: skip
     columns = [names(row[0])[0] for row in rows(page, "| column |")]
     assert columns == [*jobs_csv.COLUMNS, *allocations_csv.COLUMNS]

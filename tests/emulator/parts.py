@@ -12,6 +12,7 @@ from cosched_emulator.simulation import Scripted, Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.contention import ContentionModel
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.allocation import Machine
 
@@ -57,11 +58,19 @@ def start(
     return m.StartJob(number, ((node, nodes, mask, mask.bit_count()),), estimate_us, limit_us)
 
 
-def manager(*classes: m.NodeClass, contention: bool = False) -> Manager:
+def manager(
+    *classes: m.NodeClass,
+    contention: bool = False,
+    model: ContentionModel | None = None,
+    measure_after_us: int | None = None,
+    measure_above_ppm: int = 1_000_000,
+) -> Manager:
+    """Return a manager of nodes under ``model``; by default under one of bandwidth, or none without ``contention``."""
     nodes = classes or (node_class(),)
-    model = BandwidthModel(("memory_bandwidth",))
-    truth = Cluster(Machine(nodes), model, composition_named("bulk-synchronous")) if contention else None
-    return Manager(nodes, BELIEF, truth)
+    if model is None and contention:
+        model = BandwidthModel(("memory_bandwidth",))
+    truth = None if model is None else Cluster(Machine(nodes), model, composition_named("bulk-synchronous"))
+    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm)
 
 
 class Player:
@@ -105,6 +114,17 @@ def play(
     managed.check()
     assert simulation.batches == len(player.batches) == managed.seq
     return player, managed, {record.job.spec.id: record for record in records}
+
+
+def at_times(**answers: Sequence[m.Action]) -> Answer:
+    """Return a scheduler that gives these answers, one for each instant (``at_40=...``), in the first batch that it hears then.
+
+    It has itself woken for all but the first.
+    """
+    planned = {int(name.removeprefix("at_")): list(actions) for name, actions in answers.items()}
+    first = min(planned)
+    planned[first] += [m.WakeAt(at_us) for at_us in sorted(planned) if at_us != first]
+    return lambda now_us, _events: planned.pop(now_us, [])
 
 
 def at_once(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:

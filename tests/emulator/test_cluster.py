@@ -231,11 +231,23 @@ def test_unknown_demand_contends_for_nothing() -> None:
     assert cluster.settle(0) == [(1, 150), (2, 150)]  # it asks for nothing, and is slowed like everything there
 
 
-def test_check_finds_a_wrong_sum() -> None:
-    cluster = cluster_of([(6,)], "paper")
-    cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
-    cluster.settle(0)
-    cluster.check()
-    cluster._demand_sum[0] = (8, 0, 0)  # to be found
-    with pytest.raises(AssertionError, match="demand"):
+def test_check_finds_damage() -> None:
+    def settled() -> Cluster:
+        cluster = cluster_of([(6,)], "paper")
+        cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
+        cluster.settle(0)
+        cluster.check()
+        return cluster
+
+    cluster = settled()
+    cluster._loads[0] = ()
+    with pytest.raises(AssertionError, match="loads on nodes"):
+        cluster.check()
+    cluster = settled()
+    cluster._penalties[0][1] = 0.25
+    with pytest.raises(AssertionError, match="not settled"):
+        cluster.check()
+    cluster = settled()
+    cluster._jobs[1].suspended = True  # but it still counts
+    with pytest.raises(AssertionError, match="loads on nodes"):
         cluster.check()

@@ -6,7 +6,8 @@ import pytest
 from tests.emulator.parts import BELIEF, job, manager, node_class, start
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager import PENDING, RUNNING, Manager
+from cosched_emulator.managed_job import PENDING, RUNNING
+from cosched_emulator.manager import Manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 
@@ -87,7 +88,7 @@ def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: 
         (start(2, node=1), "job 2 is not waiting to be started"),  # held
         (start(1, node=1, mask=3), "2 processes placed, 1 wanted"),
         (start(3, node=1), "1 processes placed, 2 wanted"),
-        (start(1, node=2), r"run \[2, 1, 1, 1\] names nodes outside 0..1"),
+        (start(1, node=3), r"run \[3, 1, 1, 1\] names nodes outside 0..2"),
         (start(1, node=-1), "names nodes outside"),
         (start(1, node=1, mask=4), "names threads outside 0..1"),
         (m.StartJob(1, ((1, 1, 3, 1),), 100, None), "gives 2 threads to 1 processes of 1"),
@@ -102,16 +103,36 @@ def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: 
         (m.SetNote(9, "key", 1), "there is no job 9"),
         (m.RejectJob(9, "no"), "job 9 does not wait"),
         (m.RejectJob(5, "no"), "job 5 does not wait"),
-        (m.UnknownAction("suspend_job"), "unknown action"),
+        (m.UnknownAction("grow_job"), "unknown action 'grow_job'"),
+        (m.ReviseJob(9, 100, None), "job 9 does not run"),
+        (m.ReviseJob(1, 100, None), "job 1 does not run"),  # it waits
+        (m.ReviseJob(2, 100, None), "job 2 does not run"),  # held
+        (m.ReviseJob(5, 0, None), "an estimate of 0 us"),
+        (m.ReviseJob(5, 100, 100), "limit 100 for a job whose own is None"),
+        (m.ReviseJob(8, 100, None), "limit None for a job whose own is 90"),
+        (m.ReviseJob(8, 100, 89), "limit 89 us is below the job's own, 90 us"),  # what was granted, not the user's 70
+        (m.SuspendJob(9), "job 9 does not run"),
+        (m.SuspendJob(1), "job 1 does not run"),
+        (m.ResumeJob(9), "job 9 is not suspended"),
+        (m.ResumeJob(1), "job 1 is not suspended"),
+        (m.ResumeJob(5), "job 5 is not suspended"),
         (m.StartJob(6, ((0, 1, 2, 1),), 100, None), "node 0 is not taken whole for an exclusive job"),
         (m.StartJob(7, ((1, 1, 1, 1),), 100, None), "node 1 has 100 MB free, 101 wanted"),
     ],
 )
 def test_each_illegal_action_is_refused_with_its_reason_and_changes_nothing(action: m.Action, reason: str) -> None:
     managed = with_jobs(
-        job(1), job(2), job(3, processes=2), job(4, limit_us=70), job(5), job(6, exclusive=True), job(7, memory_mb=101)
+        job(1),
+        job(2),
+        job(3, processes=2),
+        job(4, limit_us=70),
+        job(5),
+        job(6, exclusive=True),
+        job(7, memory_mb=101),
+        job(8, limit_us=70),
+        on=manager(node_class(2), node_class(1)),
     )
-    managed.commit(2, 10, (m.JobHeld(2),), (start(5),))
+    managed.commit(2, 10, (m.JobHeld(2),), (start(5), start(8, node=2, limit_us=90)))
     before = managed.inventory()
     jobs = tuple(each.job_id for each in (action,) if isinstance(each, m.StartJob))
     (refused,) = managed.commit(3, 10, (), (m.SetNote(None, "before", 1), action, m.SetNote(None, "after", 2)))

@@ -12,11 +12,13 @@ import pytest
 from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
 from cosched_emulator.cli import PLACES, overrides
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.links import DirectLink
 from cosched_emulator.running import prepare
 from cosched_emulator.scenario import (
     BeliefSection,
     ClockSection,
     ClusterSection,
+    MonitoringSection,
     ResultsSection,
     Scenario,
     ScriptEntry,
@@ -24,7 +26,10 @@ from cosched_emulator.scenario import (
     WorkloadSection,
     read_scenario,
 )
-from cosched_emulator.simulation import Scripted
+from cosched_emulator.simulation import Scripted, Simulation
+from cosched_hwmodel.lomarc import LomarcModel
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import Belief, JobSpec
 
 WHOLE = """
 seed = 7
@@ -43,12 +48,25 @@ memory_mb = 2048
 contention = "bandwidth"
 composition = "paper"
 resources = ["memory_bandwidth", "network"]
+remainder = false
+c_scope = "cpu_cpu"
+cpu = "standard"
+pair_seed = 4
+good_share = 0.5
+paging = 2
 
 [belief]
 contention = "none"
 composition = "bulk-synchronous"
 resources = []
 demand = "unknown"
+usage = "unknown"
+usage_noise = 0.25
+usage_bias = -0.5
+usage_missing = 0.125
+remainder = true
+c_scope = "all"
+pairs = "unknown"
 
 [workload]
 lublin = 9
@@ -62,6 +80,8 @@ mix = "10:20:70"
 demand_high = [3000, 10, 0]
 demand_medium = [1500, 5, 0]
 demand_low = [100, 0, 1]
+characteristics = "M2"
+annotations = "usage.csv"
 exclusive = true
 memory_mb = 10
 
@@ -69,6 +89,10 @@ memory_mb = 10
 mode = "virtual"
 deadline_s = 5
 wait_s = 6.5
+
+[monitoring]
+after_s = 60
+above = 1.5
 
 [policy]
 backfill = "sjbf"
@@ -97,13 +121,18 @@ def scenario_of(text: str, folder: Path, changes: Mapping[str, Any] | None = Non
 
 
 def test_every_section(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("job,cpu,network,memory\n3,0.25,0.5,1\n")
     scenario = scenario_of(WHOLE, tmp_path)
     assert scenario == Scenario(
         seed=7,
         requeue=True,
         cluster=ClusterSection(12, None, "rua-4way", 3, 5000, 100, 50, 2048),
-        truth=TruthSection("bandwidth", "paper", ("memory_bandwidth", "network")),
-        belief=BeliefSection("none", "bulk-synchronous", (), "unknown"),
+        truth=TruthSection(
+            "bandwidth", "paper", ("memory_bandwidth", "network"), False, "cpu_cpu", "standard", 4, 0.5, 2.0
+        ),
+        belief=BeliefSection(
+            "none", "bulk-synchronous", (), "unknown", "unknown", 0.25, -0.5, 0.125, True, "all", "unknown"
+        ),
         workload=WorkloadSection(
             lublin=9,
             aarr=9.0,
@@ -116,10 +145,13 @@ def test_every_section(tmp_path: Path) -> None:
             demand_high=(3000, 10, 0),
             demand_medium=(1500, 5, 0),
             demand_low=(100, 0, 1),
+            characteristics="M2",
+            annotations=str(tmp_path / "usage.csv"),
             exclusive=True,
             memory_mb=10,
         ),
         clock=ClockSection("virtual", 5.0, 6.5),
+        monitoring=MonitoringSection(60.0, 1.5),
         results=ResultsSection(1, 2),
         policy={"backfill": "sjbf", "placement": {"name": "lessconsume-threshold", "threshold": 1.25}},
         script=(ScriptEntry(10.0, "hold", job=3), ScriptEntry(20.5, "fail-node", node=11)),
@@ -131,10 +163,13 @@ def test_every_section(tmp_path: Path) -> None:
     assert len(prepared.workload.jobs) == 9
     for job in prepared.workload.jobs:
         assert (job.spec.exclusive, job.spec.memory_mb, job.spec.demand) == (True, 10, None)
+        assert job.spec.usage is None
+        assert job.usage is not None
         assert job.demand in ((3000, 10, 0), (1500, 5, 0), (100, 0, 1))
         assert job.spec.limit_us == job.spec.estimate_us >= job.run_us
+    assert prepared.workload.jobs[2].usage == ("network", 250_000, 500_000, 250_000, 1_000_000)
     belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
-    assert belief == ("none", "bulk-synchronous", ())
+    assert belief == Belief("none", "bulk-synchronous", ())
 
 
 def test_nothing_said_is_all_defaults() -> None:
@@ -143,7 +178,73 @@ def test_nothing_said_is_all_defaults() -> None:
     prepared = prepare(scenario)
     assert sum(item.nodes for item in prepared.nodes) == 128
     belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
-    assert belief == ("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+    assert belief == Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+    assert all(job.usage is None and job.spec.usage is None for job in prepared.workload.jobs)
+
+
+@pytest.mark.parametrize(
+    ("belief", "told"),
+    [
+        ({}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000)),
+        ({"pairs": "unknown"}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000, good_share_ppm=0)),
+        (
+            {"remainder": False, "c_scope": "cpu_cpu"},
+            LomarcModel(False, "cpu_cpu", "standard", 3, paging_ppm=2_200_000),
+        ),
+        ({"contention": "bandwidth"}, None),
+    ],
+)
+def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: LomarcModel | None) -> None:
+    truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
+    table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
+    prepared = prepare(read_scenario(None, table))
+    manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload)
+    found = manager.inventory().belief
+    assert found.parameters == (() if told is None else told.parameters())
+    assert found.contention == belief.get("contention", "lomarc")
+    for job in prepared.workload.jobs:
+        assert job.spec.usage == job.usage is not None
+
+
+def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
+    truth = {"contention": "none", "pair_seed": -5, "good_share": 1}
+    table = {"workload": {"lublin": 2}, "truth": truth, "belief": {"contention": "lomarc"}}
+    prepared = prepare(read_scenario(None, table))
+    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
+
+
+def test_any_seed_draws_pairs() -> None:
+    table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
+    prepared = prepare(read_scenario(None, table))
+    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert dict(belief.parameters)["pair_seed"] == -1  # the same draws
+
+
+def ends(scenario: Scenario) -> tuple[int, ...]:
+    """Return when two jobs of 100 s end that start together on one node."""
+    workload = build_workload(scenario, 128)
+    first, second = (
+        job._replace(run_us=100_000_000, spec=JobSpec(number, 0, 1, 10**12), usage=workload.jobs[number - 1].usage)
+        for number, job in enumerate(workload.jobs[:2], 1)
+    )
+    nodes = build_machine(scenario)
+    manager = build_manager(scenario, nodes, workload._replace(jobs=(first, second)))
+    records = Simulation(manager, (first, second), DirectLink(choose("easy").scheduler)).run()
+    return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
+
+
+def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("job,cpu,network,disk,memory\n1,1,0,0,0.5\n2,1,0,0,0.6\n")
+    text = "[workload]\nannotations = 'usage.csv'\n[cluster]\nnodes = 1\npreset = 'rua-4way'\n"
+    text += "[truth]\ncontention = 'lomarc'\npaging = {}"
+    for paging in (2.5, 3):
+        scenario = scenario_of(text.format(paging), tmp_path, {"workload": {"lublin": 2}})
+        assert ends(scenario) == (round(paging * 100_000_000),) * 2
+    unknown = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "belief": {"usage": "unknown"}})
+    assert ends(unknown) == (250_000_000, 250_000_000)  # what is believed changes no truth
+    none = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "truth": {"contention": "none"}})
+    assert ends(none) == (100_000_000, 100_000_000)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +328,23 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[belief]\ncomposition = 'papr'", "belief.composition"),
         ("[belief]\nresources = ['memory']", "belief.resources"),
         ("[belief]\ndemand = 'exat'", "belief.demand"),
+        ("[truth]\nc_scope = 'cpu'", "truth.c_scope"),
+        ("[truth]\ncpu = 'hyper'", "truth.cpu"),
+        ("[truth]\ngood_share = 1.1", "truth.good_share"),
+        ("[truth]\ngood_share = nan", "truth.good_share"),
+        ("[truth]\npaging = 0.9", "truth.paging"),
+        ("[truth]\npair_seed = 9223372036854775808", "truth"),
+        ("[belief]\nc_scope = ''", "belief.c_scope"),
+        ("[belief]\npairs = 'none'", "belief.pairs"),
+        ("[belief]\nusage = 'exat'", "belief.usage"),
+        ("[belief]\nusage_noise = 1", "belief.usage_noise"),
+        ("[belief]\nusage_noise = nan", "belief.usage_noise"),
+        ("[belief]\nusage_bias = -1", "belief.usage_bias"),
+        ("[belief]\nusage_bias = inf", "belief.usage_bias"),
+        ("[belief]\nusage_missing = 1.5", "belief.usage_missing"),
+        ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
+        ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
+        ("[monitoring]\nabove = 0.5", "monitoring.above"),
         ("[clock]\nmode = 'real'", "clock.mode"),
         ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
         ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
@@ -261,6 +379,7 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
         ({"lublin": 3, "first": 1}, "workload.first"),
         ({"lublin": 3, "jobs": 1}, "workload.jobs"),
         ({"lublin": 3, "memory_mb": -1}, "workload.memory_mb"),
+        ({"lublin": 3, "characteristics": "M4"}, "characteristics"),
         ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
     ],
 )

@@ -11,9 +11,12 @@ import pytest
 from cosched_plugin.api import (
     Action,
     RejectJob,
+    ResumeJob,
+    ReviseJob,
     SetNote,
     StartJob,
     StartTogether,
+    SuspendJob,
     View,
     WakeAt,
     first_fit,
@@ -21,6 +24,7 @@ from cosched_plugin.api import (
     minus,
 )
 from cosched_plugin.core.engine import Policy
+from cosched_plugin.core.state import Running, State
 from cosched_plugin.errors import PluginError
 from cosched_plugin.policies.composed import PRESETS, compose
 from cosched_plugin.testing import PolicyCheckError, Report, check_policy
@@ -30,6 +34,11 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
     {"backfill": "conservative", "placement": "packed"},
     {"backfill": "none", "placement": {"name": "lessconsume-threshold", "threshold": 1}},
     {"backfill": "easy", "placement": {"name": "first-fit", "extend_limit": True}},
+    {"preset": "lomarc-r", "matching": {"future": "all", "weak_load": 0}},
+    {"preset": "lomarc-r", "matching": {"future": "none"}, "order": {"age_s": 30}, "backfill": "sjbf"},
+    {"preset": "lomarc-u1", "matching": {"cpu": "standard", "weak_load": 1}, "backfill": "none"},
+    {"preset": "am", "matching": {"weak_load": 1, "max_slowdown": 2.5}, "order": "shortest"},
+    {"preset": "ac", "order": "fcfs"},
 ]
 
 
@@ -165,6 +174,53 @@ class SleepingBadly(Greedy):
             yield WakeAt(view.now_us + 1)
 
 
+class Pausing(Greedy):
+    """Stop for a second whoever is very slow: sound, if of no use."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for job_id in sorted(view.running):
+            running = view.running[job_id]
+            if running.suspended_us is not None and running.suspended_us < view.now_us:
+                yield ResumeJob(job_id)
+                late_us = view.now_us - running.suspended_us
+                limit_us = view.running[job_id].limit_us  # which has waited, too
+                yield ReviseJob(job_id, running.end_us + late_us - running.start_us, limit_us)
+            elif running.suspended_us is None and running.measured_ppm > 2_000_000:
+                yield SuspendJob(job_id)
+                if view.now_us + 1_000_000 not in view.wakes():
+                    yield WakeAt(view.now_us + 1_000_000)
+        yield from super().decide(view)
+
+
+class Forgetful(Pausing):
+    """Stop whoever is slow, and never let it go on."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            if isinstance(action, ResumeJob):
+                return
+            yield action
+
+
+class Stingy(Greedy):
+    """Take back time that was granted."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        for job_id, running in sorted(view.running.items()):
+            if running.limit_us is not None and running.limit_us > 1:
+                yield ReviseJob(job_id, 1, running.limit_us - 1)
+
+
+class Hurried(Greedy):
+    """Let a job go on that never stopped."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        for job_id in sorted(view.running):
+            yield ResumeJob(job_id)
+
+
 def mutating(change: Callable[[View], None]) -> type[Greedy]:
     class Mutating(Greedy):
         def decide(self, view: View) -> Iterator[Action]:
@@ -209,6 +265,9 @@ def _change_counts(view: View) -> None:
         (Overcommitting, "is not free there"),
         (Raising, "KeyError: 'lost'"),
         (SleepingBadly, "no end after"),
+        (Forgetful, "these are suspended"),
+        (Stingy, "is below the job's own"),
+        (Hurried, "is not suspended"),
         (mutating(_lend_memory), "free memory differs"),
         (mutating(_forget_ends), "releases"),
         (mutating(_evict), "free threads differ"),
@@ -244,9 +303,29 @@ def test_one_policy_for_all_is_caught() -> None:
         check_policy(lambda: only)
 
 
-@pytest.mark.parametrize("policy", [Greedy, Group])
+@pytest.mark.parametrize("policy", [Greedy, Group, Pausing])
 def test_good_ones_pass(policy: Callable[[], Policy]) -> None:
     assert check_policy(policy, seed=5).jobs > 100
+
+
+def _left(self: State, cause: Running) -> None:
+    """Leave measurements as they are, whoever comes and goes."""
+
+
+def _lazy(self: State, job_id: int) -> None:
+    """Let a job go on, and its limit as it was."""
+    self.version += 1
+    self._undisturbed(job_id, self.running[job_id]._replace(suspended_us=None))
+
+
+@pytest.mark.parametrize(("method", "instead"), [("_disturb", _left), ("resume", _lazy)])
+def test_the_core_and_the_manager_must_agree(
+    method: str, instead: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ends follow the protocol by themselves where no event tells; this manager does so in its own way."""
+    monkeypatch.setattr(State, method, instead)
+    with pytest.raises(PolicyCheckError, match=r"not what the manager says: running|a restart changes|would fall"):
+        check_policy(Pausing, seed=5, runs=40)
 
 
 def test_the_suite_stands_alone() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cosched_plugin import config
-from cosched_plugin.api import Action, View
+from cosched_plugin.api import Action, View, WholeNodesView
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, compose, resolve
@@ -21,11 +21,28 @@ FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
 LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
+MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
 
 
 def parts(order: str, backfill: str | Mapping[str, Any], placement: Mapping[str, Any]) -> dict[str, Any]:
     named = {"name": backfill} if isinstance(backfill, str) else dict(backfill)
-    return {"order": {"name": order}, "backfill": named, "placement": dict(placement)}
+    return {
+        "order": {"name": order},
+        "backfill": named,
+        "shape": {"name": "threads"},
+        "placement": dict(placement),
+        "matching": {"name": "none"},
+    }
+
+
+def lomarc(matching: str, **parameters: Any) -> dict[str, Any]:
+    return {
+        "order": {"name": "class-priority", "age_s": 0.0},
+        "backfill": {"name": "easy"},
+        "shape": {"name": "nodes"},
+        "placement": FIRST_FIT,
+        "matching": {"name": matching, **parameters},
+    }
 
 
 # ---------------------------------------------------------------- resolve
@@ -40,6 +57,14 @@ def test_presets() -> None:
         "lc": parts("fcfs", "sjbf", LESSCONSUME),
         "lct": parts("fcfs", "sjbf", LCT),
         "rua": parts("fcfs", RUA, LESSCONSUME),
+        "pss": lomarc("none"),
+        "ac": lomarc("always"),
+        "am": lomarc("adjacent", **MATCH),
+        "lomarc-fm": lomarc("first", **MATCH),
+        "lomarc-u1": lomarc("u1", **MATCH),
+        "lomarc-u2": lomarc("u2", **MATCH),
+        "lomarc-r": lomarc("response", **MATCH, future="longer"),
+        "lomarc-n": lomarc("u1", **(MATCH | {"cpu": "standard"})),
     }
     assert resolve({}) == resolve({"preset": "easy"})
 
@@ -58,6 +83,11 @@ def test_presets() -> None:
             {"preset": "rua", "backfill": {"thresholds": (1, 2.5)}},
             parts("fcfs", RUA | {"thresholds": (1, 2.5)}, LESSCONSUME),
         ),
+        (
+            {"preset": "lomarc-n", "matching": {"weak_load": 0}},
+            lomarc("u1", **(MATCH | {"cpu": "standard", "weak_load": 0})),
+        ),
+        ({"preset": "lomarc-n", "matching": "u2"}, lomarc("u2", **MATCH)),
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
     ],
 )
@@ -72,9 +102,14 @@ def test_every_part_can_be_built() -> None:
             table = {kind: name}
             if name == "rua":
                 table["placement"] = "lessconsume"
+            elif kind == "matching":
+                table["shape"] = "nodes"
             policy = compose(table)
             assert callable(policy.decide)
-            assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
+            if kind == "shape":
+                assert policy._shape is {"threads": None, "nodes": WholeNodesView}[name]
+            else:
+                assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
 
 
 def test_parameters_reach_their_part() -> None:
@@ -87,7 +122,7 @@ def test_parameters_reach_their_part() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"presett": "easy"}, "policy.presett: no such key; did you mean 'preset'?"),
-    ({"colour": "red"}, "policy.colour: no such key; known: preset, order, backfill, placement"),
+    ({"colour": "red"}, "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching"),
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),

@@ -25,6 +25,7 @@ from tests.reference.sharing import (
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.matching import NoMatching
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placements import FirstFit
 from cosched_plugin.policies.rua import PAPER_THRESHOLDS, Rua
@@ -258,4 +259,4 @@ def test_thresholds_are_a_set() -> None:
 def test_other_placements_are_refused() -> None:
     view = random_case(Random(2)).view()
     with pytest.raises(UsageError, match="needs placement lessconsume"):
-        list(Rua().decide(view, Fcfs(), FirstFit()))
+        list(Rua().decide(view, Fcfs(), FirstFit(), NoMatching()))

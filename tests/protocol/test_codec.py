@@ -29,9 +29,11 @@ from cosched_plugin.protocol.limits import (
 from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
 from cosched_plugin.protocol.wire import write_record
 
-JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 1, 4, 2, 512, True, (500, 0, 10))
+JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, (500, 0, 10))
+USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)
 START = m.StartJob(3, ((0, 2, 15, 4), (7, 1, 3, 1)), 60_000_000, 90_000_000)
-BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+PARAMETERS = (("remainder", True), ("c_scope", "all"), ("pair_seed", -1), ("levels", (1, 2.5, None)))
+BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",), PARAMETERS)
 WELCOME = m.Welcome(
     1,
     m.FEATURES,
@@ -40,7 +42,10 @@ WELCOME = m.Welcome(
     (m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100), m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100)),
     (3, 4),
     BELIEF,
-    (m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),),
+    (
+        m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),
+        m.RunningJob(JOB._replace(id=8), 2_000_000, START.runs, 60_000_000, 90_000_000, 4_000_000, 1_500_000),
+    ),
     (m.PendingJob(JOB._replace(id=9), True), m.PendingJob(m.JobSpec(10, 0, 1, 1), False)),
     (m.Note(3, "group", (1, "a", (None, 2.5))), m.Note(None, "mean_wait_us", 12)),
     (6_000_000, 7_000_000),
@@ -48,6 +53,10 @@ WELCOME = m.Welcome(
 ACTIONS: tuple[m.Action, ...] = (
     START,
     m.StartTogether((START, START._replace(job_id=4, limit_us=None))),
+    m.ReviseJob(3, 70_000_000, 95_000_000),
+    m.ReviseJob(4, 70_000_000, None),
+    m.SuspendJob(3),
+    m.ResumeJob(4),
     m.SetNote(3, "level", 2),
     m.SetNote(None, "mean_wait_us", None),
     m.WakeAt(5_000_001),
@@ -63,9 +72,12 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobSubmitted(JOB),
     m.JobSubmitted(m.JobSpec(4, 1, 2, 3)),
     m.JobSubmitted(m.JobSpec(5, 1, 2, 3, 4, "bob")),
+    m.JobSubmitted(m.JobSpec(6, 1, 2, 3, 4, "bob", usage=USAGE)),
+    m.ProgressMeasured(3, 1_730_000),
     m.Woken(5_000_001),
     m.ActionRefused(6, 0, "stale", (3, 4)),
 )
+SPECS = [event.job for event in EVENTS if isinstance(event, m.JobSubmitted)]
 SAMPLES: tuple[m.Message, ...] = (
     m.Hello((1,), m.FEATURES, "42-beef", "easy"),
     WELCOME,
@@ -97,6 +109,10 @@ nodes = st.integers(0, MAX_NODES - 1)
 masks = st.integers(1, 255) | st.integers(2**62, 2**300)
 runs = st.lists(st.tuples(nodes, st.integers(1, MAX_NODES), masks, spans), min_size=1, max_size=3).map(tuple)
 limits = st.none() | spans
+parts = st.integers(0, 1_000_000)
+usages = st.tuples(st.sampled_from(("cpu", "network", "disk")), parts, parts, parts).map(
+    lambda drawn: (drawn[0], min(drawn[1:3]), abs(drawn[1] - drawn[2]), 1_000_000 - max(drawn[1:3]), drawn[3])
+)
 jobs = st.builds(
     m.JobSpec,
     times,
@@ -112,6 +128,7 @@ jobs = st.builds(
     memory_mb=st.integers(0, 4),
     exclusive=st.booleans(),
     demand=st.none() | st.tuples(times, times, times),
+    usage=st.none() | usages,
 ) | st.tuples(times, times, spans, spans, limits, words).map(lambda fields: m.JobSpec(*fields))
 scalars = (
     st.none()
@@ -125,6 +142,9 @@ starts = st.builds(m.StartJob, times, runs, spans, limits)
 actions: st.SearchStrategy[m.Action] = st.one_of(
     starts,
     st.builds(m.StartTogether, st.lists(starts, min_size=1, max_size=3).map(tuple)),
+    st.builds(m.ReviseJob, times, spans, limits),
+    st.builds(m.SuspendJob, times),
+    st.builds(m.ResumeJob, times),
     st.builds(m.SetNote, st.none() | times, names, values),
     st.builds(m.WakeAt, times),
     st.builds(m.RejectJob, times, words),
@@ -137,6 +157,7 @@ events: st.SearchStrategy[m.Event] = st.one_of(
     st.builds(m.JobReleased, times),
     st.builds(m.NodeFailed, nodes),
     st.builds(m.NodeReturned, nodes),
+    st.builds(m.ProgressMeasured, times, spans),
     st.builds(m.Woken, times),
     st.builds(m.ActionRefused, spans, times, words, st.lists(times, max_size=3).map(tuple)),
 )
@@ -158,8 +179,8 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         times,
         tuples(classes, 1),
         tuples(nodes),
-        st.builds(m.Belief, words, words, tuples(names)),
-        tuples(st.builds(m.RunningJob, jobs, times, runs, spans, limits)),
+        st.builds(m.Belief, words, words, tuples(names), tuples(st.tuples(names, values))),
+        tuples(st.builds(m.RunningJob, jobs, times, runs, spans, limits, st.none() | times, times)),
         tuples(st.builds(m.PendingJob, jobs, st.booleans())),
         tuples(st.builds(m.Note, st.none() | times, names, values)),
         tuples(times),
@@ -194,6 +215,10 @@ def test_every_message_event_and_action_has_a_sample() -> None:
     assert {type(message) for message in SAMPLES} == set(MESSAGES_BY_KIND)
     assert {type(event) for event in EVENTS} == set(m.Event.__args__)
     assert {type(action) for action in ACTIONS} == set(m.Action.__args__) - {m.UnknownAction}
+    # ... and whatever a job, a running job and a belief may say is said at least once.
+    for record, samples in ((m.JobSpec, SPECS), (m.RunningJob, WELCOME.running), (m.Belief, (WELCOME.belief,))):
+        defaults = record._field_defaults
+        assert all(any(getattr(each, name) != usual for each in samples) for name, usual in defaults.items())
 
 
 # ---------------------------------------------------------------- the short cuts say what the tables say
@@ -361,7 +386,8 @@ JOB_RAW = {"id": 1, "submit_us": 0, "processes": 1, "estimate_us": 1}
         ("id", -1), ("submit_us", -1), ("processes", 0), ("estimate_us", 0), ("limit_us", 0), ("limit_us", 1.5),
         ("user", 4), ("user", None), ("name", None), ("ppn_min", 0), ("ppn_max", -1), ("threads_per_process", 0),
         ("memory_mb", -1), ("exclusive", 1), ("exclusive", None), ("demand", [1, 2]), ("demand", [1, 2, -3]),
-        ("demand", [1, 2, 3.0]), ("demand", 4),
+        ("demand", [1, 2, 3.0]), ("demand", 4), ("usage", 4), ("usage", {}), ("usage", []), ("usage", ["cpu", 1_000_000, 0, 0]),
+        ("usage", ["cpu", 1_000_000, 0, 0, 0, 0]), ("usage", ["memory", 1_000_000, 0, 0, 0]), ("usage", [0, 1_000_000, 0, 0, 0]),
     ],
 )  # fmt: skip
 def test_each_field_of_a_job_is_checked(field: str, value: object) -> None:
@@ -371,6 +397,79 @@ def test_each_field_of_a_job_is_checked(field: str, value: object) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_raw(message | {"events": [*message["events"], good | {"job": JOB_RAW | {field: value}}]})  # type: ignore[misc]
     assert caught.value.path.startswith(f"events[1].job.{field}")
+
+
+@pytest.mark.parametrize(
+    ("usage", "path", "text"),
+    [
+        (["gpu", 1_000_000, 0, 0, 0], "", "expected a list of cpu, network or disk and 4 integers, got a list"),
+        (["cpu", 400_000, 300_000, 299_999, 0], "", "expected shares of cpu, network and disk that make up 1000000, got a list"),
+        (["cpu", 0, 0, 0, 1_000_000], "", "expected shares of cpu, network and disk that make up 1000000, got a list"),
+        (["cpu", 1_000_001, 0, -1, 0], "[1]", "expected an integer in 0 .. 1000000, got 1000001"),
+        (["cpu", 0, 0.5, 0, 0], "[2]", "expected an integer in 0 .. 1000000, got 0.5"),
+        (["cpu", 0, 0, True, 0], "[3]", "expected an integer in 0 .. 1000000, got true"),
+        (["cpu", 1_000_000, 0, 0, 1_000_001], "[4]", "expected an integer in 0 .. 1000000, got 1000001"),
+        (["cpu", 1_000_000, 0, 0, None], "[4]", "expected an integer in 0 .. 1000000, got nil"),
+    ],
+)  # fmt: skip
+def test_each_part_of_a_usage_is_checked(usage: object, path: str, text: str) -> None:
+    submitted = {"type": "job_submitted", "job": JOB_RAW | {"usage": usage}}
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_raw({"type": "events", "seq": 1, "now_us": 0, "events": [submitted]})
+    assert (caught.value.path, caught.value.text) == (f"events[0].job.usage{path}", text)
+
+
+@pytest.mark.parametrize("bound", ["cpu", "network", "disk"])
+def test_usages_at_the_edge_are_fine(bound: str) -> None:
+    for usage in ((bound, 1_000_000, 0, 0, 0), (bound, 0, 0, 1_000_000, 1_000_000)):
+        message = m.Events(1, 0, (m.JobSubmitted(m.JobSpec(1, 0, 1, 1, usage=usage)),))
+        assert decode(encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("place", "changes"),
+    [
+        ("belief.parameters", {"belief": {"parameters": {}}}),
+        ("belief.parameters[0]", {"belief": {"parameters": [["remainder"]]}}),
+        ("belief.parameters[1]", {"belief": {"parameters": [["remainder", 1], ["c", 1, 2]]}}),
+        ("belief.parameters[0]", {"belief": {"parameters": [[1, 1]]}}),
+        ("belief.parameters[0]", {"belief": {"parameters": ["remainder"]}}),
+        ("belief.parameters[0]", {"belief": {"parameters": [["remainder", {"a": 1}]]}}),
+        ("belief.parameters[0]", {"belief": {"parameters": [["c", float("inf")]]}}),
+        ("running[0].suspended_us", {"running": {"suspended_us": -1}}),
+        ("running[0].suspended_us", {"running": {"suspended_us": False}}),
+        ("running[0].measured_ppm", {"running": {"measured_ppm": -1}}),
+        ("running[0].measured_ppm", {"running": {"measured_ppm": None}}),
+        ("running[0].estimate_us", {"running": {"estimate_us": 0}}),
+    ],
+)
+def test_what_a_welcome_says_of_beliefs_and_running_jobs_is_checked(place: str, changes: dict[str, Any]) -> None:
+    raw = raw_of(WELCOME)
+    raw["belief"] |= changes.get("belief", {})
+    raw["running"][0] |= changes.get("running", {})
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_raw(raw)
+    assert (caught.value.code, caught.value.path) == ("field", place)
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"type": "revise_job", "job_id": 1}, "estimate_us"),
+        ({"type": "revise_job", "job_id": 1, "estimate_us": 0}, "estimate_us"),
+        ({"type": "revise_job", "job_id": 1, "estimate_us": 1, "limit_us": 0}, "limit_us"),
+        ({"type": "suspend_job", "job_id": None}, "job_id"),
+        ({"type": "resume_job"}, "job_id"),
+        ({"type": "progress_measured", "job_id": 1, "slowdown_ppm": 0}, "slowdown_ppm"),
+        ({"type": "progress_measured", "job_id": 1, "slowdown_ppm": 1.5}, "slowdown_ppm"),
+        ({"type": "progress_measured", "slowdown_ppm": 1}, "job_id"),
+    ],
+)
+def test_each_field_of_what_happens_to_running_jobs_is_checked(raw: dict[str, Any], field: str) -> None:
+    kind = "events" if raw["type"] == "progress_measured" else "actions"
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_raw({"type": kind, "seq": 1, "now_us": 0, kind: [raw]})
+    assert (caught.value.code, caught.value.path) == ("field", f"{kind}[0].{field}")
 
 
 @pytest.mark.parametrize(
@@ -429,8 +528,12 @@ def test_fields_at_their_default_are_left_out() -> None:
     reply = raw_of(m.Actions(1, 0, (START._replace(limit_us=None),)))
     assert set(reply["actions"][0]) == {"type", "job_id", "runs", "estimate_us"}
     assert raw_of(m.Bye("")) == {"type": "bye"}
-    bare = WELCOME._replace(features=(), down=(), notes=(), wakes=())
+    bare = WELCOME._replace(
+        features=(), down=(), notes=(), wakes=(), belief=BELIEF._replace(parameters=()), running=WELCOME.running[:1]
+    )
     assert not {"features", "down", "notes", "wakes"} & set(raw_of(bare))
+    assert "parameters" not in raw_of(bare)["belief"]
+    assert set(raw_of(bare)["running"][0]) == {"spec", "start_us", "runs", "estimate_us"}
     assert decode(encode(bare)) == bare
 
 

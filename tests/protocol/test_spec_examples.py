@@ -10,6 +10,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
+from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.errors import RemoteProtocolError
 from cosched_plugin.protocol import limits
 from cosched_plugin.protocol import messages as m
@@ -97,6 +98,36 @@ def test_every_field_of_messages_and_jobs_is_stated_with_its_default() -> None:
             for field in of.fields
         }  # fmt: skip
         assert stated == expected
+
+
+def test_every_field_of_the_maps_in_a_welcome_is_stated_in_order() -> None:
+    stated = dict(rows("| map |"))
+    kinds: dict[str, Any] = {
+        "node class": m.NodeClass, "belief": m.Belief, "running job": m.RunningJob, "pending job": m.PendingJob, "note": m.Note,
+    }  # fmt: skip
+    assert set(stated) == set(kinds)
+    for name, kind in kinds.items():
+        found = [word for word in re.findall(r"`(\w+)`", stated[name]) if word in kind._fields]
+        assert list(dict.fromkeys(found)) == list(kind._fields)
+
+
+def test_features_stand_for_the_actions_that_exist() -> None:
+    start = SPECIFICATION.index("**Features.**")
+    stated = re.findall(r"`(\w+)`", SPECIFICATION[start : SPECIFICATION.index("Without", start)])
+    assert {name for name in stated if name in ACTIONS_BY_TAG} == set(ACTIONS_BY_TAG) - {"start_job", "reject_job"}
+    assert tuple(name for name in stated if name not in ACTIONS_BY_TAG) == m.FEATURES
+
+
+def test_parameters_of_the_lomarc_belief_are_those_of_the_model() -> None:
+    stated = [(row[0].strip("`"), row[2].strip("`")) for row in rows("| parameter |")]
+    defaults = LomarcModel().parameters()
+    assert stated == [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in defaults]
+    told = [message["belief"]["parameters"] for message in MESSAGES if message.get("belief", {}).get("parameters")]
+    assert told
+    for parameters in told:
+        assert LomarcModel.from_parameters((name, value) for name, value in parameters).parameters() == tuple(
+            (name, value) for name, value in parameters
+        )
 
 
 def test_state_tables_are_those_of_the_code() -> None:

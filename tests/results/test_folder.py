@@ -21,6 +21,8 @@ from cosched_emulator.results.jobs_csv import jobs_csv
 from cosched_emulator.results.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.reader import read_run
 from cosched_emulator.results.record import JobRecord
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.characteristics import MIXES, with_characteristics
 from cosched_emulator.workload.swf import VERBATIM, read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
@@ -74,6 +76,19 @@ def test_the_workload_reads_back(run_folder: Path) -> None:
     assert [(job.spec.submit_us, job.run_us) for job in jobs] == [
         (item.job.spec.submit_us, item.job.run_us) for item in six_jobs()
     ]
+
+
+def test_characteristics_of_jobs_read_back(tmp_path: Path) -> None:
+    drawn = with_characteristics(workload_of(six_jobs()), MIXES["M1"], 3)
+    kept = tuple(job if index else job._replace(usage=None) for index, job in enumerate(drawn.jobs))
+    out = write(tmp_path / "run", workload=drawn._replace(jobs=kept))
+    assert {path.name for path in out.iterdir()} == FILES | {"workload-usage.csv"}
+    read = read_swf(out / "workload.swf", VERBATIM)
+    read = with_annotations(read, read_annotations(str(out / "workload-usage.csv")))
+    assert [job.usage for job in read.jobs] == [job.usage for job in kept]
+    assert read_run(out).machine == TWO_NODES
+    write(out, force=True)  # a run without them leaves none of the old ones
+    assert {path.name for path in out.iterdir()} == FILES
 
 
 def test_two_runs_differ_in_timing_only(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.characteristics import MIXES, with_characteristics
 from cosched_emulator.workload.commands import workload as group
 from cosched_emulator.workload.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
@@ -118,9 +120,50 @@ def test_describe_command(tmp_path: Path) -> None:
     assert run("describe", str(path), "--skip-bad-rows").exit_code == 0
 
 
+def test_characteristics_are_described() -> None:
+    usages = (("cpu", 600_000, 0, 400_000, 500_000), ("disk", 0, 0, 1_000_000, 500_001), None)
+    jobs = tuple(one._replace(usage=usage) for one, usage in zip(SMALL.jobs, usages, strict=True))
+    found = describe(SMALL._replace(jobs=jobs))
+    assert found.usage_share == pytest.approx(2 / 3)
+    assert found.bound_shares == (0.5, 0.0, 0.5)
+    assert found.memory is not None
+    assert (found.memory.minimum, found.memory.maximum) == (0.5, 0.500001)
+    assert found.memory_conflict_share == 1
+    text = (
+        "known of 66.7% of jobs: 50.0% cpu, 0.0% network, 50.0% disk; 100.0% of pairs do not fit into a node's memory"
+    )
+    assert text in as_table(found)
+    nothing = describe(SMALL)
+    assert (nothing.usage_share, nothing.bound_shares, nothing.memory, nothing.memory_conflict_share) == (
+        0,
+        *(None,) * 3,
+    )
+    assert "known of" not in as_table(nothing)
+    single = describe(SMALL._replace(jobs=jobs[:1]))
+    assert single.memory_conflict_share is None
+    assert "do not fit" not in as_table(single)
+
+
+def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
+    out, usage = tmp_path / "w.swf", tmp_path / "usage.csv"
+    arguments = ("lublin", "--jobs", "40", "--seed", "5", "--characteristics", "M2", "--usage-out", str(usage))
+    assert run(*arguments, "--out", str(out)).exit_code == 0
+    assert isinstance(run(*arguments[:-1], str(tmp_path / "more.csv"), "--out", str(out)).exception, InputError)
+    assert sorted(os.listdir(tmp_path)) == ["usage.csv", "w.swf"]  # both or none
+    read = with_annotations(read_swf(out), read_annotations(str(usage)))
+    assert read.jobs == with_characteristics(read_swf(out), MIXES["M2"], 5).jobs
+    annotated = json.loads(run("describe", str(out), "--annotations", str(usage), "--json").output)
+    drawn = json.loads(run("describe", str(out), "--characteristics", "M2", "--seed", "5", "--json").output)
+    assert annotated["bound_shares"] == drawn["bound_shares"]
+    assert annotated["memory"] == drawn["memory"]
+    assert drawn["usage_share"] == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("lublin", "--jobs", "5", "--out", "x", "--characteristics", "M1"),
+        ("lublin", "--jobs", "5", "--out", "x", "--usage-out", "x"),
         ("describe",),
         ("describe", "x.swf", "--lublin", "5"),
         ("describe", "x.swf", "--aarr", "9"),

@@ -5,6 +5,7 @@
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
+``workload-usage.csv``    true characteristics of its jobs (`annotations`); only where some are known
 ``summary.json``          the figures (`metrics.summarise`)
 ``run.json``              what was run: resolved configuration, seed, machine, workload, versions
 ``timing.json``           everything that may differ between two runs of the same seed
@@ -35,12 +36,14 @@ from cosched_emulator.results.jobs_csv import jobs_csv
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.schedule_swf import schedule_swf
 from cosched_emulator.results.threads import ThreadNumbering
+from cosched_emulator.workload.annotations import annotation_lines
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf_writer import write_swf
 from cosched_plugin.protocol.messages import NodeClass
 
 RUN_FORMAT = 1
 JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD = "jobs.csv", "allocations.csv", "schedule.swf", "workload.swf"
+USAGE = "workload-usage.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
 
@@ -118,6 +121,8 @@ def write_files(
     _write_lines(folder / SCHEDULE, schedule_swf(records, machine, workload.origin))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
+    if any(job.usage is not None for job in workload.jobs):
+        _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
     _write_json(folder / TIMING, _timing(timing, len(records)))
@@ -186,7 +191,7 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Tell whether ``path`` is a folder with nothing in it but a run's files, or some of them."""
-    names = {JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD, SUMMARY, RUN, TIMING, TRACE}
+    names = {JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 

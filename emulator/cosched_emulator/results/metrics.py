@@ -197,10 +197,12 @@ def _machine_figures(
     Utilisation counts threads held, node utilisation nodes with at least one job, each over machine · makespan.
     Node sharing is the share of that node time with two or more jobs; node efficiency (LOMARC's E) is Σ nodes·run over
     nodes · makespan. The queue's mean length is over the makespan, which goes from the first submission to the last
-    end. Offered load is Σ run·threads asked over threads · time between the first and the last submission.
+    end. Offered load is Σ run·threads asked over cores · time between the first and the last submission: a second hardware
+    thread makes no second processor.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
+    cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
     held = occupancy(stays, nodes)
     first_us = min(jobs.submit_us.tolist(), default=0)
     last_us = max([*jobs.end_us[jobs.ended].tolist(), *stays.end_us.tolist()], default=first_us)
@@ -217,7 +219,7 @@ def _machine_figures(
         "node_sharing": _ratio(held.shared_us, held.used_us),
         "node_efficiency": _ratio(_product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
         "mean_queue_length": _ratio(sum(np.maximum(queued_us, 0).tolist()), makespan_us),
-        "offered_load": _ratio(_product_sum(jobs.threads, jobs.run_us), threads * submit_span_us),
+        "offered_load": _ratio(_product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
         "jobs_per_hour": _ratio(completed * 3600 * MICROSECONDS, makespan_us),
     }
 

@@ -27,3 +27,4 @@ class JobRecord(NamedTuple):
     estimate_us: int  # run time expected at its last start
     limit_us: int | None  # limit granted at its last start
     reason: str = ""  # why it was refused, failed or cancelled
+    suspended_us: int = 0  # time suspended in the last interval: it held its nodes and did no work

@@ -41,6 +41,7 @@ FIGURES = (
     Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95")),
     Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean")),
     Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95")),
+    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean")),
     Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
     Figure("penalised run time, p95", ("*", "penalised_percent", "p95"), unit="%"),
     Figure("makespan", ("machine", "makespan_s"), "seconds"),
@@ -48,6 +49,7 @@ FIGURES = (
     Figure("queue length, mean", ("machine", "mean_queue_length"), unit="jobs"),
     Figure("utilisation, threads", ("machine", "utilisation"), "share", ""),
     Figure("utilisation, nodes", ("machine", "node_utilisation"), "share", ""),
+    Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high"),
     Figure("node time shared", ("machine", "node_sharing"), "share", ""),
     Figure("offered load", ("machine", "offered_load"), "share", ""),
 )

@@ -19,13 +19,14 @@ _DESCRIBE_EXAMPLES = """Examples:
 \b
   cosched-emulator workload describe CTC-SP2-1996-3.1-cln.swf.gz
   cosched-emulator workload describe trace.swf --first 10000 --jobs 10000 --json
-  cosched-emulator workload describe --lublin 8000 --aarr 8.83
+  cosched-emulator workload describe --lublin 8000 --aarr 8.83 --characteristics M1
 """
 _LUBLIN_EXAMPLES = """Examples:
 
 \b
   cosched-emulator workload lublin --jobs 8000 --aarr 9.83 --seed 3 --out w2.swf.gz
   cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
+  cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
   cosched-emulator workload lublin --jobs 20 --out -
 """
 _POSITIVE = click.IntRange(min=1)
@@ -43,7 +44,11 @@ def workload() -> None:
     "--processors", type=_POSITIVE, help="Size of the machine.  [default: the file's MaxProcs; 128 with --lublin]"
 )
 @click.option("--aarr", type=float, help="Lublin: parameter of the arrival rate.  [default: 10.2303]")
-@click.option("--seed", type=int, help="Lublin: seed.  [default: 1]")
+@click.option("--seed", type=int, help="Seed of what is drawn.  [default: 1]")
+@click.option("--characteristics", metavar="MIX", help="Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30.")
+@click.option(
+    "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
+)
 @click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
 @click.option("--jobs", type=_POSITIVE, help="File: read at most so many jobs.  [default: all]")
 @click.option("--skip-bad-rows", is_flag=True, help="File: leave malformed rows out instead of stopping.")
@@ -55,6 +60,8 @@ def describe(
     processors: int | None,
     aarr: float | None,
     seed: int | None,
+    characteristics: str | None,
+    annotations: str | None,
     first: int | None,
     jobs: int | None,
     skip_bad_rows: bool,
@@ -65,7 +72,7 @@ def describe(
     if (file is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     file_flags = {"--first": first, "--jobs": jobs, "--skip-bad-rows": skip_bad_rows, "--as-logged": as_logged}
-    model_flags = {"--aarr": aarr, "--seed": seed}
+    model_flags = {"--aarr": aarr, "--seed": seed if characteristics is None else None}
     wrong = [
         flag
         for flag, value in (file_flags if file is None else model_flags).items()
@@ -88,6 +95,7 @@ def describe(
             else SwfOptions(skip_bad_rows=skip_bad_rows)
         )
         chosen = read_swf(str(file), options, first or 0, jobs)
+    chosen = _characterised(chosen, characteristics, annotations, 1 if seed is None else seed)
     description = statistics_of(chosen, processors)
     click.echo(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
 
@@ -99,6 +107,10 @@ def describe(
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all draws.")
 @click.option("--gap-factor", type=float, default=1.0, show_default=True, help="Multiply the gaps between arrivals.")
 @click.option("--run-factor", type=float, default=1.0, show_default=True, help="Multiply the run times.")
+@click.option(
+    "--characteristics", metavar="MIX", help="Draw what bounds jobs, too: M1, M2, M3, or shares such as 40:30:30."
+)
+@click.option("--usage-out", type=click.Path(), metavar="FILE", help="Where to write that, as annotations in CSV.")
 @click.option("--out", required=True, type=click.Path(), help="File to write (.gz compresses); - for standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def lublin(
@@ -108,18 +120,44 @@ def lublin(
     seed: int,
     gap_factor: float,
     run_factor: float,
+    characteristics: str | None,
+    usage_out: str | None,
     out: str,
     force: bool,
 ) -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
-    from cosched_emulator.workload.swf_writer import write_swf  # noqa: PLC0415
+    if (characteristics is None) != (usage_out is None):
+        raise click.UsageError("--characteristics and --usage-out go together")
+    from cosched_emulator.workload.annotations import annotation_lines  # noqa: PLC0415
+    from cosched_emulator.workload.atomic_file import new_text_file  # noqa: PLC0415
 
     generated = _generated(jobs, processors, aarr, seed, gap_factor, run_factor)
+    generated = _characterised(generated, characteristics, None, seed)
+    if usage_out is None:
+        _write(generated, out, force=force)
+        return
+    with new_text_file(usage_out, force=force) as stream:  # both files or none
+        stream.writelines(annotation_lines(generated))
+        _write(generated, out, force=force)
+
+
+def _write(generated: Workload, out: str, *, force: bool) -> None:
+    from cosched_emulator.workload.swf_writer import write_swf  # noqa: PLC0415
+
     if out == "-":
         write_swf(sys.stdout, generated)
     else:
         write_swf(out, generated, force=force)
         click.echo(f"{len(generated.jobs)} jobs written to {out}")
+
+
+def _characterised(workload: Workload, characteristics: str | None, annotations: str | None, seed: int) -> Workload:
+    from cosched_emulator.workload.annotations import read_annotations, with_annotations  # noqa: PLC0415
+    from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics  # noqa: PLC0415
+
+    if characteristics is not None:
+        workload = with_characteristics(workload, parse_characteristics(characteristics), seed)
+    return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
 
 
 def _generated(

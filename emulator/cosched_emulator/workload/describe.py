@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, UsageTuple
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 _SECOND_US = 1_000_000
@@ -51,6 +52,10 @@ class Description(NamedTuple):
     limited_share: float  # jobs that are killed at a limit
     users: int  # distinct users known by name
     notes: tuple[str, ...]
+    usage_share: float  # jobs whose characteristics are known; the rest is of these
+    bound_shares: tuple[float, float, float] | None  # bound by cpu, network, disk
+    memory: Spread | None  # as a part of a node's
+    memory_conflict_share: float | None  # of all pairs, those that do not fit into a node's memory together
 
     def as_dict(self) -> dict[str, object]:
         """Return the same with plain dictionaries, ready for JSON."""
@@ -80,6 +85,8 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
     # Whole numbers: a sum of floats would depend on the order of the jobs.
     work = sum(job.run_us * job.spec.processes for job in workload.jobs) / _SECOND_US
     span = (specs[-1].submit_us - specs[0].submit_us) / _SECOND_US
+    usages = [job.usage for job in workload.jobs if job.usage is not None]
+    memory = np.array([usage[4] for usage in usages], dtype=np.int64)
     accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / _SECOND_US))
     return Description(
         origin=workload.origin,
@@ -101,6 +108,10 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         limited_share=sum(spec.limit_us is not None for spec in specs) / len(specs),
         users=len({spec.user for spec in specs if spec.user}),
         notes=workload.notes,
+        usage_share=len(usages) / len(specs),
+        bound_shares=_bound_shares(usages),
+        memory=_spread(memory / WHOLE_PPM) if usages else None,
+        memory_conflict_share=_conflict_share(memory),
     )
 
 
@@ -111,6 +122,7 @@ def as_table(description: Description) -> str:
         ("run time [s]", description.run_s),
         ("gap [s]", description.gap_s),
         ("estimate [s]", description.estimate_s),
+        ("memory [node]", description.memory),
     ]
     rows = [["", "mean", "min", "5 %", "25 %", "median", "75 %", "95 %", "99 %", "max"]]
     rows += [[name, *(_short(value) for value in spread)] for name, spread in spreads if spread is not None]
@@ -131,10 +143,39 @@ def as_table(description: Description) -> str:
             f"accuracy {description.estimate_accuracy:.2f}, {description.exact_estimate_share:.1%} exact, "
             f"{description.run_above_estimate_share:.1%} below the run time; {description.limited_share:.1%} of jobs limited",
         ),
+        *([("bounds", _usage_text(description))] if description.usage_share else []),
         *(("note", note) for note in description.notes),
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
     return "\n".join([*lines, "", *_aligned(rows)])
+
+
+def _usage_text(description: Description) -> str:
+    shares = zip(BOUNDS, description.bound_shares or (), strict=False)
+    text = f"known of {description.usage_share:.1%} of jobs: " + ", ".join(
+        f"{share:.1%} {name}" for name, share in shares
+    )
+    conflicts = description.memory_conflict_share
+    return text if conflicts is None else f"{text}; {conflicts:.1%} of pairs do not fit into a node's memory"
+
+
+def _bound_shares(usages: Sequence[UsageTuple]) -> tuple[float, float, float] | None:
+    if not usages:
+        return None
+    cpu, network, disk = (sum(usage[0] == bound for usage in usages) / len(usages) for bound in BOUNDS)
+    return (cpu, network, disk)
+
+
+def _conflict_share(memory: NDArray[np.int64]) -> float | None:
+    jobs = len(memory)
+    if jobs < 2:
+        return None
+    ordered = np.sort(memory)
+    fitting = np.searchsorted(
+        ordered, WHOLE_PPM - ordered, side="right"
+    )  # for each job: with how many it fits, itself included
+    above = int(np.sum(jobs - fitting)) - int(np.count_nonzero(2 * ordered > WHOLE_PPM))
+    return above / (jobs * (jobs - 1))
 
 
 def _spread(values: NDArray[np.float64]) -> Spread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosched_plugin.protocol.messages import DemandTuple, JobSpec
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec, UsageTuple
 
 
 class WorkloadJob(NamedTuple):
@@ -14,6 +14,9 @@ class WorkloadJob(NamedTuple):
     run_us: int  # run time alone on its nodes, in work time
     demand: DemandTuple | None  # true demand per process; None: none that contends
     source_id: int  # number in the trace that it came from
+    usage: UsageTuple | None = (
+        None  # true use of its nodes; None: not known, it neither slows others nor is slowed by them
+    )
 
 
 class Workload(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.shares import check_shares, parse_shares
 from cosched_hwmodel.draws import choice, uniform
 from cosched_plugin.protocol.messages import DemandTuple
 
@@ -44,18 +44,7 @@ def parse_mix(text: str) -> DemandMix:
 
     Raises `ConfigurationError` for anything else.
     """
-    named = MIXES.get(text.strip().lower())
-    if named is not None:
-        return named
-    if ":" not in text:
-        raise ConfigurationError.unknown_name("mix", text, (*MIXES, "HIGH:MED:LOW shares"))
-    match = re.fullmatch(r"\s*([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})\s*", text)
-    if match is None:
-        raise ConfigurationError("mix", "three whole shares such as 50:10:40", repr(text))
-    mix = DemandMix(*(int(part) for part in match.groups()))
-    if not sum(mix):
-        raise ConfigurationError("mix", "a share above 0", repr(text))
-    return mix
+    return DemandMix(*parse_shares(text, "mix", MIXES, "HIGH:MED:LOW"))
 
 
 def with_demand(
@@ -68,8 +57,7 @@ def with_demand(
     """
     if belief not in BELIEFS:
         raise ConfigurationError.unknown_name("belief", belief, BELIEFS)
-    if min(mix) < 0 or not sum(mix):
-        raise ConfigurationError("mix", "shares of 0 or more, one of them above 0", str(tuple(mix)))
+    check_shares(mix, "mix")
     for name, level in zip(levels._fields, levels, strict=True):
         if not all(0 <= rate <= _LARGEST_MBS for rate in level):
             raise ConfigurationError(f"demand.{name}", "three rates of 0 MB/s or more", str(level))

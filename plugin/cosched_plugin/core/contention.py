@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.bandwidth_matrix import NodeTable
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief
 
-MODELS = ("none", "bandwidth")
+MODELS = ("none", "bandwidth", "lomarc")
 
 
 def believed_model(belief: Belief) -> BandwidthModel:
@@ -20,6 +22,16 @@ def believed_model(belief: Belief) -> BandwidthModel:
             f"expected one of {', '.join(MODELS)}, got {belief.contention!r}",
         )
     return BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
+
+
+def believed_pairs(belief: Belief) -> LomarcModel | None:
+    """Return what the site believes of pairs of jobs, or None; RemoteProtocolError for parameters that make no sense."""
+    if belief.contention != "lomarc":
+        return None
+    try:
+        return LomarcModel.from_parameters(belief.parameters)
+    except HardwareModelError as error:
+        raise RemoteProtocolError("unsupported", "welcome.belief.parameters", str(error)) from error
 
 
 def empty_table(model: BandwidthModel, machine: Machine) -> NodeTable:

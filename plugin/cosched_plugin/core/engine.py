@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final, Protocol, assert_never
 
-from cosched_plugin.core.state import State
+from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.view import View
 from cosched_plugin.errors import PluginError, PolicyError
-from cosched_plugin.protocol.allocation import layers_of, start_refusal
+from cosched_plugin.protocol.allocation import layers_of, times_refusal
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
@@ -26,10 +27,14 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     NodeFailed,
     NodeReturned,
+    ProgressMeasured,
     RejectJob,
+    ResumeJob,
+    ReviseJob,
     SetNote,
     StartJob,
     StartTogether,
+    SuspendJob,
     WakeAt,
     Welcome,
     Woken,
@@ -51,12 +56,13 @@ class Policy(Protocol):
 class SchedulerCore:
     """Events in, decisions out."""
 
-    __slots__ = ("_policy", "_state", "_view", "refused")
+    __slots__ = ("_policy", "_state", "_trace", "_view", "refused")
 
-    def __init__(self, policy: Policy, welcome: Welcome) -> None:
+    def __init__(self, policy: Policy, welcome: Welcome, trace: TraceSink | None = None) -> None:
         self._policy = policy
         self._state = State(welcome)
-        self._view = View(self._state)
+        self._trace = None if trace is None else Trace(trace, self._state)
+        self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
 
     @property
@@ -80,12 +86,16 @@ class SchedulerCore:
             for decision in self._policy.decide(self._view):
                 self._apply(decision)
                 actions.append(decision)
+                if self._trace is not None:
+                    self._trace.decided(decision)
                 if len(actions) > most:
                     raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
         except (Exception, SystemExit) as error:
             raise PolicyError(None, f"the policy failed: {_described(error)}") from error
+        if self._trace is not None:
+            self._trace.forget()
         return actions
 
     def check(self) -> None:
@@ -114,6 +124,9 @@ class SchedulerCore:
                 state.fail_node(event.node)
             case NodeReturned():
                 state.return_node(event.node)
+            case ProgressMeasured():
+                if event.job_id in state.running:
+                    state.measure(event.job_id, event.slowdown_ppm)
             case Woken():
                 state.wakes.discard(event.at_us)
             case ActionRefused():
@@ -136,6 +149,14 @@ class SchedulerCore:
                 self._start(decision)
             case StartTogether():
                 self._start_together(decision)
+            case ReviseJob():
+                self._revise(decision)
+            case SuspendJob():
+                self._running(decision, decision.job_id, suspended=False)
+                state.suspend(decision.job_id)
+            case ResumeJob():
+                self._running(decision, decision.job_id, suspended=True)
+                state.resume(decision.job_id)
             case SetNote():
                 if not is_note_value(decision.value):
                     raise PolicyError(
@@ -162,10 +183,26 @@ class SchedulerCore:
         job = state.queue.get(start.job_id)
         if job is None:
             raise PolicyError(start, f"job {start.job_id} does not wait")
-        reason = start_refusal(job, start) or state.pool.refusal(job, start.runs)
+        reason = times_refusal(job.limit_us, start) or state.pool.refusal(job, start.runs)
         if reason is not None:
             raise PolicyError(start, reason)
         state.start(start)
+
+    def _revise(self, revision: ReviseJob) -> None:
+        running = self._running(revision, revision.job_id)
+        reason = times_refusal(running.limit_us, revision)
+        if reason is not None:
+            raise PolicyError(revision, reason)
+        self._state.revise(revision)
+
+    def _running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
+        """Return the running job that a decision is about; ``suspended`` tells in which state it must be."""
+        running = self._state.running.get(job_id)
+        if running is None:
+            raise PolicyError(decision, f"job {job_id} does not run")
+        if suspended is not None and (running.suspended_us is not None) != suspended:
+            raise PolicyError(decision, f"job {job_id} is {'not ' if suspended else ''}suspended")
+        return running
 
     def _start_together(self, group: StartTogether) -> None:
         """Check the whole group before the first of it starts."""
@@ -176,7 +213,7 @@ class SchedulerCore:
                 job = state.queue.get(start.job_id)
                 if job is None or any(other.id == job.id for other, _ in seated):
                     raise PolicyError(group, f"job {start.job_id} does not wait")
-                reason = start_refusal(job, start) or state.pool.refusal(job, start.runs)
+                reason = times_refusal(job.limit_us, start) or state.pool.refusal(job, start.runs)
                 if reason is not None:
                     raise PolicyError(group, f"job {start.job_id}: {reason}")
                 state.pool.take(job, start.runs, layers_of(start.runs, state.machine.depth))

@@ -103,13 +103,14 @@ def _first_fit_nodes(need: int, free: int) -> tuple[Run, ...] | None:
 
 def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
     """First fit over several threads a node; the caller has checked that there are enough."""
-    depth = len(free)
-    full_mask = (1 << depth) - 1
-    whole = free[0]
-    some = free[0]
-    for layer in free[1:]:
-        whole &= layer
-        some |= layer
+    depth = full_mask = some = 0  # of the threads that are free on any node at all
+    whole = -1
+    for thread, layer in enumerate(free):
+        if layer:
+            depth += 1
+            full_mask |= 1 << thread
+            whole &= layer
+            some |= layer
     runs: list[Run] = []
     while need:
         low = some & -some

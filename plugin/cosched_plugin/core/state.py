@@ -12,9 +12,19 @@ from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
-from cosched_plugin.core.contention import believed_model, empty_table
-from cosched_plugin.protocol.allocation import Layers, Machine, ThreadPool, each_node, layers_of, minus, size, union
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, Run, StartJob, Welcome
+from cosched_plugin.core.contention import believed_model, believed_pairs, empty_table
+from cosched_plugin.protocol.allocation import (
+    Layers,
+    Machine,
+    ThreadPool,
+    each_node,
+    layers_of,
+    minus,
+    share_nodes,
+    size,
+    union,
+)
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, StartJob, Welcome
 
 
 class Running(NamedTuple):
@@ -22,11 +32,13 @@ class Running(NamedTuple):
 
     job: JobSpec
     start_us: int
-    end_us: int  # start + the run time expected under its placement
+    end_us: int  # start + the run time expected under its placement, as last revised
     runs: tuple[Run, ...]
     layers: Layers
     threads: int  # held in all
     limit_us: int | None
+    suspended_us: int | None = None  # since when it is suspended
+    measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
 
 
 class State:
@@ -39,9 +51,11 @@ class State:
         "belief",
         "held",
         "machine",
+        "measured",
         "model",
         "notes",
         "now_us",
+        "pairs",
         "pool",
         "queue",
         "releases",
@@ -54,6 +68,7 @@ class State:
         self.machine = Machine(welcome.nodes)
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
+        self.pairs = believed_pairs(welcome.belief)
         self.now_us = welcome.now_us
         self.pool = ThreadPool(self.machine, welcome.down)
         self.queue: dict[int, JobSpec] = {}  # may be started, in order of (submission, id)
@@ -62,6 +77,7 @@ class State:
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
         self.wakes: set[int] = set(welcome.wakes)
+        self.measured: set[int] = set()  # running jobs of which a slowdown was measured
         self.version = 0  # changes whenever nodes or running jobs do
         self._residents: dict[
             int, list[Resident]
@@ -75,8 +91,11 @@ class State:
             self._seat(
                 _running(
                     running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
-                )
+                )._replace(suspended_us=running.suspended_us)
             )
+        for running in welcome.running:
+            if running.measured_ppm:
+                self.measure(running.spec.id, running.measured_ppm)
         for note in welcome.notes:
             self.set_note(note.job_id, note.key, note.value)
 
@@ -102,11 +121,55 @@ class State:
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
         self.pool.give_back(running.job, running.runs, running.layers)
+        self.measured.discard(job_id)
+        self._disturb(running)
         if self._table is not None:
-            for node, processes in each_node(running.runs):
-                self._residents[node].remove(_resident(running, processes))
-                self._changed.add(node)
+            self._unseat_residents(running)
         return running.job
+
+    def revise(self, revision: ReviseJob) -> None:
+        """Take a new expected run time and limit of a running job."""
+        self.version += 1
+        running = self.running[revision.job_id]
+        revised = running._replace(end_us=running.start_us + revision.estimate_us, limit_us=revision.limit_us)
+        del self.releases[bisect_left(self.releases, (running.end_us, running.job.id))]
+        insort(self.releases, (revised.end_us, running.job.id))
+        self.running[running.job.id] = revised
+        if self._table is not None:
+            self._unseat_residents(running)
+            self._seat_residents(revised)
+
+    def suspend(self, job_id: int) -> None:
+        """Stop a running job where it is."""
+        self.version += 1
+        self._undisturbed(job_id, self.running[job_id]._replace(suspended_us=self.now_us))
+
+    def resume(self, job_id: int) -> None:
+        """Let a suspended job go on; its limit has waited with it."""
+        self.version += 1
+        running = self.running[job_id]
+        if running.limit_us is not None and running.suspended_us is not None:
+            running = running._replace(limit_us=running.limit_us + self.now_us - running.suspended_us)
+        self._undisturbed(job_id, running._replace(suspended_us=None))
+
+    def measure(self, job_id: int, slowdown_ppm: int) -> None:
+        """Take the measured slowdown of a running job; it holds until its neighbours change."""
+        self.version += 1
+        self.measured.add(job_id)
+        self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
+
+    def _undisturbed(self, job_id: int, running: Running) -> None:
+        self.measured.discard(job_id)
+        self.running[job_id] = running._replace(measured_ppm=0)
+        self._disturb(running)
+
+    def _disturb(self, cause: Running) -> None:
+        """Forget what was measured of the jobs on the nodes of one that comes, goes, stops or goes on."""
+        if not self.measured:
+            return
+        for job_id in [job_id for job_id in self.measured if share_nodes(self.running[job_id].layers, cause.layers)]:
+            self.measured.discard(job_id)
+            self.running[job_id] = self.running[job_id]._replace(measured_ppm=0)
 
     def forget(self, job_id: int) -> None:
         """Remove a job for good, wherever it is, with its notes; an unknown id is ignored."""
@@ -121,6 +184,7 @@ class State:
         self.pool.take(running.job, running.runs, running.layers)
         self.running[running.job.id] = running
         insort(self.releases, (running.end_us, running.job.id))
+        self._disturb(running)
         if self._table is not None:
             self._seat_residents(running)
 
@@ -166,6 +230,11 @@ class State:
             self._residents.setdefault(node, []).append(_resident(running, processes))
             self._changed.add(node)
 
+    def _unseat_residents(self, running: Running) -> None:
+        for node, processes in each_node(running.runs):
+            self._residents[node].remove(_resident(running, processes))
+            self._changed.add(node)
+
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
@@ -189,6 +258,9 @@ class State:
         _assert(memory == self.pool.free_memory_mb, "free memory differs from what running jobs leave")
         _assert(
             self.releases == sorted((running.end_us, job_id) for job_id, running in self.running.items()), "releases"
+        )
+        _assert(
+            self.measured == {job_id for job_id, running in self.running.items() if running.measured_ppm}, "measured"
         )
         order = [(job.submit_us, job.id) for job in self.queue.values()]
         _assert(order == sorted(order), "the queue is not in order of submission")

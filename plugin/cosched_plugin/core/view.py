@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cosched_hwmodel.bandwidth_matrix import Ints, NodeTable
+from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.firstfit import thread_counts
 from cosched_plugin.core.state import Running, State
-from cosched_plugin.protocol.allocation import Layers, Machine, size, union
-from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue
+from cosched_plugin.core.trace import Trace
+from cosched_plugin.protocol.allocation import Layers, Machine, layers_of, size, union
+from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
 
 
 class View:
@@ -18,10 +20,11 @@ class View:
     Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
     """
 
-    __slots__ = ("_counts", "_counts_version", "_plan", "_plan_key", "_state")
+    __slots__ = ("_counts", "_counts_version", "_plan", "_plan_key", "_state", "trace")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, trace: Trace | None = None) -> None:
         self._state = state
+        self.trace = trace
         self._plan: list[tuple[int, Layers]] = []
         self._plan_key = (-1, -1)
         self._counts: dict[Layers, Ints] = {}
@@ -41,6 +44,28 @@ class View:
     def belief(self) -> Belief:
         """Return what the site believes about contention."""
         return self._state.belief
+
+    @property
+    def pairs(self) -> LomarcModel | None:
+        """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
+        return self._state.pairs
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether the number of free threads alone says if a plain job fits."""
+        return True
+
+    def open_to(self, job: JobSpec, free: Layers) -> Layers:  # noqa: ARG002 - other views look at the job
+        """Return the threads, out of a free set, on which ``job`` may be put."""
+        return free
+
+    def never(self, job: JobSpec) -> bool:  # noqa: ARG002 - other views look at the job
+        """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
+        return False
+
+    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+        """Return the free threads that nobody else can have once a job is on ``runs``."""
+        return layers_of(runs, self.machine.depth)
 
     @property
     def queue(self) -> list[JobSpec]:
@@ -77,6 +102,16 @@ class View:
         """Return all threads of the nodes in service, free or not."""
         up = self._state.pool.up
         return tuple([layer & up for layer in self._state.machine.exists])
+
+    @property
+    def all_free(self) -> Layers:
+        """Return the free threads of the nodes in service, also on nodes that others are on."""
+        return self._state.pool.free
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows whenever nodes or running jobs change; for caches, it says nothing else."""
+        return self._state.version
 
     @property
     def free_memory_mb(self) -> Sequence[int]:

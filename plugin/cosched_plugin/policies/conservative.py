@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import ClassVar
 
 from cosched_plugin.api import Action, JobSpec, Layers, SetNote, View, is_plain
+from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.orders import Order
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.profile import CountProfile, PlacedProfile, Profile, Promise, start_of
@@ -29,12 +30,12 @@ class Conservative:
     def __init__(self) -> None:
         self._last: _Book | None = None  # a cache: what the last pass left behind
 
-    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:  # noqa: ARG002 - none
         """Yield the starts that are due or possible, then the promises that are new or better."""
         last, self._last = self._last, None
         if not view.queued:
             return
-        waiting = order.arrange(view.queue, view.now_us)
+        waiting = order.arrange(view.queue, view)
         kept = {job.id: note for job in waiting if isinstance(note := view.note(job.id, NOTE), tuple)}
         if last is not None and last.as_planned(view, waiting, kept):
             # Nothing has ended early, so compression, which the last pass has done, would move nothing.
@@ -54,6 +55,8 @@ class Conservative:
         for job in (yield from _start_due(waiting, view, book)):
             promise = book.promises.get(job.id)
             if promise != kept.get(job.id):
+                if view.trace is not None and (promise is None or _is_news(promise, kept.get(job.id))):
+                    view.trace.tell("promise", job=job.id, start_us=promise and start_of(promise))
                 yield SetNote(job.id, NOTE, promise)
         book.ends_us = {job_id: running.end_us for job_id, running in view.running.items()}
         book.in_service = view.in_service
@@ -121,6 +124,11 @@ class _Book:
         return moved
 
 
+def _is_news(promise: Promise, before: Promise | None) -> bool:
+    """Tell whether a promise is the first, or later than the one before, which could not be kept."""
+    return before is None or start_of(promise) > start_of(before)
+
+
 def _start_due(waiting: list[JobSpec], view: View, book: _Book) -> Generator[Action, None, list[JobSpec]]:
     """Yield the starts of the jobs whose time has come; return the others. What started keeps its place in the profile."""
     left: list[JobSpec] = []
@@ -133,7 +141,11 @@ def _start_due(waiting: list[JobSpec], view: View, book: _Book) -> Generator[Act
             left.append(job)
         else:
             del book.promises[job.id]
-            if view.note(job.id, NOTE) is not None:
+            note = view.note(job.id, NOTE)
+            if view.trace is not None:
+                promised_us = start_of(note) if isinstance(note, tuple) else view.now_us
+                view.trace.explain(job.id, reason="promise", waiting=view.queued, promised_us=promised_us)
+            if note is not None:
                 yield SetNote(job.id, NOTE, None)  # kept; should the job come back, it has no claim to an old one
             yield offer.start()
     return left

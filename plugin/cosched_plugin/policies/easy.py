@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import ClassVar, Protocol
 
-from cosched_plugin.api import Action, JobSpec, View, is_plain
-from cosched_plugin.policies.offers import Offer, plan_now
+from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
+from cosched_plugin.policies.matching import Matching
+from cosched_plugin.policies.offers import Seat, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.reservation import Reservation, reserve
+from cosched_plugin.policies.reservation import Reservation, Unreserved, reserve
+from cosched_plugin.policies.waiting import Waiting
+
+_UNRESERVED = Unreserved()
 
 
 class Backfill(Protocol):
@@ -17,7 +21,7 @@ class Backfill(Protocol):
 
     name: ClassVar[str]
 
-    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         """Yield decisions until one more pass would find nothing to do."""
         ...
 
@@ -27,10 +31,10 @@ class NoBackfill:
 
     name: ClassVar[str] = "none"
 
-    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         """Yield the starts of the jobs at the head of the queue that fit."""
         if view.queued:
-            yield from start_in_order(view, order.arrange(view.queue, view.now_us), placement)
+            yield from start_in_order(view, Waiting(order.arrange(view.queue, view)), placement, matching)
 
 
 class Easy:
@@ -42,39 +46,53 @@ class Easy:
     name: ClassVar[str] = "easy"
     candidates: ClassVar[Order | None] = None
 
-    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         """Yield the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
-        while view.queued and (yield from self._pass(view, order, placement)):
+        while view.queued and (yield from self._pass(view, order, placement, matching)):
             pass
 
-    def _pass(self, view: View, order: Order, placement: Placement) -> Generator[Action, None, bool]:
+    def _pass(
+        self, view: View, order: Order, placement: Placement, matching: Matching
+    ) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        waiting = order.arrange(view.queue, view.now_us)
+        waiting = Waiting(order.arrange(view.queue, view))
         while True:
-            waiting = yield from start_in_order(view, waiting, placement)
+            waiting = yield from start_in_order(view, waiting, placement, matching)
             free = view.free_threads
-            others = [job for job in waiting[1:] if job.processes <= free]
+            hopeful = matching.hopeful(waiting, view)
+            behind = waiting.jobs[1:]
+            if hopeful:
+                others = [job for job in behind if job.processes <= free or job.id in hopeful]
+            else:
+                others = [job for job in behind if job.processes <= free]
             if not others:
                 return False
-            reservation = reserve(view, waiting[0], placement)
+            head = waiting.jobs[0]
+            reservation = reserve(view, head, placement)
             if reservation is not None:
                 break
-            waiting = waiting[1:]  # more than the nodes in service: nothing to reserve, the next one is the head
-        others = placement.promising(reservation.may_admit(others), reservation.plan(plan_now(view)))
+            waiting = Waiting(
+                waiting.jobs[1:]
+            )  # more than the nodes in service: nothing to reserve, the next one is the head
+        if view.trace is not None:
+            view.trace.tell("reserve", job=head.id, shadow_us=reservation.shadow_us)
+        others = placement.promising(_worth_a_try(others, reservation, free, hopeful), reservation.plan(plan_now(view)))
         if self.candidates is not None:
-            others = self.candidates.arrange(others, view.now_us)
+            others = self.candidates.arrange(others, view)
         started = False
         left = others
         while left:
             job, left = left[0], left[1:]
-            offer = backfill_offer(view, job, placement, reservation)
-            if offer is not None:
-                yield offer.start()
+            seat = backfill_seat(view, job, waiting, placement, matching, reservation, hopeful=job.id in hopeful)
+            if seat is not None:
+                yield from decided(seat, "backfill", view)
                 started = True
-                free = view.free_threads
-                left = reservation.may_admit([job for job in left if job.processes <= free])
+                waiting = waiting.without(seat.job_ids)
+                if len(seat.job_ids) > 1:
+                    left = [job for job in left if job.id not in seat.job_ids]
+                left = _worth_a_try(left, reservation, view.free_threads, hopeful)
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
-        return started and not (reservation.settled and all(map(is_plain, others)))
+        return started and not (matching.settled and reservation.settled and all(map(is_plain, others)))
 
 
 class Sjbf(Easy):
@@ -84,22 +102,69 @@ class Sjbf(Easy):
     candidates: ClassVar[Order | None] = Shortest()
 
 
-def start_in_order(view: View, queue: list[JobSpec], placement: Placement) -> Generator[Action, None, list[JobSpec]]:
-    """Yield the starts of the first jobs of ``queue``, until one has no place now; return that job and those behind it."""
-    for index, job in enumerate(queue):
+def start_in_order(
+    view: View, waiting: Waiting, placement: Placement, matching: Matching
+) -> Generator[Action, None, Waiting]:
+    """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
+    while waiting.jobs:
+        job = waiting.jobs[0]
         offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
-        if offer is None:
-            return queue[index:]
-        yield offer.start()
-    return []
+        seat = (
+            matching.join(job, waiting, view, _UNRESERVED)
+            if offer is None
+            else matching.seat(offer, waiting, view, _UNRESERVED)
+        )
+        if seat is None:
+            if not view.never(job):
+                break
+            yield RejectJob(
+                job.id, f"{job.processes} processes wanted, more than fit when each node is one job's alone"
+            )
+            waiting = Waiting(waiting.jobs[1:])
+            continue
+        yield from decided(seat, "order", view)
+        waiting = Waiting(waiting.jobs[1:]) if len(seat.job_ids) == 1 else waiting.without(seat.job_ids)
+    return waiting
 
 
-def backfill_offer(view: View, job: JobSpec, placement: Placement, reservation: Reservation) -> Offer | None:
-    """Return a place for ``job`` now that delays the reservation not at all."""
-    plan = reservation.plan(plan_now(view))
-    offer = placement.offer(job, plan)
-    if offer is None or reservation.admit(offer):
-        return offer
-    elsewhere = reservation.spare(plan)
-    offer = None if elsewhere is None else placement.offer(job, elsewhere)
-    return offer if offer is not None and reservation.admit(offer) else None
+def backfill_seat(
+    view: View,
+    job: JobSpec,
+    waiting: Waiting,
+    placement: Placement,
+    matching: Matching,
+    reservation: Reservation,
+    *,
+    hopeful: bool,
+) -> Seat | None:
+    """Return a seat for ``job`` now that delays the reservation not at all; ``hopeful``: there may be one with a running job."""
+    now_us = view.now_us
+    if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
+        plan = reservation.plan(plan_now(view))
+        offer = placement.offer(job, plan)
+        if offer is not None:
+            seat = matching.seat(offer, waiting, view, reservation)
+            elsewhere = reservation.spare(plan) if seat is None else None
+            if elsewhere is not None:
+                offer = placement.offer(job, elsewhere)
+                seat = None if offer is None else matching.seat(offer, waiting, view, reservation)
+            if seat is not None:
+                return seat
+    return matching.join(job, waiting, view, reservation) if hopeful else None
+
+
+def decided(seat: Seat, reason: str, view: View) -> Iterator[Action]:
+    """Yield the decisions that take a seat, and say why."""
+    if view.trace is not None:
+        for job_id in seat.job_ids:
+            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued)
+    yield from seat.decisions
+
+
+def _worth_a_try(jobs: list[JobSpec], reservation: Reservation, free: int, hopeful: Collection[int]) -> list[JobSpec]:
+    """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
+    fitting = reservation.may_admit(jobs, free)
+    if not hopeful:
+        return fitting
+    may = {job.id for job in fitting}
+    return [job for job in jobs if job.id in may or job.id in hopeful]

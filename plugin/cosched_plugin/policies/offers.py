@@ -3,9 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from cosched_plugin.api import JobSpec, Layers, Planned, Run, StartJob, View, each_node, layers_of, minus
+from cosched_plugin.api import Action, JobSpec, Layers, Planned, Run, StartJob, View, each_node, minus
+
+
+class Seat(Protocol):
+    """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        ...
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the jobs that it concerns should be gone."""
+        ...
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the decisions that take it."""
+        ...
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without it, as `View.plan` tells, and are not with it."""
+        ...
+
+
+class Gate(Protocol):
+    """What a seat has to leave alone: a reservation, or nothing."""
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        ...
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat`` may be taken; if so it counts as taken."""
+        ...
 
 
 class Offer(NamedTuple):
@@ -23,9 +58,23 @@ class Offer(NamedTuple):
         """Return when the job should give its threads back."""
         return self.start_us + self.run_us
 
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the one job that starts."""
+        return (self.job.id,)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the decision that takes the offer."""
+        return (self.start(),)
+
     def start(self) -> StartJob:
         """Return the decision that takes the offer."""
         return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that the job still has at ``at_us``."""
+        return view.claimed(self.runs) if self.end_us > at_us else ()
 
 
 class Plan(NamedTuple):
@@ -68,8 +117,3 @@ def plan_now(view: View) -> Plan:
 def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
     """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
     return Plan(view, instant_us, free)
-
-
-def offer_layers(offer: Offer, view: View) -> Layers:
-    """Return the threads that ``offer`` holds."""
-    return layers_of(offer.runs, view.machine.depth)

@@ -51,7 +51,7 @@ class FirstFit:
 
     def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
         """Return the job on the first free threads."""
-        runs = self._choose(job, plan.free, plan.view.machine, plan.memory_for(job))
+        runs = self._choose(job, plan.view.open_to(job, plan.free), plan.view.machine, plan.memory_for(job))
         if runs is None:
             return None
         if not self.extend_limit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from cosched_plugin.api import JobSpec, View, each_node, is_plain, size
-from cosched_plugin.policies.offers import Offer, Plan, offer_layers, plan_at, plan_now
+from cosched_plugin.policies.offers import Offer, Plan, Seat, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
 
 
@@ -21,31 +21,49 @@ class Placer(Protocol):
         ...
 
 
+class Unreserved:
+    """No reservation: everything is admitted."""
+
+    __slots__ = ()
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - whatever is asked
+        """Tell that nothing stands against it."""
+        return True
+
+    def admit(self, seat: Seat) -> bool:  # noqa: ARG002 - whatever is asked
+        """Tell that nothing stands against it."""
+        return True
+
+
 class CountedReservation:
     """For a head that needs nothing but enough threads: the shadow time and the number of extra threads then."""
 
-    __slots__ = ("_extra", "_shadow_us", "_view")
+    __slots__ = ("_extra", "_view", "shadow_us")
     settled = True  # where only numbers count, fewer free threads are no help to a job that was refused
 
     def __init__(self, view: View, shadow_us: int, extra: int) -> None:
         self._view = view
-        self._shadow_us = shadow_us
+        self.shadow_us = shadow_us
         self._extra = extra
 
     def plan(self, plan: Plan) -> Plan:
         """Return ``plan`` as it is: which threads the head will take is open."""
         return plan
 
-    def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
-        """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
-        return _short_or_narrow(jobs, self._shadow_us - self._view.now_us, self._extra)
+    def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
+        """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
+        return _short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
 
-    def admit(self, offer: Offer) -> bool:
-        """Tell whether ``offer``, to start now, leaves the head its start; if so it is counted as taken."""
-        if offer.end_us <= self._shadow_us:
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat``, taken now, leaves the head its start; if so it is counted as taken."""
+        if seat.end_us <= self.shadow_us:
             return True
-        job = offer.job
-        threads = job.processes if is_plain(job) else size(offer_layers(offer, self._view))
+        plain_job = seat.job if isinstance(seat, Offer) and is_plain(seat.job) else None
+        threads = plain_job.processes if plain_job else size(seat.held(self.shadow_us, self._view))
         if threads > self._extra:
             return False
         self._extra -= threads
@@ -76,6 +94,11 @@ class PlacedReservation:
         return not self.moved and not self.refused
 
     @property
+    def shadow_us(self) -> int:
+        """Return when the head is to start."""
+        return self._head.start_us
+
+    @property
     def head(self) -> Offer:
         """Return the head's place."""
         return self._head
@@ -88,17 +111,22 @@ class PlacedReservation:
         """Return ``plan`` without the threads that the head is to get."""
         return plan.without(self._layers)
 
-    def may_admit(self, jobs: list[JobSpec]) -> list[JobSpec]:
-        """Return the jobs whose start now might be admitted: a quick look before places are sought for them."""
-        extra = size(self._at_shadow.free) - self._head.job.processes
-        return _short_or_narrow(jobs, self._head.start_us - self._view.now_us, extra)
+    def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
+        """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
+        return _short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
 
-    def admit(self, offer: Offer) -> bool:
-        """Tell whether ``offer``, to start now, leaves the head a place at its shadow time; if so it is counted as taken."""
-        if offer.end_us <= self._head.start_us:
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra()
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
+        held = seat.held(self._head.start_us, self._view)
+        if not any(held):
             return True
-        at_shadow = self._at_shadow.without(offer_layers(offer, self._view))
-        head = self._placement.offer(self._head.job, self._beside(offer, at_shadow))
+        at_shadow = self._at_shadow.without(held)
+        beside = self._beside(seat, at_shadow) if isinstance(seat, Offer) else at_shadow
+        head = self._placement.offer(self._head.job, beside)
         if head is None:
             self.refused = True
             return False
@@ -117,15 +145,19 @@ class PlacedReservation:
             memory[node] -= processes * offer.job.memory_mb
         return plan._replace(memory_mb=memory)
 
+    def _extra(self) -> int:
+        """Return how many more threads than the head needs are free at its start."""
+        return size(self._at_shadow.free) - self._head.job.processes
+
     def _take(self, head: Offer) -> None:
         self._head = head
-        self._layers = offer_layers(head, self._view)
+        self._layers = self._view.claimed(head.runs)
         self._planned = plan_now(self._view).with_planned(head).planned
 
 
-def _short_or_narrow(jobs: list[JobSpec], longest_us: int, extra: int) -> list[JobSpec]:
-    """Return the jobs that end by the shadow time, or leave the head enough threads: EASY's rule."""
-    return [job for job in jobs if job.estimate_us <= longest_us or job.processes <= extra]
+def _short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
+    """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
+    return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 
 
 Reservation = CountedReservation | PlacedReservation
@@ -133,7 +165,7 @@ Reservation = CountedReservation | PlacedReservation
 
 def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:
     """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have left."""
-    if placement.counts and is_plain(head):
+    if placement.counts and view.counts and is_plain(head):
         shadow = view.shadow(head.processes)
         return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View
 from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, is_rigid
+from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
@@ -42,7 +43,7 @@ class Rua:
         self.thresholds = tuple(sorted(set(thresholds)))
         self._by_length = Shortest()
 
-    def decide(self, view: View, order: Order, placement: Placement) -> Iterator[Action]:
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:  # noqa: ARG002 - none
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         if not isinstance(placement, LessConsume):
             raise UsageError("backfill rua needs placement lessconsume")
@@ -51,7 +52,7 @@ class Rua:
 
     def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        queue = order.arrange(view.queue, view.now_us)
+        queue = order.arrange(view.queue, view)
         reservation: PlacedReservation | None = None
         behind = 0
         for job in queue:
@@ -63,12 +64,14 @@ class Rua:
                 thresholds = self._thresholds(job, view, placement)
                 threshold = min((t for t in thresholds if best.factor <= t + SAME), default=thresholds[-1])
                 reservation = PlacedReservation(view, best, Within(placement, threshold))
+                if view.trace is not None:
+                    view.trace.tell("reserve", job=job.id, shadow_us=best.start_us)
                 break
-            yield best.start()
-        waiting = self._by_length.arrange(queue[behind:], view.now_us)
+            yield from _decided(best, "order", view)
+        waiting = self._by_length.arrange(queue[behind:], view)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
-            yield offer.start()
+            yield from _decided(offer, "backfill", view)
             waiting.remove(offer.job)
             started = True
         # Those who started may have worsened the place that the head was to wait for: now may be better.
@@ -94,9 +97,9 @@ class Rua:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
         lossy: list[Found] = []
-        narrow = [job for job in waiting if job.processes <= free]
         # By ascending estimate: the first one that loses nothing is the one to take.
-        for job in narrow if reservation is None else reservation.may_admit(narrow):
+        narrow = (job for job in waiting if job.processes <= free)
+        for job in narrow if reservation is None else reservation.may_admit(waiting, free):
             found = self._best_if_now(job, view, placement, reservation)
             if found is None:
                 continue
@@ -159,6 +162,14 @@ class Rua:
     def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:
         """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
         return sorted({placement.within_reach(job, view, threshold) for threshold in self.thresholds})
+
+
+def _decided(offer: Offer, reason: str, view: View) -> Iterator[Action]:
+    """Yield the start, and say why."""
+    if view.trace is not None:
+        about = {"free_threads": view.free_threads, "waiting": view.queued, "factor": offer.factor}
+        view.trace.explain(offer.job.id, reason=reason, **about)
+    yield offer.start()
 
 
 def _stricter(thresholds: list[float], factor: float) -> list[float]:

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from cosched_plugin.protocol.messages import Action, DemandTuple, JobSpec, NodeClass, Run, StartJob, StartTogether
+from cosched_plugin.protocol.limits import INT64_MAX
+from cosched_plugin.protocol.messages import (
+    Action,
+    DemandTuple,
+    JobSpec,
+    NodeClass,
+    ReviseJob,
+    Run,
+    StartJob,
+    StartTogether,
+)
 
 Layers: TypeAlias = tuple[int, ...]
 
@@ -79,27 +89,45 @@ def is_plain(job: JobSpec) -> bool:
 class Machine:
     """The nodes of a welcome: numbers, threads and capacities. Does not change while a session lasts."""
 
-    __slots__ = ("capacity_of", "classes", "depth", "exists", "memory_mb", "nodes", "threads", "threads_of")
+    __slots__ = (
+        "capacity_of",
+        "classes",
+        "depth",
+        "exists",
+        "first_threads",
+        "memory_mb",
+        "nodes",
+        "second_threads",
+        "threads",
+        "threads_of",
+    )
 
     def __init__(self, classes: Sequence[NodeClass]) -> None:
         self.classes = tuple(classes)
         self.nodes = sum(node_class.nodes for node_class in classes)
         self.depth = max((node_class.threads for node_class in classes), default=1)
-        exists = [0] * self.depth
+        exists, firsts, seconds = ([0] * self.depth for _ in range(3))
         self.threads_of: list[int] = []
         self.memory_mb: list[int] = []
         self.capacity_of: list[DemandTuple] = []  # by node: memory bandwidth, network, disk in MB/s
         first = 0
         for node_class in classes:
             mask = ((1 << node_class.nodes) - 1) << first
+            cores = node_class.sockets * node_class.cores_per_socket
             for layer in range(node_class.threads):
                 exists[layer] |= mask
+                if layer < cores:
+                    firsts[layer] |= mask
+                elif layer < 2 * cores:
+                    seconds[layer] |= mask
             self.threads_of += [node_class.threads] * node_class.nodes
             self.memory_mb += [node_class.memory_mb] * node_class.nodes
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
         self.exists: Layers = tuple(exists)
+        self.first_threads: Layers = tuple(firsts)  # the first hardware thread of every core
+        self.second_threads: Layers = tuple(seconds)  # the second one, where cores have two
         self.threads = size(self.exists)
 
     def most_processes(self, job: JobSpec) -> int:
@@ -224,17 +252,26 @@ class ThreadPool:
 _WHOLE = (int, type(None))
 
 
-def start_refusal(job: JobSpec, start: StartJob) -> str | None:
-    """Return what is wrong with the times of a start, or None."""
+def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | None:
+    """Return what is wrong with the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
     if type(start.estimate_us) is not int or type(start.limit_us) not in _WHOLE:
         return f"estimate {start.estimate_us!r} and limit {start.limit_us!r} must be whole microseconds"
-    if start.estimate_us < 1:
-        return f"an estimate of {start.estimate_us} us"
-    if (start.limit_us is None) != (job.limit_us is None):
-        return f"limit {start.limit_us} for a job whose own is {job.limit_us}"
-    if start.limit_us is not None and job.limit_us is not None and start.limit_us < job.limit_us:
-        return f"limit {start.limit_us} us is below the job's own, {job.limit_us} us"
+    if not 1 <= start.estimate_us <= INT64_MAX or (start.limit_us or 0) > INT64_MAX:
+        return f"an estimate of {start.estimate_us} us and a limit of {start.limit_us} us"
+    if (start.limit_us is None) != (granted_us is None):
+        return f"limit {start.limit_us} for a job whose own is {granted_us}"
+    if start.limit_us is not None and granted_us is not None and start.limit_us < granted_us:
+        return f"limit {start.limit_us} us is below the job's own, {granted_us} us"
     return None
+
+
+def share_nodes(a: Layers, b: Layers) -> bool:
+    """Tell whether two sets of threads lie on a common node."""
+    nodes = others = 0
+    for x, y in zip(a, b, strict=True):
+        nodes |= x
+        others |= y
+    return bool(nodes & others)
 
 
 def started_by(action: Action) -> tuple[int, ...]:

@@ -13,11 +13,14 @@ from typing import NamedTuple, TypeAlias
 Run: TypeAlias = tuple[int, int, int, int]
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]
+# How a job uses its nodes: (class: cpu, network or disk; then, in millionths, the shares of its run time on cpu, network and disk,
+# which make up the whole, and its memory as a part of a node's).
+UsageTuple: TypeAlias = tuple[str, int, int, int, int]
 # A value that a policy may leave with the manager.
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
-FEATURES = ("notes", "groups", "wakes")
+FEATURES = ("notes", "groups", "wakes", "revise", "suspend")
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
 COMPLETED = "COMPLETED"
@@ -45,6 +48,7 @@ class JobSpec(NamedTuple):
     memory_mb: int = 0  # per process
     exclusive: bool = False  # whole nodes
     demand: DemandTuple | None = None  # per process; None: unknown
+    usage: UsageTuple | None = None  # None: unknown
 
 
 class NodeClass(NamedTuple):
@@ -71,8 +75,10 @@ class RunningJob(NamedTuple):
     spec: JobSpec
     start_us: int
     runs: tuple[Run, ...]
-    estimate_us: int  # run time expected under this placement
-    limit_us: int | None  # limit granted at the start
+    estimate_us: int  # run time expected, from the start on, time suspended included; as last revised
+    limit_us: int | None  # limit granted, from the start on; as last revised
+    suspended_us: int | None = None  # since when it is suspended; None: it runs
+    measured_ppm: int = 0  # slowdown last measured among its present neighbours, in millionths; 0: not measured
 
 
 class PendingJob(NamedTuple):
@@ -142,6 +148,13 @@ class Woken(NamedTuple):
     at_us: int
 
 
+class ProgressMeasured(NamedTuple):
+    """A running job's work was found to take ``slowdown_ppm`` / 1,000,000 times as long as alone; holds until its neighbours change."""
+
+    job_id: int
+    slowdown_ppm: int
+
+
 class ActionRefused(NamedTuple):
     """Action number ``action`` of the reply to batch ``seq`` had no effect; ``job_ids`` are the jobs that it would have started."""
 
@@ -152,7 +165,16 @@ class ActionRefused(NamedTuple):
 
 
 Event: TypeAlias = (
-    JobSubmitted | JobEnded | JobRequeued | JobHeld | JobReleased | NodeFailed | NodeReturned | Woken | ActionRefused
+    JobSubmitted
+    | JobEnded
+    | JobRequeued
+    | JobHeld
+    | JobReleased
+    | NodeFailed
+    | NodeReturned
+    | ProgressMeasured
+    | Woken
+    | ActionRefused
 )
 
 
@@ -176,6 +198,29 @@ class StartTogether(NamedTuple):
     """Start several jobs in one decision: all of them, or none."""
 
     starts: tuple[StartJob, ...]
+
+
+class ReviseJob(NamedTuple):
+    """State anew how long a running job should take, and its limit, both counted from its start.
+
+    The limit never falls, and is None exactly when the job has none.
+    """
+
+    job_id: int
+    estimate_us: int
+    limit_us: int | None
+
+
+class SuspendJob(NamedTuple):
+    """Stop a running job where it is: it keeps its threads and its memory, and makes no progress; its limit waits with it."""
+
+    job_id: int
+
+
+class ResumeJob(NamedTuple):
+    """Let a suspended job go on where it stopped."""
+
+    job_id: int
 
 
 class SetNote(NamedTuple):
@@ -205,7 +250,9 @@ class UnknownAction(NamedTuple):
     type: str  # its name on the wire
 
 
-Action: TypeAlias = StartJob | StartTogether | SetNote | WakeAt | RejectJob | UnknownAction
+Action: TypeAlias = (
+    StartJob | StartTogether | ReviseJob | SuspendJob | ResumeJob | SetNote | WakeAt | RejectJob | UnknownAction
+)
 
 
 # ---------------------------------------------------------------- session messages
@@ -226,6 +273,7 @@ class Belief(NamedTuple):
     contention: str  # name of the model
     composition: str  # how node penalties make a job's
     resources: tuple[str, ...]  # resources that count
+    parameters: tuple[tuple[str, NoteValue], ...] = ()  # of the model, by name
 
 
 class Welcome(NamedTuple):

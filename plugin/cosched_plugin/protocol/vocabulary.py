@@ -20,7 +20,9 @@ from cosched_plugin.protocol.wire import (
     read_demand,
     read_flag,
     read_name,
+    read_pairs,
     read_runs,
+    read_usage,
     read_value,
     record,
     special,
@@ -72,6 +74,7 @@ JOB: Final = record(
     integer("memory_mb", 0, default=0),
     _flag("exclusive"),
     special("demand", optional(read_demand), None, None),
+    special("usage", optional(read_usage), None, None),
 )
 _NODE_CLASS: Final = record(
     m.NodeClass,
@@ -86,10 +89,25 @@ _NODE_CLASS: Final = record(
     integer("disk_mbs"),
 )
 _RUNNING: Final = record(
-    m.RunningJob, None, inner("spec", JOB), integer("start_us"), _runs(), integer("estimate_us", 1), _limit(None)
+    m.RunningJob,
+    None,
+    inner("spec", JOB),
+    integer("start_us"),
+    _runs(),
+    integer("estimate_us", 1),
+    _limit(None),
+    special("suspended_us", optional(checked_integer(0)), None, None),
+    integer("measured_ppm", default=0),
 )
 _PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
-_BELIEF: Final = record(m.Belief, None, text("contention"), text("composition"), names("resources", ()))
+_BELIEF: Final = record(
+    m.Belief,
+    None,
+    text("contention"),
+    text("composition"),
+    names("resources", ()),
+    special("parameters", read_pairs, read_pairs, ()),
+)
 _START: Final = record(m.StartJob, "start_job", integer("job_id"), _runs(), integer("estimate_us", 1), _limit(None))
 _STARTED: Final = record(m.StartJob, None, *_START.fields)  # inside start_together, where there is nothing else
 
@@ -101,6 +119,7 @@ _EVENTS: Final = (
     record(m.JobReleased, "job_released", integer("job_id")),
     record(m.NodeFailed, "node_failed", _node("node")),
     record(m.NodeReturned, "node_returned", _node("node")),
+    record(m.ProgressMeasured, "progress_measured", integer("job_id"), integer("slowdown_ppm", 1)),
     record(m.Woken, "woken", integer("at_us")),
     record(
         m.ActionRefused,
@@ -114,6 +133,9 @@ _EVENTS: Final = (
 _ACTIONS: Final = (
     _START,
     record(m.StartTogether, "start_together", listed("starts", _STARTED, least=1)),
+    record(m.ReviseJob, "revise_job", integer("job_id"), integer("estimate_us", 1), _limit(None)),
+    record(m.SuspendJob, "suspend_job", integer("job_id")),
+    record(m.ResumeJob, "resume_job", integer("job_id")),
     _note(m.SetNote, "set_note"),
     record(m.WakeAt, "wake_at", integer("at_us")),
     record(m.RejectJob, "reject_job", integer("job_id"), text("reason")),

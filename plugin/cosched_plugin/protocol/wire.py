@@ -289,6 +289,18 @@ def read_demand(raw: Any) -> Any:
     return _each(raw, checked_integer(0))
 
 
+def read_usage(raw: Any) -> Any:
+    """Return a job's use of its nodes: class, three shares that make up a whole, and memory."""
+    if type(raw) is not tuple or len(raw) != 5 or type(raw[0]) is not str or raw[0] not in ("cpu", "network", "disk"):
+        refuse("a list of cpu, network or disk and 4 integers", raw)
+    shares = _each(
+        (0, *raw[1:]), checked_integer(0, 1_000_000)
+    )  # a 0 for the class: places in errors are those in `raw`
+    if sum(shares[1:4]) != 1_000_000:
+        refuse("shares of cpu, network and disk that make up 1000000", raw)
+    return raw
+
+
 def read_runs(raw: Any) -> Any:
     """Return an allocation: at least one run of ``[first_node, count, thread_mask, processes_per_node]``."""
     if type(raw) is not tuple or not raw:
@@ -352,6 +364,17 @@ def write_runs(runs: Any) -> Any:
 def read_value(raw: Any) -> Any:
     """Return the value of a note: nil, a truth value, a number, a string, or lists of them."""
     return read_free(raw, maps=False)
+
+
+def read_pairs(raw: Any) -> Any:
+    """Return parameters: a list of ``[name, value]``, with values as in notes."""
+    return _each(raw, _read_pair)
+
+
+def _read_pair(raw: Any) -> Any:
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of name and value", raw)
+    return (read_name(raw[0]), read_value(raw[1]))
 
 
 def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:

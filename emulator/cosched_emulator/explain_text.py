@@ -1,0 +1,253 @@
+"""The facts about one job (`explain`) as sentences for people.
+
+Instants are seconds on the run's clock, as in the run folder, with h:mm:ss behind; spans are h:mm:ss, or seconds below a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cosched_emulator.results.seconds import MICROSECONDS, seconds_text
+
+Facts = Mapping[str, Any]
+
+# What a constraint has against a job that another looks at as a partner.
+_AGAINST: Final[Mapping[str, str]] = {
+    "short": "it was too short, or may not share",
+    "size": "it was larger than the job that started",
+    "memory": "it did not fit into memory beside the job that started",
+    "type": "the two would have competed for the same resource",
+    "slowdown": "the two would have slowed each other down too much",
+}
+# What is left after a constraint, of candidates for a partner and for a host.
+_LEFT: Final[Mapping[str, tuple[str, str]]] = {
+    "short": ("of medium length or longer", "of medium length or longer"),
+    "size": ("not larger", "not smaller"),
+    "memory": ("with room in memory for both", "with room in memory for both"),
+    "type": ("of a matching type", "of a matching type"),
+    "slowdown": ("within the largest slowdown", "within the largest slowdown"),
+}
+_NO_SEARCH: Final[Mapping[str, str]] = {
+    "nobody-waits": "nobody else waited",
+    "no-belief": "nothing is known of pairs",
+    "may-not-share": "a job that is short, wants its nodes for itself, or of which nothing is known gets none",
+    "weak-load": "the queue asked for little more than the free nodes",
+}
+
+
+def sentences(facts: Facts) -> Iterator[str]:
+    """Yield the story of a job, a line at a time."""
+    starts = facts["starts"]
+    for number, start in enumerate(starts, 1):
+        if len(starts) > 1:
+            yield f"Start {number} of {len(starts)}:"
+        yield _submitted(facts["job"], start)
+        yield from _stood(start)
+        yield from _why(start)
+        yield from _where(start)
+        yield from _afterwards(start)
+
+
+def instant_text(at_us: int) -> str:
+    """Return an instant: ``50738 s (14:05:38)``."""
+    seconds = f"{seconds_text(at_us)} s"
+    return seconds if abs(at_us) < 60 * MICROSECONDS else f"{seconds} ({span_text(at_us)})"
+
+
+def span_text(span_us: int) -> str:
+    """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute."""
+    if abs(span_us) < 60 * MICROSECONDS:
+        return f"{seconds_text(round(span_us, -3))} s"
+    whole = round(abs(span_us) / MICROSECONDS)
+    sign = "-" if span_us < 0 else ""
+    return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _submitted(job: int, start: Facts) -> str:
+    size = _count(start["processes"], "process", "processes")
+    at = f"was submitted at {instant_text(start['submit_us'])}"
+    waited = "at once" if not start["waited_us"] else f"{span_text(start['waited_us'])} later"
+    when = f"started {waited}" + (f", at {instant_text(start['at_us'])}" if start["waited_us"] else "")
+    return f"Job {job} ({size}, estimated {span_text(start['estimate_us'])}) {at} and {when}."
+
+
+def _stood(start: Facts) -> Iterator[str]:
+    """Yield where it stood while it waited."""
+    submit_us = start["submit_us"]
+    for spell in start["head"]:
+        first, last = spell["first_shadow_us"], spell["last_shadow_us"]
+        expected = f"its start was expected at {instant_text(first)}"
+        if last != first:
+            expected = f"its start was first expected at {instant_text(first)}, last at {instant_text(last)}"
+        since, held_us = spell["from_us"] - submit_us, spell["until_us"] - spell["from_us"]
+        head = f"it was the reserved head of the queue, for {span_text(held_us)}"
+        yield f"From {span_text(since)} after its submission {head}: {expected}."
+    if start["promises"]:
+        first = start["promises"][0]["start_us"]
+        moved = len(start["promises"]) - 1
+        said = "no start could be promised" if first is None else f"it was promised a start at {instant_text(first)}"
+        later = f", which had to be put off {_times(moved)}" if moved else ""
+        after_us = start["promises"][0]["at_us"] - submit_us
+        when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
+        yield f"{when} {said}{later}."
+    looked = start["looked_at"]
+    if looked["times"]:
+        parts = [f"{_times(count)} {_AGAINST.get(name, name)}" for name, count in looked["removed_by"].items() if count]
+        for key, text in (
+            ("without_profit", "it would have been no gain"),
+            ("another_taken", "another was taken"),
+            ("not_admitted", "it found no place there, or would have delayed the reserved job"),
+        ):
+            if looked[key]:
+                parts.append(f"{_times(looked[key])} {text}")
+        jobs = _count(looked["times"], "job that started", "jobs that started")
+        yield f"While it waited {jobs} looked at it as a partner, in vain: {', '.join(parts)}."
+
+
+def _why(start: Facts) -> Iterator[str]:
+    """Yield why it started when it did."""
+    together, host = start["together"], start["host"]
+    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
+    if start["chosen_by"] is not None:
+        yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
+        if start["chosen_in"] is not None:
+            yield f"Job {start['chosen_by']} looked at {_funnel(start['chosen_in'], 'partner')}."
+    elif host is not None and host in (together or ()):
+        yield f"It started because job {host}, which started then, was its neighbour in the queue."
+    elif host is not None:
+        yield f"It started because it could join job {host}, which ran already, on its nodes{_before(start)}."
+        if start["host_search"] is not None:
+            yield f"It looked at {_funnel(start['host_search'], 'host')}."
+    else:
+        yield f"It started because {_turn(start, queue)}."
+        if start["partner_search"] is not None:
+            yield f"For a partner it looked at {_funnel(start['partner_search'], 'partner')}."
+        elif start["no_search"] is not None:
+            yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
+
+
+def _turn(start: Facts, queue: str) -> str:
+    free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
+    match start["reason"]:
+        case "order":
+            first = "the only waiting job" if start["waiting"] == 1 else f"the first{queue}"
+            return f"it was {first}, and there was a place for it{free}"
+        case "backfill":
+            before = _before(start) or " before those ahead of it in the queue"
+            return f"there was a place for it{free}: it was backfilled{before}"
+        case "promise":
+            early_us = start["promised_us"] - start["at_us"] if start["promised_us"] is not None else 0
+            return "its promised start had come" + (
+                f", {span_text(early_us)} earlier than last promised" if early_us > 0 else ""
+            )
+        case None:
+            return "the policy decided so, and does not say why"
+        case other:
+            return f"of what the policy calls {other!r}"
+
+
+def _before(start: Facts) -> str:
+    before = start.get("before")
+    if before is None:
+        return ""
+    return f" before the reserved job {before['job']}, whose start at {instant_text(before['shadow_us'])} it does not delay"
+
+
+def _where(start: Facts) -> Iterator[str]:
+    """Yield where it runs, beside whom, and how long that should take."""
+    groups = []
+    for place in start["places"]:
+        word = "thread" if place["threads"].isdecimal() else "threads"
+        processes = _count(place["processes_per_node"], "process", "processes")
+        groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
+    partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
+    beside = f", beside job {' and '.join(map(str, partner))}" if partner else ""
+    yield f"It runs on {' and '.join(groups)}{beside}."
+    factor = start["factor"]
+    if factor is None:
+        factor = start["expected_us"] / start["estimate_us"] if start["estimate_us"] else 1.0
+    if start["slowdown"] == 1.0 and factor == 1.0:
+        yield "Neither should slow the other down."
+    elif start["slowdown"] is not None:
+        yield (
+            f"While both run each should take {start['slowdown']:.3f} times as long as alone: "
+            f"{span_text(start['expected_us'])} in all, expected, instead of {span_text(start['estimate_us'])}."
+        )
+    elif factor > 1.0:
+        yield f"It should take {factor:.3f} times as long as alone there: {span_text(round(start['estimate_us'] * factor))}."
+    elif start["factor"] is not None:
+        yield "It should lose nothing to its neighbours there."
+
+
+def _afterwards(start: Facts) -> Iterator[str]:
+    """Yield who came to it, and when it was stopped, in order of time."""
+    for event in sorted([*start["joined_by"], *start["suspended"]], key=lambda event: int(event["at_us"])):
+        after = f"{span_text(event['at_us'] - start['at_us'])} after its start"
+        if "job" in event:
+            slow = "" if event["slowdown"] is None else f", slowdown {event['slowdown']:.3f} while both run"
+            yield f"{after} job {event['job']} joined it on its nodes{slow}."
+            continue
+        measured, until_us = event["measured_slowdown"], event["until_us"]
+        beside = "" if event["partner"] is None else f"beside job {event['partner']} "
+        why = "" if measured is None else f" because {beside}it took {measured:.3f} times as long as alone"
+        end = (
+            "it was not resumed" if until_us is None else f"it was resumed {span_text(until_us - event['at_us'])} later"
+        )
+        yield f"{after} it was suspended{why}; {end}."
+
+
+def _funnel(search: Facts, role: str) -> str:
+    """Return how many were looked at, how many each constraint left, and which was taken."""
+    left = search["left"]
+    kind = ("other waiting job", "other waiting jobs") if role == "partner" else ("running job", "running jobs")
+    steps = []
+    for name, count in left.items():
+        if name != "all":
+            steps.append(f"{count} {_LEFT[name][role == 'host'] if name in _LEFT else name}")
+            if not count:
+                break
+    text = f"{_count(left['all'], *kind)}: {', '.join(steps)}"
+    if search["taken"] is None:
+        if not search["candidates"]:
+            return text
+        if search["with_profit"] == 0:
+            return f"{text}; none of these promised a profit"
+        return f"{text}; none of these found a place without a delay for the reserved job"
+    place = f"the {_ordinal(search['position'])} of {search['candidates']} candidates"
+    if search["candidates"] == 1:
+        place = "the only candidate"
+    chosen = f"{text}; it took job {search['taken']}, {place}"
+    if search["profit_rank"] is None:
+        return chosen
+    profit = "" if search["profit"] is None else f" of {search['profit']:.4g}"
+    if search["candidates"] == 1:
+        return f"{chosen}, with a profit{profit}"
+    best = "highest" if search["profit_rank"] == 1 else f"{_ordinal(search['profit_rank'])} highest"
+    refused = (
+        ""
+        if search["profit_rank"] == 1
+        else " (those with more found no place, or would have delayed the reserved job)"
+    )
+    return f"{chosen}, with the {best} profit{profit}{refused}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _nodes(text: str) -> str:
+    return f"node {text}" if text.isdecimal() else f"nodes {_list(text)}"
+
+
+def _list(text: str) -> str:
+    return text.replace(" ", ", ")

@@ -1,0 +1,234 @@
+"""Annotations: a side file that says how the jobs of a workload use their nodes, so that a real trace can be annotated.
+
+CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml``). A row has keys and values:
+
+- ``job`` (number in the source), ``user``, ``application`` (a log's executable): which jobs; empty: any. At least one.
+- ``cpu``, ``network``, ``disk``: fractions of the run time, with a sum of 1; one may be left out and is the rest.
+- ``memory``: that of the job's processes on one node, as a fraction of a node's.
+- ``bound``: cpu, network or disk; left out: where the largest fraction is, the first of equal ones.
+
+Of the rows that apply to a job the most specific one wins: that which names the job, then the application, then the user.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NamedTuple
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_plugin.protocol.messages import UsageTuple
+
+KEYS = ("job", "application", "user")  # the most specific first
+COLUMNS = (*KEYS, "bound", *BOUNDS, "memory")
+_TABLES = "job"  # of a TOML file
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, but for fractions
+    "job": ((int,), "a job's number in the source"),
+    "application": ((str, int), "a text or a whole number"),
+    "user": ((str, int), "a text or a whole number"),
+    "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
+}
+
+
+class JobKey(NamedTuple):
+    """Which jobs a row is for; None stands for any."""
+
+    job: int | None
+    application: str | None
+    user: str | None
+
+
+class Annotations(NamedTuple):
+    """What a file says, by key."""
+
+    file: str
+    usages: Mapping[JobKey, UsageTuple]
+
+    def patterns(self) -> list[tuple[bool, ...]]:
+        """Return the combinations of keys that occur, the most specific first."""
+        return sorted({tuple(value is not None for value in key) for key in self.usages}, reverse=True)
+
+
+class _Row(NamedTuple):
+    """A row as text, with its place: a line of a CSV file, or a table of a TOML file."""
+
+    file: str
+    line: int | None
+    table: str
+    values: Mapping[str, str]
+
+    def error(self, field: str | None, expected: str, got: str) -> InputError:
+        name = ".".join(part for part in (self.table, field) if part)
+        return InputError(self.file, expected, got, self.line, name or None)
+
+
+def read_annotations(file: str) -> Annotations:
+    """Read a side file. Raises `InputError`, with line and field, for what it cannot be and for keys that repeat."""
+    usages: dict[JobKey, UsageTuple] = {}
+    for row in _toml_rows(file) if file.endswith(".toml") else _csv_rows(file):
+        key = _key(row)
+        if key in usages:
+            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
+            raise row.error(None, "each key once", f"{text} again")
+        usages[key] = _usage(row)
+    if not usages:
+        raise InputError(file, "at least one row of values", "none")
+    return Annotations(file, usages)
+
+
+def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
+    """Return the workload with the annotated jobs' true usage replaced; a note counts them by the kind of key."""
+    patterns = annotations.patterns()
+    counts = dict.fromkeys(patterns, 0)
+    jobs = []
+    for job in workload.jobs:
+        for pattern in patterns:
+            usage = annotations.usages.get(_key_of(job, pattern))
+            if usage is not None:
+                counts[pattern] += 1
+                jobs.append(job._replace(usage=usage))
+                break
+        else:
+            jobs.append(job)
+    parts = [
+        f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
+        for pattern, number in counts.items()
+    ]
+    parts.append(f"{len(jobs) - sum(counts.values())} jobs not in it")
+    without = sum(job.usage is None for job in jobs)
+    note = f"annotations {annotations.file}: {', '.join(parts)}; {without} jobs without characteristics"
+    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+
+
+def annotation_lines(workload: Workload) -> Iterator[str]:
+    """Yield the lines of a CSV file that annotates this workload, when it is read back, as it is annotated now.
+
+    Keyed by job; where numbers of the source repeat, by application and user as well.
+    """
+    repeated = len({job.source_id for job in workload.jobs}) < len(workload.jobs)
+    keys = KEYS if repeated else KEYS[:1]
+    usages = {
+        _key_of(job, tuple(name in keys for name in KEYS)): job.usage for job in workload.jobs if job.usage is not None
+    }
+    yield ",".join((*keys, *COLUMNS[len(KEYS) :])) + "\n"
+    for key, (bound, *parts) in usages.items():
+        named = ["" if value is None else str(value) for value in key[: len(keys)]]
+        # Logs have numbers for names, and `write_swf` keeps no others: nothing here needs quotes.
+        yield ",".join((*named, bound, *(f"{part / WHOLE_PPM:.6f}" for part in parts))) + "\n"
+
+
+def _key_of(job: WorkloadJob, pattern: tuple[bool, ...]) -> JobKey:
+    by_job, by_application, by_user = pattern
+    return JobKey(
+        job.source_id if by_job else None,
+        job.spec.name if by_application else None,
+        job.spec.user if by_user else None,
+    )
+
+
+def _key(row: _Row) -> JobKey:
+    job, application, user = (row.values.get(name, "") or None for name in KEYS)
+    if job is application is user is None:
+        raise row.error(None, f"one of {', '.join(KEYS)}, or more", "none")
+    if job is not None and not (job.isascii() and job.isdecimal() and len(job) <= 18):
+        raise row.error("job", "a job's number in the source", repr(job))
+    return JobKey(None if job is None else int(job), application, user)
+
+
+def _usage(row: _Row) -> UsageTuple:
+    fractions = {name: _fraction(row, name) for name in BOUNDS if row.values.get(name, "")}
+    missing = [name for name in BOUNDS if name not in fractions]
+    total = sum(fractions.values())
+    if len(missing) > 1:
+        raise row.error(missing[0], "a fraction (one of cpu, network, disk may be left out)", "none")
+    if missing and total <= WHOLE_PPM:
+        fractions[missing[0]] = WHOLE_PPM - total
+    elif total != WHOLE_PPM:
+        limit = "of at most" if missing else "of"
+        raise row.error(None, f"cpu, network and disk with a sum {limit} 1", f"{Decimal(total) / WHOLE_PPM:f}")
+    bound = row.values.get("bound", "") or max(BOUNDS, key=fractions.__getitem__)
+    if bound not in BOUNDS:
+        raise row.error("bound", f"one of {', '.join(BOUNDS)}", repr(bound))
+    return (bound, fractions["cpu"], fractions["network"], fractions["disk"], _fraction(row, "memory"))
+
+
+def _fraction(row: _Row, name: str) -> int:
+    """Return a fraction in millionths, rounded."""
+    text = row.values.get(name, "")
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("nan")
+    if not (value.is_finite() and 0 <= value <= 1):
+        raise row.error(name, "a fraction from 0 to 1", repr(text) if text else "none")
+    return round(value * WHOLE_PPM)
+
+
+def _csv_rows(file: str) -> Iterator[_Row]:
+    lines = csv.reader(io.StringIO(_text(file)), strict=True)
+    header: list[str] | None = None
+    try:
+        for cells in lines:
+            values = [cell.strip() for cell in cells]
+            if not any(values):
+                continue
+            if header is None:
+                _check_names(values, file, lines.line_num)
+                header = values
+                continue
+            if len(values) != len(header):
+                raise InputError(file, f"{len(header)} fields", str(len(values)), lines.line_num)
+            yield _Row(file, lines.line_num, "", dict(zip(header, values, strict=True)))
+    except csv.Error as error:
+        raise InputError(file, "a CSV file", str(error), lines.line_num) from error
+
+
+def _toml_rows(file: str) -> Iterator[_Row]:
+    try:
+        document = tomllib.loads(_text(file), parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(file, "TOML", str(error)) from error
+    tables = document.get(_TABLES)
+    if set(document) - {_TABLES} or not isinstance(tables, list):
+        raise InputError(file, f"[[{_TABLES}]] tables and nothing else", f"the keys {', '.join(document) or 'none'}")
+    for index, table in enumerate(tables):
+        place = f"{_TABLES}[{index}]"
+        if not isinstance(table, dict):
+            raise InputError(file, "a table", repr(table), field=place)
+        _check_names(table, file, None, place)
+        for name, value in table.items():
+            types, expected = _TYPES.get(name, ((int, Decimal), "a fraction from 0 to 1"))
+            if not isinstance(value, types) or isinstance(value, bool):
+                raise InputError(file, expected, repr(value), field=f"{place}.{name}")
+        values = {name: str(value) for name, value in table.items()}
+        yield _Row(file, None, place, values)
+
+
+def _check_names(names: Iterable[str], file: str, line: int | None, place: str = "") -> None:
+    seen = set()
+    for name in names:
+        if name not in COLUMNS:
+            close = difflib.get_close_matches(name, COLUMNS, n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise InputError(file, f"the names {', '.join(COLUMNS)}", repr(name) + hint, line, place or None)
+        if name in seen:
+            raise InputError(file, "each column once", f"{name} again", line)
+        seen.add(name)
+
+
+def _text(file: str) -> str:
+    try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+            raise InputError(file, "a regular file")
+        return Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(file, "a text in UTF-8", str(error)) from error
+    except OSError as error:
+        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error

@@ -1,0 +1,78 @@
+"""The decision trace: what the scheduler looked at before it decided, as plain records for whoever wants to read them.
+
+Off by default. A policy that explains itself asks ``view.trace`` whether anybody listens, so that an untraced run pays for one
+comparison. ``docs/trace.md`` lists the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from cosched_plugin.core.state import State
+from cosched_plugin.protocol.messages import Action, ResumeJob, StartJob, StartTogether, SuspendJob
+
+TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
+TraceSink: TypeAlias = Callable[[TraceRecord], None]
+
+# The order of what our own policies say, the longest last; what others say comes behind.
+FACTS: Final = (
+    "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "partners", "hosts",
+)  # fmt: skip
+
+
+class Trace:
+    """Collects what a policy says of a decision and hands it on with the decision."""
+
+    __slots__ = ("_facts", "_last", "_sink", "_state")
+
+    def __init__(self, sink: TraceSink, state: State) -> None:
+        self._sink = sink
+        self._state = state
+        self._facts: dict[int, TraceRecord] = {}
+        self._last: dict[str, TraceRecord] = {}
+
+    def explain(self, job_id: int, **facts: Any) -> None:
+        """Say why a job is about to be started; what was said of it before at this instant stays."""
+        self._facts.setdefault(job_id, {}).update(facts)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Hand on a record of another kind, unless the last one of that kind said just the same."""
+        if self._last.get(kind) != facts:
+            self._last[kind] = facts
+            self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
+
+    def decided(self, decision: Action) -> None:
+        """Hand on what was said of the jobs that ``decision``, just applied, starts, stops or lets go on."""
+        match decision:
+            case StartJob():
+                self._started(decision)
+            case StartTogether():
+                for start in decision.starts:
+                    self._started(start, [other.job_id for other in decision.starts if other is not start])
+            case SuspendJob() | ResumeJob():
+                kind = "suspend" if isinstance(decision, SuspendJob) else "resume"
+                facts = self._facts.pop(decision.job_id, {})
+                self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
+
+    def forget(self) -> None:
+        """Drop what was said of jobs that did not start after all; the instant is over."""
+        self._facts.clear()
+
+    def _started(self, start: StartJob, together: list[int] | None = None) -> None:
+        state = self._state
+        running = state.running[start.job_id]
+        record = {
+            "at_us": state.now_us,
+            "kind": "start",
+            "job": start.job_id,
+            "submit_us": running.job.submit_us,
+            "processes": running.job.processes,
+            "estimate_us": running.job.estimate_us,
+            "expected_us": start.estimate_us,
+            "runs": [list(run) for run in start.runs],
+        }
+        if together:
+            record["together"] = together
+        facts = self._facts.pop(start.job_id, {})
+        self._sink(record | {key: facts[key] for key in FACTS if key in facts} | facts)

@@ -1,0 +1,104 @@
+"""The machine as it is for jobs that take whole nodes: a node is free when nobody is on it.
+
+A job takes the first hardware thread of each core it uses, so the second ones are left over for a partner that a policy may put
+beside it (LOMARC paper, section 5). Everything that plans with free threads, reservations included, works on this view as on
+the plain one.
+"""
+
+from __future__ import annotations
+
+from cosched_plugin.core.firstfit import any_layer, first_fit
+from cosched_plugin.core.view import View
+from cosched_plugin.protocol.allocation import Layers, size
+from cosched_plugin.protocol.messages import JobSpec, Run
+
+
+class WholeNodesView(View):
+    """A view in which ``free`` means the first threads of the cores of empty nodes."""
+
+    __slots__ = ("_free", "_free_version")
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view._state, view.trace)
+        self._free: Layers = ()
+        self._free_version = -1
+
+    @property
+    def counts(self) -> bool:
+        """Tell that a number of free threads says what fits only where nodes have one core each."""
+        return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
+
+    @property
+    def free(self) -> Layers:
+        """Return the first threads of the cores of empty nodes in service."""
+        if self._free_version != self._state.version:
+            self._free_version = self._state.version
+            pool = self._state.pool
+            held = 0
+            for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
+                held |= exists & ~free
+            self._free = self.firsts(pool.up & ~held)
+        return self._free
+
+    @property
+    def free_threads(self) -> int:
+        """Return the number of these threads."""
+        return size(self.free)
+
+    def firsts(self, nodes: int) -> Layers:
+        """Return the first threads of the cores of ``nodes``, a set of bits."""
+        return tuple([layer & nodes for layer in self._state.machine.first_threads])
+
+    def open_to(self, job: JobSpec, free: Layers) -> Layers:
+        """Return ``free``, and for a job that wants whole nodes for itself the other threads of these nodes, too."""
+        if not job.exclusive:
+            return free
+        nodes = any_layer(free)
+        return tuple([layer & nodes for layer in self._state.machine.exists])
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether ``job`` does not fit on the first threads of all cores: a manager counts the second ones, too."""
+        machine = self._state.machine
+        if job.processes > size(machine.first_threads):
+            return True  # also an exclusive one, which would find room on the second threads: one process a core
+        return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
+
+    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+        """Return the first threads of all cores of the nodes that ``runs`` name: nobody else gets any of them."""
+        nodes = 0
+        for first, count, _, _ in runs:
+            nodes |= ((1 << count) - 1) << first
+        return self.firsts(nodes)
+
+    def shadow(self, threads: int) -> tuple[int, int] | None:
+        """Return the first expected end after which so many of these threads are free, and how many more are."""
+        for at_us, free in self.plan():
+            extra = size(free) - threads
+            if extra >= 0 and at_us > self._state.now_us:
+                return at_us, extra
+        return None
+
+    def plan(self) -> list[tuple[int, Layers]]:
+        """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
+        state = self._state
+        key = (state.now_us, state.version)
+        if self._plan_key != key:
+            self._plan_key = key
+            soonest_us = state.now_us + 1
+            steps = [(state.now_us, 0)]
+            for expected_us, job_id in state.releases:
+                end_us = expected_us if expected_us > soonest_us else soonest_us
+                nodes = any_layer(state.running[job_id].layers)
+                if steps[-1][0] == end_us:
+                    steps[-1] = (end_us, steps[-1][1] | nodes)
+                else:
+                    steps.append((end_us, nodes))
+            busy = 0
+            plan: list[tuple[int, Layers]] = []
+            for at_us, leaving in reversed(steps):
+                plan.append((at_us, self.firsts(state.pool.up & ~busy)))
+                busy |= leaving
+            plan.reverse()
+            plan[0] = (state.now_us, self.free)  # also less the nodes that a job on its way out of service holds
+            self._plan = plan
+        return self._plan

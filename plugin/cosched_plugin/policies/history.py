@@ -1,0 +1,74 @@
+"""What a policy remembers of the jobs that it has started: one note about the cluster, kept up to date by `Composed`.
+
+It serves the aging of priorities (mean wait) and the forecast of arrivals (how many jobs come, and how much work they bring).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cosched_plugin.api import JobSpec, SetNote, View
+
+NOTE: Final = "history"
+# The LOMARC paper's classes of jobs by run time, section 6.2.
+SHORT_US: Final = 60_000_000
+MEDIUM_US: Final = 3_600_000_000
+
+
+class Tally(NamedTuple):
+    """So many jobs, and what they make up together: Σ processes x estimate, in microseconds."""
+
+    jobs: int = 0
+    work_us: int = 0
+
+    def plus(self, job: JobSpec) -> Tally:
+        """Return the tally with one job more."""
+        return Tally(self.jobs + 1, self.work_us + job.processes * job.estimate_us)
+
+
+class History(NamedTuple):
+    """The jobs started so far."""
+
+    waited_us: int = 0  # by all of them together
+    since_us: int = 0  # submission of the first
+    short: Tally = Tally()
+    longer: Tally = Tally()
+
+    @property
+    def mean_wait_us(self) -> int:
+        """Return the mean wait, rounded down; 0 if nobody has waited."""
+        jobs = self.short.jobs + self.longer.jobs
+        return self.waited_us // jobs if jobs else 0
+
+    def plus(self, jobs: Iterable[JobSpec], now_us: int) -> History:
+        """Return the history with jobs that have just been started."""
+        waited_us, since_us, short, longer = self
+        for job in jobs:
+            waited_us += now_us - job.submit_us
+            if not short.jobs and not longer.jobs:
+                since_us = job.submit_us
+            since_us = min(since_us, job.submit_us)
+            if is_short(job):
+                short = short.plus(job)
+            else:
+                longer = longer.plus(job)
+        return History(waited_us, since_us, short, longer)
+
+    def note(self) -> SetNote:
+        """Return the decision that keeps it."""
+        return SetNote(None, NOTE, (self.waited_us, self.since_us, *self.short, *self.longer))
+
+
+def history(view: View) -> History:
+    """Return what the note says; the empty history where there is none, or one that is none of ours."""
+    match view.note(None, NOTE):
+        case (int(waited_us), int(since_us), int(a), int(b), int(c), int(d)):
+            return History(waited_us, since_us, Tally(a, b), Tally(c, d))
+        case _:
+            return History()
+
+
+def is_short(job: JobSpec) -> bool:
+    """Tell whether the job should take at most a minute."""
+    return job.estimate_us <= SHORT_US

@@ -1,0 +1,158 @@
+"""Matching: who gets company, and whose.
+
+A *match* puts a job on the other hardware threads of a second job's nodes. The base scheduler asks a matching at two points of its
+pass (LOMARC paper, figure 1): what to start together with a job that has a place on free nodes, and which running job a job could
+join that has none. `lookahead` has the paper's own matchmaking; here are those that look at one candidate at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from cosched_plugin.api import Action, JobSpec, View
+from cosched_plugin.policies.offers import Gate, Offer, Seat, plan_now
+from cosched_plugin.policies.placements import FirstFit
+from cosched_plugin.policies.sharing import keep_up, together
+from cosched_plugin.policies.sift import Jobs, Rules, sift
+from cosched_plugin.policies.waiting import Waiting
+
+# What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
+BLIND_SLOWDOWN = 2.0
+
+
+class Matching(Protocol):
+    """Finds company for jobs. Every seat that is returned has been admitted."""
+
+    name: ClassVar[str]
+    remembers: ClassVar[bool]  # whether it looks at `history`
+    settled: ClassVar[bool]  # whether a job that found no seat in a pass has no better chance for those that did
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield what has to be put in order before a pass."""
+        ...
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return ``offer``, with company or without; None if neither is admitted. ``waiting``: the queue, the job included."""
+        ...
+
+    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:
+        """Return the waiting jobs that might join a running one."""
+        ...
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return a seat for ``job`` on a running job's nodes."""
+        ...
+
+
+class NoMatching:
+    """Every job alone on its threads."""
+
+    name: ClassVar[str] = "none"
+    remembers: ClassVar[bool] = False
+    settled: ClassVar[bool] = True
+
+    def prepare(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - part of Matching
+        """Yield nothing."""
+        return iter(())
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+        """Return the offer as it is."""
+        return offer if gate.admit(offer) else None
+
+    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+        """Return None."""
+        return None
+
+
+class _WithTheNext:
+    """The base of those that look at nobody but the next job in the queue, and at no running job."""
+
+    remembers: ClassVar[bool] = False
+    settled: ClassVar[bool] = False
+    _max_slowdown = float("inf")
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield the expectations of those whose partner is gone."""
+        return keep_up(view, self._max_slowdown)
+
+    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+        """Return None."""
+        return None
+
+
+class Always(_WithTheNext):
+    """AC: a job and the next one in the queue, whatever they are; the smaller goes onto the nodes of the larger."""
+
+    name: ClassVar[str] = "always"
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return the offer with the next job, where both fit; else alone."""
+        following = _next(offer.job, waiting)
+        if following is not None:
+            pair = self._pair(offer, following, view, gate)
+            if pair is not None:
+                return pair
+        return offer if gate.admit(offer) else None
+
+    def _pair(self, offer: Offer, following: JobSpec, view: View, gate: Gate) -> Seat | None:
+        guest = following
+        if following.processes > offer.job.processes:
+            host = FirstFit().offer(following, plan_now(view))
+            if host is None:
+                return None
+            offer, guest = host, offer.job
+        return together(offer, guest, blind_slowdown(offer.job, guest, view), view, gate)
+
+
+class Adjacent(_WithTheNext):
+    """AM: a job and the next one in the queue, if they are a match."""
+
+    name: ClassVar[str] = "adjacent"
+
+    def __init__(self, *, max_slowdown: float = 1.6, cpu: str = "hyperthreaded", weak_load: float = 0.2) -> None:
+        self._max_slowdown = max_slowdown
+        self._rules = Rules(max_slowdown, cpu == "standard")
+        self._weak_load = weak_load
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return the offer with the next job, where they are a match; else alone."""
+        following = _next(offer.job, waiting)
+        if following is not None and view.pairs is not None and not is_weak(waiting, view, self._weak_load):
+            sifted = sift(offer.job, Jobs.of([following]), self._rules, view.pairs, as_host=True)
+            pair = together(offer, following, float(sifted.slowdowns[0]), view, gate) if sifted.fine[0] else None
+            if view.trace is not None:
+                chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
+                looked = sifted.facts(Jobs.of([following]), np.flatnonzero(sifted.fine), None)
+                view.trace.explain(offer.job.id, partners=looked | chosen)
+            if pair is not None:
+                return pair
+        return offer if gate.admit(offer) else None
+
+
+def is_weak(waiting: Waiting, view: View, margin: float) -> bool:
+    """Tell whether the queue asks for no more than the free nodes, less a margin: then nobody needs company (section 5.1)."""
+    return sum([job.processes for job in waiting.jobs]) <= (1.0 - margin) * view.free_threads
+
+
+def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
+    """Return what the site believes of a pair that nobody has chosen."""
+    if view.pairs is None or one.usage is None or other.usage is None:
+        return BLIND_SLOWDOWN
+    return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
+
+
+def _next(job: JobSpec, waiting: Waiting) -> JobSpec | None:
+    jobs = waiting.jobs
+    after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
+    return jobs[after] if after < len(jobs) else None

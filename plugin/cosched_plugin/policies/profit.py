@@ -1,0 +1,134 @@
+"""What it is worth to run two jobs on the same nodes: utilisation gain and response-time impact (LOMARC paper, section 5.2).
+
+All functions take one job and arrays of candidates, times in seconds, sizes in processes; the profit of each candidate comes
+back in the same order. A candidate is worth matching if its profit is above 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cosched_plugin.api import Floats, Ints
+
+# Relative response times are bounded by a minute, as in the paper's metric.
+BOUND_S = 60.0
+
+
+def utilisation_gain_2(size: Ints | int, sizes: Ints, slowdowns: Floats) -> Floats:
+    """Return the timeless gain: nodes gained where both run, less nodes lost where the larger job is slowed alone, per node."""
+    gained = np.minimum(size, sizes) * (2.0 / slowdowns - 1.0)
+    lost = np.abs(size - sizes) * (1.0 - 1.0 / slowdowns)
+    gain: Floats = (gained - lost) / np.maximum(size, sizes)
+    return gain
+
+
+def utilisation_gain_1(
+    size: Ints | int, time_s: Floats | float, sizes: Ints, times_s: Floats, slowdowns: Floats
+) -> Floats:
+    """Return the same, scaled by how much of the longer run time is shared."""
+    overlap = np.minimum(time_s, times_s) / np.maximum(time_s, times_s)
+    gain: Floats = utilisation_gain_2(size, sizes, slowdowns) * overlap
+    return gain
+
+
+class Arrivals(NamedTuple):
+    """Jobs of one kind that are expected: how many, and the work of each over the machine's nodes, in seconds."""
+
+    jobs: float = 0.0
+    work_s: float = 0.0
+
+
+class Future(NamedTuple):
+    """What should arrive while the queued work is done: one level of forecast."""
+
+    short: Arrivals = Arrivals()
+    longer: Arrivals = Arrivals()
+
+
+class Match(NamedTuple):
+    """The current job (or as many as candidates) beside several candidates: sizes in processes, times in seconds."""
+
+    nodes: int  # of the machine
+    size: Ints | int  # of the current job
+    time_s: Floats | float
+    sizes: Ints  # of the candidates
+    times_s: Floats
+    slowdowns: Floats
+
+    def delay_s(self) -> Floats:
+        """Return by how much a perfectly packed machine is later if the pair runs instead of the current job alone."""
+        run_s = np.minimum(self.time_s, self.times_s) * (self.slowdowns - 1.0) + np.maximum(self.time_s, self.times_s)
+        delay: Floats = (run_s * np.maximum(self.size, self.sizes) - self.time_s * self.size) / self.nodes
+        return delay
+
+    def work_s(self) -> Floats:
+        """Return the candidates' work over the nodes."""
+        work: Floats = self.times_s * self.sizes / self.nodes
+        return work
+
+
+def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, future: Future) -> Floats:
+    """Return the response-time impact of taking a candidate out of the queue to run beside the current job.
+
+    ``work_s``: work over nodes of every waiting job, in queue order, the current one at index ``own``, candidates at ``places``.
+    Jobs before a candidate are pushed down by the delay, those behind it pulled up by the improvement (paper, figure 5, as
+    corrected: the moved job keeps its sum of ratios, the response time starts with the current job's own).
+    """
+    own_s = match.time_s * match.size / match.nodes
+    delay = match.delay_s()
+    moved_s = match.work_s()
+    improvement = moved_s - delay
+    places = places - (places > own)
+    response = own_s + np.cumsum(np.delete(work_s, own))  # of every other job, itself included
+    inverse = 1.0 / response
+    before = np.concatenate(([0.0], np.cumsum(inverse)))
+    at = response[places]
+    increase = delay / own_s + delay * before[places]
+    decrease = (at - moved_s * match.slowdowns) / at + improvement * (before[-1] - before[places + 1])
+    last = response[-1]
+    increase = increase + _short(delay, future.short)
+    decrease = decrease + improvement * _later(last, future.longer)
+    profit: Floats = (decrease - increase) / max(len(response) - 1, 1)
+    return profit
+
+
+def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future) -> Floats:
+    """Return the response-time impact of putting newcomers beside running jobs, pair by pair.
+
+    ``match``: the current jobs are the newcomers, at ``places`` in the queue, the candidates their hosts with the time that they
+    have left; ``work_s`` as above. The current job of the paper's figure is the host here; nobody is pushed down.
+    """
+    host_s = match.work_s()
+    pair_s = np.minimum(match.time_s, match.times_s) * (match.slowdowns - 1.0) + np.maximum(match.time_s, match.times_s)
+    delay = (pair_s * np.maximum(match.size, match.sizes) - match.times_s * match.sizes) / match.nodes
+    newcomer_s = np.asarray(match.time_s * match.size / match.nodes)
+    improvement = newcomer_s - delay
+    first = host_s + newcomer_s
+    last = host_s + float(np.add.reduce(work_s))
+    # Those before the newcomer's own place come after it now; those behind it find it counted where it stood.
+    ahead = np.arange(len(work_s))[None, :] < places[:, None]
+    response = (host_s[:, None] + np.cumsum(work_s)[None, :]) + np.where(ahead, newcomer_s[:, None], 0.0)
+    inverse = 1.0 / response
+    inverse[np.arange(len(places)), places] = 0.0
+    increase = delay / host_s + _short(delay, future.short)
+    decrease = (first - newcomer_s * match.slowdowns) / first + improvement * np.add.reduce(inverse, axis=1)
+    decrease = decrease + improvement * _later(last, future.longer)
+    profit: Floats = (decrease - increase) / max(len(work_s) - 1, 1)
+    return profit
+
+
+def _short(delay: Floats, short: Arrivals) -> Floats:
+    increase: Floats = short.jobs * delay / max(short.work_s, BOUND_S)
+    return increase
+
+
+def _later(response: Floats, longer: Arrivals) -> Floats:
+    """Return Σ 1/response over jobs that come after all others, each at the mean work; the last one counts by its fraction."""
+    whole = int(longer.jobs)
+    steps = np.arange(1, whole + 2) * longer.work_s
+    weights = np.ones(whole + 1)
+    weights[-1] = longer.jobs - whole
+    later: Floats = np.add.reduce(weights / (np.asarray(response)[..., None] + steps), axis=-1)
+    return later

@@ -1,0 +1,264 @@
+"""Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
+
+A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
+ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `keep_up` brings expected ends up to
+date when a partner is gone, and stops one of a pair that was measured to be slower than allowed (LOMARC paper, section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from cosched_plugin.api import (
+    Action,
+    JobSpec,
+    Layers,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    Running,
+    SetNote,
+    StartTogether,
+    SuspendJob,
+    View,
+    any_layer,
+    first_fit,
+    layers_of,
+    minus,
+    round_up_us,
+    share_nodes,
+)
+from cosched_plugin.policies.offers import Gate, Offer
+
+NOTE: Final = "pace"
+_PPM: Final = 1_000_000
+
+
+class Pace(NamedTuple):
+    """What is believed of a running job that shares its nodes."""
+
+    partner: int
+    since_us: int
+    left_us: int  # work left then, in run time alone
+    slowdown: float  # from then on, while the partner is there
+
+    def left_at(self, now_us: int, slowdown: float) -> int:
+        """Return the work left at a later instant, having been slowed so much since; at least a microsecond."""
+        return max(1, round_up_us(self.left_us - (now_us - self.since_us) / slowdown))
+
+
+def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, int]:
+    """Return when each of two works is done that begin together: at 1/slowdown until the first is, then the other alone."""
+    both_us = min(one_us, other_us) * slowdown
+    alone_us = abs(one_us - other_us)
+    first, second = round_up_us(both_us), round_up_us(both_us + alone_us)
+    return (first, second) if one_us <= other_us else (second, first)
+
+
+class Pair(NamedTuple):
+    """Two waiting jobs that start together, the guest on the other hardware threads of (some of) the host's nodes."""
+
+    host: Offer
+    guest: Offer
+    slowdown: float
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return both jobs."""
+        return (self.host.job.id, self.guest.job.id)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the two should be gone."""
+        return max(self.host.end_us, self.guest.end_us)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the start of both, and what to remember."""
+        host, guest, now_us = self.host.job, self.guest.job, self.host.start_us
+        return (
+            StartTogether((self.host.start(), self.guest.start())),
+            _note(host.id, Pace(guest.id, now_us, host.estimate_us, self.slowdown)),
+            _note(guest.id, Pace(host.id, now_us, guest.estimate_us, self.slowdown)),
+        )
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that the two still have at ``at_us``."""
+        return self.host.held(at_us, view) or self.guest.held(at_us, view)
+
+
+class Guest(NamedTuple):
+    """A waiting job that joins a running one."""
+
+    host: Running
+    guest: Offer
+    slowdown: float
+    left_us: int  # work left of the host
+    host_span_us: int  # time left of the host, beside the guest
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the one job that starts."""
+        return (self.guest.job.id,)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the two should be gone."""
+        return max(self.guest.end_us, self.guest.start_us + self.host_span_us)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the start of the guest, the host's new expectation, and what to remember."""
+        now_us, host = self.guest.start_us, self.host
+        longer_us = self.host_span_us - self.left_us
+        limit_us = None if host.limit_us is None else host.limit_us + longer_us
+        return (
+            self.guest.start(),
+            ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
+            _note(host.job.id, Pace(self.guest.job.id, now_us, self.left_us, self.slowdown)),
+            _note(self.guest.job.id, Pace(host.job.id, now_us, self.guest.job.estimate_us, self.slowdown)),
+        )
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that one of the two has at ``at_us`` and that would be free if the host stayed alone."""
+        if view.expected_end(self.host) > at_us:
+            return ()
+        if self.guest.start_us + self.host_span_us > at_us:
+            return view.claimed(self.host.runs)
+        return self.guest.held(at_us, view)
+
+
+def together(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Pair | None:
+    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
+    now_us, size = view.now_us, host.job.processes
+    host_us, guest_us = spans_together(host.job.estimate_us, guest.estimate_us, slowdown)
+    if not (
+        gate.may_hold(now_us, now_us + host_us, size) and gate.may_hold(now_us, now_us + guest_us, guest.processes)
+    ):
+        return None
+    runs = beside(host.job, host.runs, guest, view)
+    if runs is None:
+        return None
+    pair = Pair(_slowed(host.job, now_us, host.runs, host_us), _slowed(guest, now_us, runs, guest_us), slowdown)
+    if not gate.admit(pair):
+        return None
+    if view.trace is not None:
+        view.trace.explain(host.job.id, slowdown=slowdown)
+        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    return pair
+
+
+def join(host: Running, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Guest | None:
+    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
+    now_us, end_us = view.now_us, view.expected_end(host)
+    left_us = end_us - now_us
+    host_us, guest_us = spans_together(left_us, guest.estimate_us, slowdown)
+    if not (
+        gate.may_hold(end_us, now_us + host_us, host.job.processes)
+        and gate.may_hold(end_us, now_us + guest_us, guest.processes)
+    ):
+        return None
+    runs = beside(None, host.runs, guest, view)
+    if runs is None:
+        return None
+    seat = Guest(host, _slowed(guest, now_us, runs, guest_us), slowdown, left_us, host_us)
+    if not gate.admit(seat):
+        return None
+    if view.trace is not None:
+        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    return seat
+
+
+def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
+    """Return the other hardware threads of the cores of ``runs`` for ``guest``, or None if they do not hold it.
+
+    ``starting`` is the job on ``runs`` if it only starts now, and so is not counted yet in what is free.
+    """
+    machine = view.machine
+    threads = layers_of(runs, machine.depth)
+    nodes = any_layer(threads)
+    if not any(minus(threads, machine.first_threads)):
+        others = machine.second_threads
+    elif not any(minus(threads, machine.second_threads)):
+        others = machine.first_threads
+    else:
+        return None  # on both threads of some core: whoever put it there wanted no company
+    open_ = tuple([layer & free & nodes for layer, free in zip(others, view.all_free, strict=True)])
+    memory = view.free_memory_mb
+    if starting is not None and starting.memory_mb and guest.memory_mb:
+        memory = list(memory)
+        for first, count, _, processes in runs:
+            for node in range(first, first + count):
+                memory[node] -= processes * starting.memory_mb
+    return first_fit(guest, open_, machine, memory)
+
+
+def pace_of(job_id: int, view: View) -> Pace | None:
+    """Return what is remembered of a job that shares its nodes."""
+    match view.note(job_id, NOTE):
+        case (int(partner), int(since_us), int(left_us), float(slowdown)):
+            return Pace(partner, since_us, left_us, slowdown)
+        case _:
+            return None
+
+
+def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
+    """Yield what follows from partners that are gone, and from pairs measured above ``max_slowdown``."""
+    for job in view.queue:
+        if view.note(job.id, NOTE) is not None:
+            yield SetNote(job.id, NOTE, None)  # it was requeued: of an earlier stay
+    for job_id in sorted(view.running):
+        pace = pace_of(job_id, view)
+        if pace is None:
+            continue
+        running = view.running[job_id]
+        partner = view.running.get(pace.partner)
+        if partner is None or not share_nodes(running.layers, partner.layers):
+            yield from _alone_again(running, pace, view)
+        elif running.suspended_us is None and partner.suspended_us is None:
+            measured = max(running.measured_ppm, partner.measured_ppm) / _PPM
+            if measured > max_slowdown:
+                yield from _stop_one(running, partner, measured, view)
+
+
+def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
+    job_id = running.job.id
+    if running.suspended_us is None:
+        left_us = pace.left_at(view.now_us, pace.slowdown)
+    else:
+        left_us = pace.left_us
+        yield ResumeJob(job_id)
+    yield from _expect(job_id, view.now_us + left_us, view)
+    yield SetNote(job_id, NOTE, None)
+
+
+def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+    """Suspend the one of a pair that came later, until its partner ends."""
+    stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
+    now_us = view.now_us
+    paces = [pace_of(running.job.id, view) for running in (stays, stops)]
+    stays_us, stops_us = (1 if pace is None else pace.left_at(now_us, measured) for pace in paces)
+    if view.trace is not None:
+        view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
+    yield SuspendJob(stops.job.id)
+    yield from _expect(stays.job.id, now_us + stays_us, view)
+    yield from _expect(stops.job.id, now_us + stays_us + stops_us, view)
+    yield _note(stays.job.id, Pace(stops.job.id, now_us, stays_us, 1.0))
+    yield _note(stops.job.id, Pace(stays.job.id, now_us, stops_us, 1.0))
+
+
+def _expect(job_id: int, end_us: int, view: View) -> Iterator[Action]:
+    running = view.running[job_id]
+    if running.end_us != end_us:
+        yield ReviseJob(job_id, end_us - running.start_us, running.limit_us)
+
+
+def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
+    """Return the job with the time that it needs beside its partner; its limit grows by as much."""
+    limit_us = None if job.limit_us is None else job.limit_us + span_us - job.estimate_us
+    return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)
+
+
+def _note(job_id: int, pace: Pace) -> SetNote:
+    return SetNote(job_id, NOTE, tuple(pace))

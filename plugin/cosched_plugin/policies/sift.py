@@ -1,0 +1,136 @@
+"""Which jobs may share nodes at all: the constraints of LOMARC, as named masks over many candidates at once.
+
+One code path serves the decision, the funnel of the paper's table 5 and the reasons in a decision trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cosched_plugin.api import (
+    BOUNDS,
+    Floats,
+    Ints,
+    JobSpec,
+    LomarcModel,
+    UsageColumns,
+    UsageTuple,
+    c_ppm,
+    slowdowns,
+)
+from cosched_plugin.policies.history import is_short
+
+# The funnel, in the order of table 5; "type" is the paper's "matchable".
+CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
+_CPU: Final = BOUNDS.index("cpu")
+_DISK: Final = BOUNDS.index("disk")
+_WHOLE_PPM: Final = 1_000_000
+UNKNOWN: Final[UsageTuple] = ("cpu", _WHOLE_PPM, 0, 0, _WHOLE_PPM)  # stands in for a job of which nothing is known
+
+
+class Rules(NamedTuple):
+    """What makes a match. ``standard``: the CPU is time-shared, and only cpu-bound and disk-bound jobs go together."""
+
+    max_slowdown: float
+    standard: bool
+
+
+class Jobs(NamedTuple):
+    """Many jobs in columns."""
+
+    ids: tuple[int, ...]
+    sizes: Ints
+    times_s: Floats  # run time alone, as estimated
+    short: np.typing.NDArray[np.bool_]
+    matchable: np.typing.NDArray[np.bool_]  # of medium length or longer, known, and willing to share
+    usage: UsageColumns
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobSpec]) -> Jobs:
+        """Return the columns of ``jobs``."""
+        ids = tuple([job.id for job in jobs])
+        return cls(
+            ids,
+            np.array([job.processes for job in jobs], dtype=np.int64),
+            np.array([job.estimate_us for job in jobs], dtype=np.int64) / 1e6,
+            np.array([is_short(job) for job in jobs], dtype=np.bool_),
+            np.array([may_share(job) for job in jobs], dtype=np.bool_),
+            UsageColumns(ids, [job.usage or UNKNOWN for job in jobs]),
+        )
+
+
+class Sifted(NamedTuple):
+    """What is left of the candidates: ``fine`` [candidate], and for each constraint those that pass it and all before."""
+
+    fine: np.typing.NDArray[np.bool_]
+    slowdowns: Floats
+    passed: Mapping[str, np.typing.NDArray[np.bool_]]
+    self_place: int | None = None  # of the job itself among them, if it is there
+
+    def without(self, place: int) -> Sifted:
+        """Return the same with one candidate left out of all counts: the job itself."""
+        for mask in self.passed.values():
+            mask[place] = False
+        return self._replace(self_place=place)
+
+    def facts(self, jobs: Jobs, fine: Ints, profits: Floats | None) -> dict[str, object]:
+        """Return what a decision trace should say: how many were left after each constraint, and what removed the others.
+
+        ``fine``: places of the candidates that were compared, in the order of ``profits`` (None: not computed).
+        """
+        before = np.ones(len(jobs.ids), dtype=np.bool_)
+        if self.self_place is not None:
+            before[self.self_place] = False
+        left = {"all": int(np.count_nonzero(before))}
+        removed: dict[str, list[int]] = {}
+        for name, mask in self.passed.items():
+            left[name] = int(np.count_nonzero(mask))
+            removed[name] = [jobs.ids[place] for place in np.flatnonzero(before & ~mask).tolist()]
+            before = mask
+        facts: dict[str, object] = {"left": left, "removed": removed}
+        facts["candidates"] = [jobs.ids[place] for place in fine.tolist()]
+        if profits is not None:
+            facts["profits"] = [round(profit, 9) for profit in profits.tolist()]
+        return facts
+
+
+def may_share(job: JobSpec) -> bool:
+    """Tell whether a job may have company at all: not a short one (not worth it), none of which nothing is known."""
+    return not is_short(job) and job.usage is not None and not job.exclusive
+
+
+def sift(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as_host: bool) -> Sifted:
+    """Hold ``candidates`` against the constraints for sharing nodes with ``job``.
+
+    ``as_host``: the candidates are to come onto the nodes of ``job`` and may not be larger; else ``job`` onto theirs.
+    """
+    bound, _, _, _, memory_ppm = job.usage or UNKNOWN
+    own = BOUNDS.index(bound)
+    usage = candidates.usage
+    c = c_ppm(model, job.id, own, usage)
+    if rules.standard:
+        fits = (
+            ((usage.bound == _DISK) if own == _CPU else (usage.bound == _CPU))
+            if own in (_CPU, _DISK)
+            else usage.bound < 0
+        )
+    else:
+        # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
+        fits = (usage.bound != own) | ((usage.bound == _CPU) & (c < model.bad_c_ppm))
+    slow = slowdowns(model, job.id, job.usage or UNKNOWN, usage)
+    masks = (
+        candidates.matchable & may_share(job),
+        candidates.sizes <= job.processes if as_host else candidates.sizes >= job.processes,
+        usage.memory + memory_ppm <= _WHOLE_PPM,
+        fits,
+        slow <= rules.max_slowdown,
+    )
+    fine = np.ones(len(candidates.ids), dtype=np.bool_)
+    passed = {}
+    for name, mask in zip(CONSTRAINTS, masks, strict=True):
+        fine = fine & mask
+        passed[name] = fine
+    return Sifted(fine, slow, passed)

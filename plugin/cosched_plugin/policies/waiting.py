@@ -1,0 +1,85 @@
+"""The queue as one look at it finds it: in order, and in columns for whoever asks. A new one is made when something starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from cosched_plugin.api import Floats, JobSpec, View
+from cosched_plugin.policies.history import Tally, history
+from cosched_plugin.policies.profit import Arrivals, Future
+from cosched_plugin.policies.sift import Jobs
+
+SECOND_US = 1e6
+
+
+class Waiting:
+    """Waiting jobs in queue order, at one instant."""
+
+    __slots__ = ("_columns", "_future", "_gone", "_jobs", "_places", "_work_s")
+
+    def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
+        """``gone``: jobs among them that are to be left out."""
+        self._jobs = jobs
+        self._gone = gone
+        self._columns: Jobs | None = None
+        self._places: dict[int, int] | None = None
+        self._work_s: Floats | None = None
+        self._future: Future | None = None
+
+    def without(self, job_ids: Collection[int]) -> Waiting:
+        """Return the queue without some jobs."""
+        return Waiting(self._jobs, self._gone.union(job_ids))
+
+    @property
+    def jobs(self) -> list[JobSpec]:
+        """Return the jobs; sought out when first asked for, as most policies never do."""
+        if self._gone:
+            self._jobs = [job for job in self._jobs if job.id not in self._gone]
+            self._gone = frozenset()
+        return self._jobs
+
+    def places(self) -> dict[int, int]:
+        """Return where each job stands, by id."""
+        if self._places is None:
+            self._places = {job.id: place for place, job in enumerate(self.jobs)}
+        return self._places
+
+    def columns(self) -> Jobs:
+        """Return the jobs in columns."""
+        if self._columns is None:
+            self._columns = Jobs.of(self.jobs)
+        return self._columns
+
+    def work_s(self, nodes: int) -> Floats:
+        """Return each job's work over that of ``nodes`` nodes, in seconds."""
+        if self._work_s is None:
+            columns = self.columns()
+            self._work_s = columns.times_s * columns.sizes / nodes
+        return self._work_s
+
+    def future(self, view: View) -> Future:
+        """Return what should arrive while the machine works off this queue, going by all jobs that have come so far."""
+        if self._future is None:
+            self._future = self._forecast(view)
+        return self._future
+
+    def _forecast(self, view: View) -> Future:
+        seen = history(view)
+        first_us = min([job.submit_us for job in self.jobs])
+        if seen.short.jobs or seen.longer.jobs:
+            first_us = min(first_us, seen.since_us)
+        if view.now_us <= first_us:
+            return Future()
+        nodes = view.machine.nodes
+        work_s = self.work_s(nodes)
+        short = self.columns().short
+        spans = float(np.add.reduce(work_s)) * SECOND_US / (view.now_us - first_us)
+
+        def arrivals(started: Tally, waiting: Floats) -> Arrivals:
+            jobs = started.jobs + len(waiting)
+            work = started.work_us / (nodes * SECOND_US) + float(np.add.reduce(waiting))
+            return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
+
+        return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))

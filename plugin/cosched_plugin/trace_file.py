@@ -1,0 +1,64 @@
+"""A decision trace as a file: JSON lines, one record a line, written as the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from cosched_plugin.errors import PluginError, UsageError
+
+
+class TraceFile:
+    """A new file for records; a context manager, which leaves no empty file behind when its block raises.
+
+    Lines are buffered and written out at the latest when it is closed. Raises UsageError where there is a file already (unless
+    ``force``: then it is replaced) or none can be made, PluginError when a record cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.records = 0
+        if os.path.lexists(self.path) and not os.path.isfile(self.path):
+            raise UsageError(f"{self.path}: expected a file to write a trace to, got something else of that name")
+        try:
+            self._stream = open(self.path, "w" if force else "x", encoding="utf-8", newline="\n")  # noqa: SIM115 - see close
+        except FileExistsError as error:
+            raise UsageError(f"{self.path}: expected a new file for the trace, got one that exists") from error
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self.path}: {_unwritable(error)}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        finally:
+            if kind is not None and not self.records:
+                os.unlink(self.path)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append a record. This is what a scheduler core takes as its sink."""
+        self.records += 1
+        # A value that JSON has no word for is the policy's mistake: the core tells, and names the policy.
+        line = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        try:
+            self._stream.write(line + "\n")
+        except OSError as error:
+            raise PluginError(f"{self.path}: {_unwritable(error)}") from error
+
+    def close(self) -> None:
+        """Write out what is buffered; safe to call twice."""
+        try:
+            self._stream.close()
+        except OSError as error:
+            raise PluginError(f"{self.path}: {_unwritable(error)}") from error
+
+
+def _unwritable(error: OSError | ValueError) -> str:
+    return f"expected a file that can be written, got {getattr(error, 'strerror', None) or error}"

@@ -1,0 +1,420 @@
+"""The decision trace on the command line: the same through every coupling, safe to write, and explained in sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.commands import PACKAGES, RUN_FILES, SMALL, Commands, assert_one_line, ended
+
+from cosched_emulator.cli import cli
+from cosched_emulator.errors import EmulatorError, InputError
+from cosched_emulator.explain import explain
+from cosched_emulator.explain_text import instant_text, sentences, span_text
+from cosched_emulator.links import DirectLink
+from cosched_emulator.results.funnel import Left, funnel
+from cosched_emulator.running import coupling, place_trace, prepare, run
+from cosched_emulator.scenario import read_scenario
+from cosched_emulator.trace_reader import read_trace
+from cosched_plugin.config import choose
+from cosched_plugin.errors import PolicyError, UsageError
+from cosched_plugin.trace_file import TraceFile
+
+Record = dict[str, Any]
+PAIRS = ("--characteristics", "M1", "--node", "lomarc-ht", "--contention", "lomarc", "--aarr", "8.83")
+SCENARIO: dict[str, Any] = {
+    "cluster": {"nodes": 32, "preset": "lomarc-ht"},
+    "workload": {"lublin": 120, "aarr": 8.83, "characteristics": "M1"},
+    "truth": {"contention": "lomarc"},
+}
+
+
+def records_of(policy: str, table: dict[str, Any] = SCENARIO, *settings: str) -> list[Record]:
+    """Return the trace of a run, straight from the sink."""
+    prepared = prepare(read_scenario(None, table))
+    records: list[Record] = []
+    choice = choose(policy, settings)
+    run(prepared, DirectLink(lambda welcome: choice.scheduler(welcome, records.append)))
+    return records
+
+
+@pytest.fixture(scope="module")
+def lomarc() -> list[Record]:
+    return records_of("lomarc-r")
+
+
+def lines_of(records: list[Record], job: int) -> list[str]:
+    return list(sentences(explain(records, job, "t.jsonl")))
+
+
+# ---------------------------------------------------------------- writing
+
+
+@pytest.fixture
+def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what runs ``cosched-emulator simulate`` in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(PACKAGES))  # for plugin processes
+
+    def run_it(*arguments: str) -> None:
+        CliRunner().invoke(cli, ["simulate", *arguments], catch_exceptions=False)
+
+    return run_it
+
+
+def test_every_coupling_writes_the_same_trace(simulate: Callable[..., None], tmp_path: Path) -> None:
+    written = {}
+    for link in ("direct", "loopback", "zmq"):
+        name = f"{link}.jsonl"
+        simulate("--lublin", "60", "--nodes", "32", *PAIRS, "--policy", "lomarc-r", "--link", link, "--trace", name)
+        written[link] = (tmp_path / name).read_bytes()
+    assert written["direct"] == written["loopback"] == written["zmq"]
+    records = [json.loads(line) for line in written["direct"].splitlines()]
+    assert sum(record["kind"] == "start" for record in records) == 60
+    assert any("partner" in record.get("partners", ()) for record in records)
+    assert [record["at_us"] for record in records] == sorted(record["at_us"] for record in records)
+    assert all(list(record)[:3] == ["at_us", "kind", "job"] for record in records)
+
+
+def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path) -> None:
+    asked = (*SMALL, "--out", "runs/a", "--trace", "runs/a/trace.jsonl")
+    simulate(*asked)
+    folder = tmp_path / "runs" / "a"
+    assert {path.name for path in folder.iterdir()} == RUN_FILES | {"trace.jsonl"}
+    assert [path.name for path in folder.parent.iterdir()] == ["a"]
+    first = (folder / "trace.jsonl").read_bytes()
+    with pytest.raises(InputError, match="expected a new folder"):
+        simulate(*asked)
+    simulate(*asked, "--force", "--link", "zmq")
+    assert (folder / "trace.jsonl").read_bytes() == first
+    assert [path.name for path in folder.parent.iterdir()] == ["a"]
+    with pytest.raises(
+        InputError, match=r"^runs/b/my\.jsonl: expected runs/b/trace\.jsonl, or a file outside the run folder$"
+    ):
+        simulate(*SMALL, "--out", "runs/b", "--trace", "runs/b/my.jsonl")
+
+
+def test_what_is_in_the_way_is_told_before_the_run(tmp_path: Path) -> None:
+    there = tmp_path / "t.jsonl"
+    there.write_text('{"at_us":1}\n')
+    with pytest.raises(UsageError, match=r"t\.jsonl: expected a new file for the trace, got one that exists"):
+        place_trace(str(there), None, force=False)
+    assert place_trace(str(there), None, force=True) == str(there)
+    assert not there.exists()
+    there.write_text("my only copy")
+    with pytest.raises(InputError, match="a trace to replace, got something else, which is left alone"):
+        place_trace(str(there), None, force=True)
+    assert there.read_text() == "my only copy"
+    for wrong in (tmp_path, tmp_path / "none" / "t.jsonl"):
+        with pytest.raises(UsageError, match="expected a file"):
+            place_trace(str(wrong), None, force=True)
+    with pytest.raises(UsageError, match="something else of that name"):
+        TraceFile("/dev/null", force=True)
+
+
+def test_an_unwritable_trace_is_one_line(commands: Commands) -> None:
+    ran = commands.emulator("simulate", *SMALL, "--link", "zmq", "--trace", "none/t.jsonl")
+    assert assert_one_line(ran, 2) == "none/t.jsonl: expected a file that can be written, got No such file or directory"
+
+
+def test_a_plugin_writes_a_trace_and_refuses_an_old_one(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    manager = commands.start("cosched_emulator", "serve", *SMALL, "--bind", endpoint)
+    served = commands.plugin("serve", "--connect", endpoint, "--trace", "t.jsonl", "--quiet")
+    assert (served.code, ended(manager).code) == (0, 0)
+    assert len((commands.folder / "t.jsonl").read_text().splitlines()) >= 15
+    again = assert_one_line(commands.plugin("serve", "--connect", endpoint, "--trace", "t.jsonl"), 2, "cosched-plugin")
+    assert again == "t.jsonl: expected a new file for the trace, got one that exists"
+
+
+def test_a_failing_run_leaves_what_was_told(tmp_path: Path) -> None:
+    choice = choose("lomarc-r")
+
+    class Failing:
+        def __init__(self) -> None:
+            self.policy, self.passes = choice.make(), 0
+
+        def decide(self, view: Any) -> Any:
+            self.passes += 1
+            if self.passes == 40:
+                raise ValueError("no idea")
+            return self.policy.decide(view)
+
+    prepared = prepare(read_scenario(None, SCENARIO))
+    file = tmp_path / "t.jsonl"
+    failing = choice._replace(make=Failing)
+    with pytest.raises(PolicyError, match="no idea"), coupling("direct", failing, prepared.scenario, str(file)) as link:
+        run(prepared, link)
+    assert [record["kind"] for record in read_trace(str(file))].count("start") > 5
+
+
+def test_values_that_json_lacks_are_the_policys_fault(tmp_path: Path) -> None:
+    with TraceFile(tmp_path / "t.jsonl") as file:
+        for value in (float("nan"), {1}):
+            with pytest.raises((TypeError, ValueError)):
+                file.write({"at_us": 1, "value": value})
+        file.write({"at_us": 1, "kind": "mine", "text": "ü\n"})
+    assert (tmp_path / "t.jsonl").read_bytes() == b'{"at_us":1,"kind":"mine","text":"\\u00fc\\n"}\n'
+    with pytest.raises(KeyError), TraceFile(tmp_path / "empty.jsonl"):
+        raise KeyError
+    assert not (tmp_path / "empty.jsonl").exists()
+
+
+# ---------------------------------------------------------------- reading
+
+
+START: Record = {
+    "at_us": 90_000_000, "kind": "start", "job": 7, "submit_us": 30_000_000, "processes": 2, "estimate_us": 100_000_000,
+    "expected_us": 100_000_000, "runs": [[0, 2, 1, 1]],
+}  # fmt: skip
+SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "candidates": [8], "profits": [0.5]}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "expected a decision trace, got an empty file"),
+        ("{\n", ":1: expected a record in JSON, got something else"),
+        ('{"at_us":1', ":1: expected a record in JSON, got a line without an end: the file is cut off"),
+        ("\xff\n", ":1: expected a record in JSON, got something else"),
+        ("[1]\n", ":1: expected a record in JSON, got list"),
+        ('{"at_us": 1}\n', ":1: field 'kind': expected a text, got None"),
+        ('{"kind": "x", "at_us": 1.5}\n', ":1: field 'at_us': expected a whole number, got 1.5"),
+        (json.dumps(START) + "\n" + json.dumps(START | {"job": True}), ":2: field 'job': expected a whole number, got True"),
+        (json.dumps(START | {"runs": [[0, 2, 1]]}), ":1: field 'runs': expected [[first node, count, thread mask, processes], ...]"),
+        (json.dumps(START | {"together": 3}), ":1: field 'together': expected numbers of jobs"),
+        (json.dumps(START | {"slowdown": "2"}), ":1: field 'slowdown': expected a number, got '2'"),
+        (json.dumps(START | {"partners": {}}), ":1: field 'partners': expected an account of a search"),
+        (json.dumps(START | {"partners": SEARCH | {"profits": []}}), ":1: field 'partners': expected an account of a search"),
+        (json.dumps(START | {"hosts": SEARCH | {"host": 9}}), ":1: field 'hosts': expected an account of a search"),
+        (json.dumps(START | {"hosts": SEARCH | {"profit": "a"}}), ":1: field 'profit': expected a number, got 'a'"),
+        ('{"at_us": 1, "kind": "reserve", "job": 3}\n', ":1: field 'shadow_us': expected a whole number, got None"),
+    ],
+)  # fmt: skip
+def test_damaged_traces(line: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_bytes(line.encode("latin-1"))
+    with pytest.raises(InputError) as raised:
+        list(read_trace(str(file)))
+    assert str(raised.value).removeprefix(str(file)).removeprefix(": ") == message
+
+
+def test_a_missing_trace() -> None:
+    with pytest.raises(
+        InputError, match=r"^none\.jsonl: expected a file that can be read, got No such file or directory$"
+    ):
+        list(read_trace("none.jsonl"))
+
+
+def test_errors_of_explain(commands: Commands) -> None:
+    search = SEARCH | {"removed": {"short": [9]}}
+    (commands.folder / "t.jsonl").write_text(json.dumps(START | {"partners": search}) + "\n")
+    assert assert_one_line(commands.emulator("explain", "99", "--trace", "t.jsonl"), 2) == (
+        "t.jsonl: expected a job that the trace mentions, and job 99 is not"
+    )
+    assert assert_one_line(commands.emulator("explain", "9", "--trace", "t.jsonl"), 1) == (
+        "t.jsonl: job 9 never started; times it was looked at as a partner: 1"
+    )
+    code, out, err = commands.emulator("explain", "7", "--trace", "t.jsonl")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith(
+        "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:01:00 later"
+    )
+    told = CliRunner().invoke(cli, ["explain", "7", "--trace", str(commands.folder / "t.jsonl"), "--json"])
+    assert json.loads(told.output)["starts"][0]["waited_us"] == 60_000_000
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def test_times_for_people() -> None:
+    spans = [0, 12_500_000, 59_999_000, 60_000_000, 3_599_600_000, 45_296_000_000, 400_000_000_000]
+    assert [span_text(us) for us in spans] == [
+        "0 s",
+        "12.5 s",
+        "59.999 s",
+        "0:01:00",
+        "1:00:00",
+        "12:34:56",
+        "111:06:40",
+    ]
+    assert [instant_text(us) for us in (5_000_001, 5_134_000_000)] == ["5.000001 s", "5134 s (1:25:34)"]
+
+
+def test_every_start_is_explained(lomarc: list[Record]) -> None:
+    phrases = (
+        "took it as its partner", "it could join job", "reserved head", "it was backfilled before", "it was the first of",
+        "highest profit", "looked at it as a partner", "joined it on its nodes", "It looked for no partner",
+    )  # fmt: skip
+    seen = set()
+    for record in lomarc:
+        if record["kind"] == "start":
+            text = " ".join(lines_of(lomarc, record["job"]))
+            assert (
+                f"started {span_text(record['at_us'] - record['submit_us'])} later" in text or "started at once" in text
+            )
+            assert "None" not in text
+            seen |= {phrase for phrase in phrases if phrase in text}
+    assert seen == set(phrases)
+
+
+def test_the_story_of_a_pair(lomarc: list[Record]) -> None:
+    searches = [record for record in lomarc if "partner" in record.get("partners", ())]
+    host = next(record for record in searches if len(record["partners"]["candidates"]) > 2)
+    search = host["partners"]
+    guest = next(record for record in lomarc if record["kind"] == "start" and record["job"] == search["partner"])
+    assert (guest["host"], guest["chosen_by"], guest["together"]) == (host["job"],) * 2 + ([host["job"]],)
+    assert host["slowdown"] == guest["slowdown"] == search["slowdown"]
+    assert search["profit"] == search["profits"][search["selected"] - 1]
+    told = " ".join(lines_of(lomarc, guest["job"]))
+    assert (
+        f"It started because job {host['job']}, which started then, took it as its partner. Job {host['job']} looked at"
+        in told
+    )
+    assert f"{search['left']['all']} other waiting jobs: {search['left']['short']} of medium length or longer" in told
+    assert f"beside job {host['job']}." in told
+    facts = explain(lomarc, host["job"], "")["starts"][0]
+    assert facts["partner_search"]["position"] == search["selected"]
+    assert facts["partner_search"]["left"] == search["left"]
+
+
+def test_what_becomes_of_a_job_in_others_searches() -> None:
+    names = ("short", "size", "memory", "type", "slowdown")
+
+    def search(removed_by: str | None = None, **more: Any) -> Record:
+        removed: dict[str, list[int]] = {name: [] for name in names}
+        if removed_by is not None:
+            removed[removed_by] = [7]
+        return {"left": {"all": 3}, "removed": removed, "candidates": [], "profits": [], **more}
+
+    searches = [
+        *(search(name) for name in ("memory", "memory", "size")),
+        search(candidates=[7, 8], profits=[-1.0, 0.5], partner=8),  # without profit
+        search(candidates=[7, 8], profits=[0.2, 0.5], partner=8),  # another
+        search(candidates=[7, 8], profits=[0.9, 0.5], partner=8),  # not admitted
+        search(candidates=[7], profits=[0.9]),  # not admitted either
+        {
+            key: value for key, value in search(candidates=[8, 7], partner=8).items() if key != "profits"
+        },  # another: the first
+        search(candidates=[8], profits=[1.0], partner=8),  # says nothing of it
+    ]
+    others = [START | {"job": 20 + number, "partners": item} for number, item in enumerate(searches)]
+    looked = explain([*others, START], 7, "")["starts"][0]["looked_at"]
+    assert looked == {
+        "times": 8, "removed": 3, "without_profit": 1, "another_taken": 2, "not_admitted": 2,
+        "removed_by": {"short": 0, "size": 1, "memory": 2, "type": 0, "slowdown": 0},
+    }  # fmt: skip
+    (told,) = [line for line in lines_of([*others, START], 7) if line.startswith("While it waited")]
+    assert told == (
+        "While it waited 8 jobs that started looked at it as a partner, in vain: once it was larger than the job that started, "
+        "twice it did not fit into memory beside the job that started, once it would have been no gain, twice another was taken, "
+        "twice it found no place there, or would have delayed the reserved job."
+    )
+
+
+def test_the_head_a_requeue_and_a_stop() -> None:
+    def reserve(at_s: int, job: int, shadow_s: int) -> Record:
+        return {"at_us": at_s * 1_000_000, "kind": "reserve", "job": job, "shadow_us": shadow_s * 1_000_000}
+
+    stop = {"kind": "suspend", "job": 7, "partner": 5, "measured_slowdown": 1.75}
+    records = [
+        reserve(40, 7, 300),
+        reserve(50, 7, 200),
+        reserve(60, 3, 200),
+        START
+        | {"reason": "backfill", "waiting": 4, "free_threads": 2, "runs": [[0, 2, 1, 1], [5, 1, 1, 1], [3, 1, 6, 2]]},
+        START | {"at_us": 95_000_000, "job": 9, "host": 7, "slowdown": 1.5},
+        {"at_us": 100_000_000, **stop},
+        {"at_us": 130_000_000, "kind": "resume", "job": 7},
+        START | {"at_us": 400_000_000, "reason": "mine"},
+    ]
+    assert lines_of(records, 7) == [
+        "Start 1 of 2:",
+        "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:01:00 later, at 90 s (0:01:30).",
+        "From 10 s after its submission it was the reserved head of the queue, for 20 s: "
+        "its start was first expected at 300 s (0:05:00), last at 200 s (0:03:20).",
+        "It started because there was a place for it (2 hardware threads open to it): "
+        "it was backfilled before the reserved job 3, whose start at 200 s (0:03:20) it does not delay.",
+        "It runs on nodes 0-1, 5 (hardware thread 0, 1 process a node) and node 3 (hardware threads 1-2, 2 processes a node).",
+        "5 s after its start job 9 joined it on its nodes, slowdown 1.500 while both run.",
+        "10 s after its start it was suspended because beside job 5 it took 1.750 times as long as alone; it was resumed 30 s later.",
+        "Start 2 of 2:",
+        "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:06:10 later, at 400 s (0:06:40).",
+        "It started because of what the policy calls 'mine'.",
+        "It runs on nodes 0-1 (hardware thread 0, 1 process a node).",
+    ]
+    with pytest.raises(EmulatorError, match=r"t\.jsonl: job 3 never started; it was the reserved head of the queue$"):
+        lines_of(records, 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "phrase"),
+    [
+        ("conservative", "it was promised a start at"),
+        ("rua", "it should lose nothing to its neighbours there"),
+        ("ac", "was its neighbour in the queue"),
+        ("am", "was its neighbour in the queue"),
+        ("fcfs", "it was the first of"),
+    ],
+)
+def test_every_policy_says_why(policy: str, phrase: str) -> None:
+    table = SCENARIO
+    if policy == "rua":
+        table = {"cluster": {"nodes": 8, "preset": "rua-4way"}, "workload": {"lublin": 60, "aarr": 9.0, "mix": "high"}}
+    records = records_of(policy, table)
+    starts = [record for record in records if record["kind"] == "start"]
+    assert all("reason" in record for record in starts)
+    assert phrase in " ".join(line for record in starts for line in lines_of(records, record["job"])).lower()
+
+
+# ---------------------------------------------------------------- the funnel
+
+
+def test_the_funnel_counts_as_documented() -> None:
+    def start(**facts: Any) -> Record:
+        return START | facts
+
+    def search(everybody: int, of_length: int, fine: list[int], profits: list[float], **chosen: Any) -> Record:
+        left = {"all": everybody, "short": of_length, "slowdown": len(fine)}
+        return {"left": left, "removed": {}, "candidates": fine, "profits": profits, **chosen}
+
+    better_refused = search(10, 4, [3, 4, 5], [0.5, 0.1, 0.9], partner=3)
+    assert funnel([]) == funnel([{"kind": "reserve"}])
+    found = funnel(
+        [
+            start(partners=better_refused),
+            start(partners=search(5, 2, [6], [-1.0])),
+            start(partners=search(3, 0, [], [])),
+            start(no_search="weak-load"),
+            start(partners=search(99, 99, [1], [1.0]), host=3),  # had looked itself, then was taken by another
+            start(hosts=search(4, 2, [8, 9], [0.1, 0.2], host=9), host=9),
+        ]
+    )
+    partners = found["partners"]
+    assert (partners.searches, partners.matched, partners.ranked) == (3, 1, 1)
+    assert (partners.position, partners.profit_rank) == (1.0, 2.0)
+    assert partners.left == {
+        "all": Left(6.0, 3, 6.0, 10.0),
+        "short": Left(2.0, 3, 2.0, 4.0),
+        "slowdown": Left(4 / 3, 2, 2.0, 3.0),
+    }
+    assert (found["hosts"].searches, found["hosts"].position, found["hosts"].profit_rank) == (1, 2.0, 1.0)
+
+
+def test_the_funnel_of_a_run(lomarc: list[Record]) -> None:
+    for kind, found in funnel(lomarc).items():
+        assert list(found.left) == ["all", "short", "size", "memory", "type", "slowdown"]
+        means = [left.mean for left in found.left.values() if left.mean is not None]
+        assert means == sorted(means, reverse=True)
+        assert found.matched > 2, kind
+        assert found.position is not None
+        assert found.position >= 1
+    matched = sum("partner" in record.get("partners", ()) for record in lomarc)
+    assert funnel(lomarc)["partners"].matched == matched
+    first = funnel(records_of("lomarc-fm"))["partners"]
+    assert (first.ranked, first.profit_rank) == (0, None)

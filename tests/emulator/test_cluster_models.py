@@ -1,0 +1,235 @@
+"""Emulated nodes under models other than bandwidth, and jobs that stand still on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from random import Random
+
+import pytest
+
+from cosched_emulator.cluster import Cluster
+from cosched_hwmodel.composition import COMPOSITIONS, composition_named
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_hwmodel.topology import NodeShape
+from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
+
+
+class Pairs:
+    """A model that knows the penalty of each ordered pair of jobs, and keeps what it was asked."""
+
+    name = "pairs"
+
+    def __init__(self, penalties: Mapping[tuple[int, int], float]) -> None:
+        self.penalty_of = penalties
+        self.asked: list[tuple[NodeShape, tuple[Load, ...]]] = []
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
+        self.asked.append((node, tuple(loads)))
+        ids = [load.job_id for load in loads]
+        return [sum(self.penalty_of.get((one, other), 0.0) for other in ids if other != one) for one in ids]
+
+
+def cluster_under(model: ContentionModel, nodes: int = 3, composition: str = "bulk-synchronous") -> Cluster:
+    return Cluster(Machine([NodeClass(nodes, 1, 1, 2, 512, 6000, 256, 7)]), model, composition_named(composition))
+
+
+def on(thread: int, first: int, count: int) -> tuple[Run, ...]:
+    """Return one process on this thread of each of these nodes."""
+    return ((first, count, 1 << thread, 1),)
+
+
+def test_a_model_is_told_who_is_on_a_node_and_each_may_be_slowed_differently() -> None:
+    model = Pairs({(1, 2): 1.0, (2, 1): 0.25, (3, 1): -0.5})
+    cluster = cluster_under(model)
+    cluster.seat(2, ((1, 1, 3, 2),), 100, (10, 0, 5), 0)
+    cluster.seat(1, on(0, 0, 2), 100, None, 0)
+    assert cluster.settle(0) == [(1, 200), (2, 125)]
+    shape = NodeShape("", 1, 1, 512, 2, (), 6000, 256, 7)
+    first, second = Load(1, 1, 1, (0, 0, 0)), Load(2, 2, 3, (20, 0, 10))
+    assert sorted(model.asked[:2], key=lambda ask: len(ask[1])) == [(shape, (first,)), (shape, (first, second))]
+    assert (cluster.slowdown(1), cluster.slowdown(2)) == (2.0, 1.25)
+    cluster.seat(3, on(1, 0, 1), 100, None, 50)
+    assert cluster.settle(50) == [(3, 100)]  # a penalty below 0; job 1 is waiting for its other node anyway
+    assert cluster.leave(2, 60) == 48
+    assert cluster.settle(60) == [(1, 130)]
+    cluster.check()
+
+
+# Half of either's time competes, for the CPU: while together everything takes 1.5 times as long.
+CPU_AND_DISK: dict[int, UsageTuple] = {
+    1: ("cpu", 500_000, 0, 500_000, 300_000),
+    2: ("cpu", 500_000, 500_000, 0, 300_000),
+    3: ("disk", 0, 0, 1_000_000, 300_000),
+    5: ("cpu", 1_000_000, 0, 0, 900_000),
+}
+LOMARC = LomarcModel(remainder=True, good_share_ppm=0)
+
+
+def lomarc(nodes: int = 3, composition: str = "bulk-synchronous") -> Cluster:
+    return cluster_under(LomarcContention(LOMARC, CPU_AND_DISK), nodes, composition)
+
+
+def test_a_pair_runs_at_its_slowdown_and_at_full_speed_once_alone() -> None:
+    cluster = lomarc()
+    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
+    cluster.seat(2, on(1, 0, 2), 400, None, 0)
+    assert cluster.settle(0) == [(1, 1500), (2, 600)]
+    assert (cluster.slowdown(1), cluster.slowdown(2)) == (1.5, 1.5)
+    assert cluster.leave(2, 600) == 400
+    assert cluster.settle(600) == [(1, 1200)]
+    assert cluster.slowdown(1) == 1.0
+    cluster.seat(3, on(1, 0, 1), 100, None, 700)
+    assert cluster.settle(700) == [(1, 1450), (3, 850)]  # both wait for the disk for half of job 1's time
+    cluster.check()
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_jobs_that_share_only_some_nodes_slow_down_as_a_whole(composition: str) -> None:
+    cluster = lomarc(composition=composition)
+    cluster.seat(1, on(0, 0, 3), 1000, None, 0)
+    cluster.seat(2, on(1, 2, 1), 1000, None, 0)
+    assert cluster.settle(0) == [(1, 1500), (2, 1500)]
+    assert cluster.slowdown(1) == 1.5
+    cluster.leave(2, 300)
+    assert cluster.settle(300) == [(1, 1100)]
+    # Two partners, on different nodes: the worse one counts.
+    cluster.seat(3, on(1, 0, 1), 1000, None, 300)
+    cluster.seat(5, on(1, 1, 1), 1000, None, 300)
+    cluster.settle(300)
+    assert cluster.slowdown(1) == 2.5  # job 5 does not fit into memory beside it
+    cluster.leave(5, 300)
+    cluster.settle(300)
+    assert cluster.slowdown(1) == 1.5
+    cluster.check()
+
+
+def test_a_job_of_which_nothing_is_known_is_not_slowed() -> None:
+    cluster = lomarc()
+    cluster.seat(1, on(0, 0, 1), 100, None, 0)
+    cluster.seat(4, on(1, 0, 1), 100, None, 0)
+    assert cluster.settle(0) == [(1, 100), (4, 100)]
+
+
+# ---------------------------------------------------------------- suspended jobs
+
+
+def test_a_suspended_job_stands_still_and_slows_nobody() -> None:
+    cluster = lomarc()
+    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
+    cluster.seat(2, on(1, 0, 2), 400, None, 0)
+    cluster.settle(0)
+    cluster.suspend(2, 300)
+    assert cluster.disturbed() == [1]
+    assert cluster.settle(300) == [(1, 1100)]  # 200 done, 800 to do, alone
+    assert cluster.slowdown(1) == 1.0
+    cluster.check()
+    cluster.resume(2, 800)
+    assert cluster.disturbed() == [1, 2]
+    assert cluster.settle(800) == [(1, 1250), (2, 1100)]  # 300 and 200 to do
+    cluster.check()
+    assert cluster.leave(1, 1250) == 1000
+    assert cluster.disturbed() == [2]
+    assert cluster.settle(1250) == [(2, 1250)]  # overdue: it would have ended before
+    cluster.check()
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_suspended_and_resumed_at_one_instant_is_nothing_but_a_new_end(composition: str) -> None:
+    cluster = lomarc(composition=composition)
+    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
+    cluster.suspend(1, 0)  # before anything was settled
+    assert cluster.settle(0) == []
+    cluster.resume(1, 10)
+    assert cluster.settle(10) == [(1, 1010)]
+    cluster.suspend(1, 510)
+    cluster.resume(1, 510)
+    assert cluster.settle(510) == [(1, 1010)]  # told anew, for whoever has forgotten it
+    cluster.check()
+
+
+def test_a_suspended_job_may_leave() -> None:
+    cluster = lomarc()
+    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
+    cluster.seat(2, on(1, 0, 1), 1000, None, 0)
+    cluster.settle(0)
+    cluster.suspend(1, 300)
+    cluster.settle(300)
+    assert cluster.leave(1, 900) == 200
+    cluster.check()
+    assert cluster.disturbed() == []  # its neighbour has been alone for long
+    assert cluster.settle(900) == []
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("neighbour", [False, True])
+def test_a_job_that_comes_back_at_the_same_instant_gets_an_end(composition: str, neighbour: bool) -> None:
+    """Requeued and started again where it was: the penalties are the same before and after, the end is not."""
+    cluster = lomarc(composition=composition)
+    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
+    if neighbour:
+        cluster.seat(2, on(1, 0, 1), 1000, None, 0)
+    cluster.settle(0)
+    slowed = 1.5 if neighbour else 1.0
+    assert cluster.leave(1, 300) == 300 / slowed
+    cluster.seat(1, on(0, 0, 2), 1000, None, 300)
+    assert cluster.settle(300) == [(1, 300 + 1000 * slowed)]
+    cluster.check()
+    cluster.leave(1, 400)
+    cluster.seat(3, on(0, 0, 2), 1000, None, 400)  # another one in its place
+    assert [job_id for job_id, _ in cluster.settle(400)] == [2, 3][not neighbour :]
+    cluster.check()
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_random_pairs_that_stop_and_go_on_end_when_their_work_is_done(composition: str) -> None:
+    slowdowns = {frozenset((1, 2)): Fraction(3, 2), frozenset((1, 3)): Fraction(3, 2), frozenset((2, 3)): Fraction(1)}
+    random = Random(3)
+    stopped = shared = 0
+    for _ in range(60):
+        cluster = lomarc(2, composition)
+        where = {job: random.choice(((0,), (1,), (0, 1))) for job in (1, 2, 3)}
+        left = {job: {node: Fraction(random.randrange(1, 400)) for node in where[job]} for job in (1, 2, 3)}
+        for job, works in left.items():
+            work = max(works.values())
+            left[job] = dict.fromkeys(where[job], work)
+            cluster.seat(job, tuple((node, 1, 1 << (job % 2), 1) for node in where[job]), int(work), None, 0)
+        suspended: set[int] = set()
+        ends = dict(cluster.settle(0))
+        now = 0
+        while left:
+
+            def rate(job: int, node: int) -> Fraction:
+                if job in suspended:  # noqa: B023 - called at once
+                    return Fraction(0)
+                others = [o for o in left if o != job and o not in suspended and node in where[o]]  # noqa: B023
+                return 1 / (1 + sum((slowdowns[frozenset((job, o))] - 1 for o in others), Fraction(0)))
+
+            rates = {job: {node: rate(job, node) for node in where[job]} for job in left}
+            if composition == "bulk-synchronous":
+                rates = {job: dict.fromkeys(there, min(there.values())) for job, there in rates.items()}
+            for job in set(left) - suspended:
+                exact = now + max(left[job][node] / rates[job][node] for node in where[job])
+                assert ends[job] == ceil(exact - Fraction(1, 64))
+            running = [ends[job] for job in left if job not in suspended]
+            at = min([*running, now + random.randrange(1, 200)])
+            for job, there in rates.items():
+                for node, speed in there.items():
+                    left[job][node] = max(Fraction(0), left[job][node] - speed * (at - now))
+            now = at
+            for job in sorted(left):
+                if job not in suspended and ends[job] == now:
+                    cluster.leave(job, now)
+                    del left[job]
+            for job in sorted(left):
+                if random.random() < 0.3:
+                    stopped += 1
+                    (cluster.resume if job in suspended else cluster.suspend)(job, now)
+                    suspended ^= {job}
+            shared += sum(min(there.values()) < 1 for there in rates.values())
+            ends |= cluster.settle(now)
+            cluster.check()
+    assert min(stopped, shared) > 100
