@@ -34,7 +34,15 @@ from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
-POLICIES: Final = ("easy", "sjbf", "conservative")
+SHARED: Final = ("--node", "lomarc-ht", "--contention", "lomarc", "--characteristics", "M1")
+# What is measured, and the machine for it: nodes of one processor, or of one hyperthreaded processor under contention.
+POLICIES: Final[dict[str, tuple[str, ...]]] = {
+    "easy": (),
+    "sjbf": (),
+    "conservative": (),
+    "pss": SHARED,
+    "lomarc-r": SHARED,
+}
 ARRIVALS: Final = (10.23, 9.83, 8.83)
 MESSAGE_MS: Final = 30_000  # how long one message of the bare ping-pong may take
 RUN_S: Final = 180.0  # how long one run may take before it is given up, and told as slower than that
@@ -77,7 +85,7 @@ def direct(policy: str, aarr: float, jobs: int) -> dict[str, Any]:
     row: dict[str, Any] = {"policy": policy, "aarr": aarr}
     with tempfile.TemporaryDirectory() as folder:
         out, status = Path(folder) / "run", Path(folder) / "status"
-        workload = ("--lublin", str(jobs), "--aarr", str(aarr), "--nodes", "128")
+        workload = ("--lublin", str(jobs), "--aarr", str(aarr), "--nodes", "128", *POLICIES[policy])
         command = ("cosched_emulator", "simulate", *workload, "--policy", policy, "--json", "--out", str(out))
         try:
             machine = json.loads(python("-c", WATCHED_MODULE, str(status), *command, timeout_s=RUN_S))["machine"]

@@ -6,23 +6,22 @@ Every run's figures are kept as one JSON file, so that an interrupted reproducti
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from scripts.reproduction import NOTHING, ROOT, by_seed, cell, claim, load, number, run_all, write_tables
 
 from cosched_emulator.links import DirectLink
 from cosched_emulator.running import prepare, run
 from cosched_emulator.scenario import read_scenario
 from cosched_plugin.config import choose
 
-ROOT = Path(__file__).resolve().parent.parent
 TRACES = {
     "CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", 338),
     "BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.gz", 1152),
@@ -72,7 +71,6 @@ PUBLISHED: Mapping[str, Mapping[tuple[str, str], tuple[float | None, ...]]] = {
         ("BLUE", "low"): (32730, 35092, 38265, 37499, 33374, 33785),
     },
 }
-NOTHING = "-"
 TITLES = {
     "killed": "Killed jobs (Table 7)",
     "penalised_p95": "Percent penalised run time, 95th percentile (Table 5)",
@@ -91,6 +89,11 @@ class Task(NamedTuple):
     policy: str
     seed: int
     variant: str = "base"
+
+    @property
+    def series(self) -> str:
+        """Everything but the seed, as a part of a file's name."""
+        return f"{self.variant}-{self.trace}-{self.mix}-{self.policy}"
 
 
 class Variant(NamedTuple):
@@ -175,65 +178,12 @@ def simulate(task: Task, folder: str, warmup: int, measured: int) -> dict[str, A
     }
 
 
-def run_all(tasks: Sequence[Task], folder: str, store: Path, warmup: int, measured: int, workers: int) -> None:
-    """Run what has not been run, several at a time."""
-    store.mkdir(parents=True, exist_ok=True)
-    left = [task for task in tasks if not _file(store, task).exists()]
-    print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them done before, {workers} at a time", file=sys.stderr)
-    began = time.monotonic()
-    with ProcessPoolExecutor(workers) as pool:
-        pending = {pool.submit(simulate, task, folder, warmup, measured): task for task in left}
-        for number, future in enumerate(as_completed(pending), 1):
-            task = pending[future]
-            result = future.result()
-            partial = _file(store, task).with_suffix(".partial")
-            partial.write_text(json.dumps(result, indent=2), encoding="utf-8")
-            partial.rename(_file(store, task))
-            elapsed = time.monotonic() - began
-            print(
-                f"[{number}/{len(left)}, {elapsed / 60:.0f} min] {task.variant} {task.trace} {task.mix} {task.policy}"
-                f" seed {task.seed}: killed {result['killed']}, {result['seconds']:.0f} s",
-                file=sys.stderr,
-            )
-
-
-def _file(store: Path, task: Task) -> Path:
-    return store / f"{task.variant}-{task.trace}-{task.mix}-{task.policy}-{task.seed}.json"
-
-
-def load(store: Path, tasks: Iterable[Task]) -> dict[Task, dict[str, Any]]:
-    """Return the results that are there."""
-    return {task: json.loads(_file(store, task).read_text()) for task in tasks if _file(store, task).exists()}
-
-
-# Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
-T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and half width of the 95 % confidence interval over seeds."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, math.nan
-    return mean, T_95[min(len(values) - 2, len(T_95) - 1)] * statistics.stdev(values) / math.sqrt(len(values))
-
-
-def number(value: float | None) -> str:
-    """Return a figure for a table cell."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
-
-
-def measured_cell(results: Mapping[Task, Mapping[str, Any]], key: str, task: Task) -> str:
-    """Return mean ± half width over the seeds that are there."""
-    values = [float(r[key]) for t, r in results.items() if t._replace(seed=0) == task._replace(seed=0)]
-    if not values:
-        return NOTHING
-    mean, half = interval(values)
-    return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
+def tell(task: Task, result: Mapping[str, Any]) -> str:
+    """Return what to say of a run that has ended."""
+    return (
+        f"{task.variant} {task.trace} {task.mix} {task.policy} seed {task.seed}:"
+        f" killed {result['killed']}, {result['seconds']:.0f} s"
+    )
 
 
 def figure_table(results: Mapping[Task, Mapping[str, Any]], key: str) -> list[str]:
@@ -241,7 +191,7 @@ def figure_table(results: Mapping[Task, Mapping[str, Any]], key: str) -> list[st
     lines = [f"### {TITLES[key]}", "", "| | | " + " | ".join(POLICIES) + " |", "|---|---|" + "---:|" * len(POLICIES)]
     for trace in TRACES:
         for mix in MIXES:
-            mine = [measured_cell(results, key, Task(trace, mix, policy, 1)) for policy in POLICIES]
+            mine = [cell(by_seed(results, key, Task(trace, mix, policy, 1)).values()) for policy in POLICIES]
             means = [_mean(results, key, Task(trace, mix, policy, 1)) for policy in POLICIES]
             theirs = PUBLISHED.get(key, {}).get((trace, mix))
             label = f"{trace} {mix.upper()}"
@@ -270,8 +220,8 @@ def variant_table(results: Mapping[Task, Mapping[str, Any]]) -> list[str]:
 
 
 def _mean(results: Mapping[Task, Mapping[str, Any]], key: str, task: Task) -> float | None:
-    values = [float(r[key]) for t, r in results.items() if t._replace(seed=0) == task._replace(seed=0)]
-    return statistics.fmean(values) if values else None
+    values = by_seed(results, key, task)
+    return statistics.fmean(values.values()) if values else None
 
 
 def _ratio(value: float | None, base: float | None) -> str:
@@ -293,42 +243,31 @@ def orderings(results: Mapping[Task, Mapping[str, Any]]) -> list[str]:
             k = {policy: float(value or 0) for policy, value in killed.items()}
             if mix == "med":
                 times = f"{k['FF'] / k['LC']:.2f} x"
-                lines.append(_claim("killed: FF at least 2 x LC", label, times, k["FF"] >= 2 * k["LC"]))
+                lines.append(claim("killed: FF at least 2 x LC", label, times, k["FF"] >= 2 * k["LC"]))
             fewest = min(k, key=lambda policy: k[policy])
-            lines.append(_claim("killed: LCT=1 fewest", label, f"{fewest} {k[fewest]:.0f}", fewest == "LCT=1"))
+            lines.append(claim("killed: LCT=1 fewest", label, f"{fewest} {k[fewest]:.0f}", fewest == "LCT=1"))
             for name, values in (("mean", mean), ("95th percentile", p95)):
                 ff, lc, one = (float(values[policy] or 0) for policy in ("FF", "LC", "LCT=1"))
                 text = f"{ff:.2f}, {lc:.2f}, {one:.2f}"
                 # Above by more than rounding: where both are the largest penalty that there is, neither is less.
                 holds = round(ff, 2) > round(lc, 2) > round(one, 2)
-                lines.append(_claim(f"penalised, {name}: FF > LC > LCT=1", label, text, holds))
+                lines.append(claim(f"penalised, {name}: FF > LC > LCT=1", label, text, holds))
             times = f"{k['FF'] / k['RUA']:.2f} x"
-            lines.append(_claim("killed: RUA several times fewer than FF", label, times, k["FF"] >= 2 * k["RUA"]))
+            lines.append(claim("killed: RUA several times fewer than FF", label, times, k["FF"] >= 2 * k["RUA"]))
             ratio = float(bsld["RUA"] or 0) / float(bsld["FF"] or 1)
             text = "bounded slowdown p95: RUA close to FF (within 10 %, or better)"
-            lines.append(_claim(text, label, f"{ratio:.2f} x", ratio <= 1.1))
+            lines.append(claim(text, label, f"{ratio:.2f} x", ratio <= 1.1))
     return [*lines, ""]
-
-
-def _claim(text: str, label: str, measured: str, holds: bool) -> str:
-    return f"| {text} | {label} | {measured} | {'yes' if holds else '**no**'} |"
 
 
 def report(results: Mapping[Task, Mapping[str, Any]], page: Path, header: str) -> None:
     """Write the tables between the markers of ``page``; what stands outside them is left alone."""
-    begin, end = "<!-- tables: written by scripts/reproduce rua -->", "<!-- end of tables -->"
-    text = (
-        page.read_text(encoding="utf-8") if page.exists() else f"# Resource-Usage-Aware backfilling\n\n{begin}\n{end}\n"
-    )
-    if begin not in text or end not in text:
-        raise SystemExit(f"reproduce: {page} has lost its markers {begin} and {end}")
     body = [header, "", "## The paper's claims", "", *orderings(results), "## Tables", ""]
     for key in TITLES:
         body += figure_table(results, key)
     if any(task.variant != "base" for task in results):
         body += ["## Experiments", "", *variant_table(results)]
-    before, rest = text.split(begin, 1)
-    page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")
+    write_tables(page, "rua", "Resource-Usage-Aware backfilling", body)
 
 
 def picture(results: Mapping[Task, Mapping[str, Any]], file: Path) -> None:
@@ -397,7 +336,8 @@ def main() -> None:
     store = options.store or ROOT / "out" / "reproduce" / ("rua-quick" if options.quick else "rua")
     tasks = tasks_of(seeds, variants=not options.quick)
     if not options.report_only:
-        run_all(tasks, options.traces, store, warmup, measured, options.workers)
+        simulation = partial(simulate, folder=options.traces, warmup=warmup, measured=measured)
+        run_all(tasks, store, options.workers, simulation, tell)
     results = load(store, tasks)
     done = len({task.seed for task in results if task.variant == "base"})
     header = (

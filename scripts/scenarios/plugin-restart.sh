@@ -3,7 +3,11 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 policy=${1:-rua}
-workload=(--lublin "${2:-1500}" --nodes 32 --node rua-4way --mix med --estimates f-model --limits estimate)
+case $policy in
+    pss | ac | am | lomarc-*) workload=(--nodes 64 --node lomarc-ht --contention lomarc --characteristics M1 --aarr 8.83) ;;
+    *) workload=(--nodes 32 --node rua-4way --mix med) ;;
+esac
+workload+=(--lublin "${2:-1500}" --estimates f-model --limits estimate)
 
 say "A run that nobody disturbs ($policy)."
 run_pair "$policy" "" "$scratch/undisturbed" 120 "${workload[@]}"

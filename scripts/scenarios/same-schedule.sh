@@ -2,8 +2,12 @@
 # However the scheduler is coupled to the manager, the schedule is the same, byte for byte.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
-workload=(--lublin "${1:-300}" --nodes 8 --node rua-4way --mix high --estimates f-model --limits estimate)
-for policy in sjbf conservative rua; do
+for policy in sjbf conservative rua lomarc-r; do
+    case $policy in
+        lomarc-r) workload=(--nodes 32 --node lomarc-ht --contention lomarc --characteristics M1 --aarr 8.83) ;;
+        *) workload=(--nodes 8 --node rua-4way --mix high) ;;
+    esac
+    workload+=(--lublin "${1:-300}" --estimates f-model --limits estimate)
     for link in direct loopback zmq; do
         cosched-emulator simulate "${workload[@]}" --policy "$policy" --link "$link" --out "$scratch/$policy/$link" \
             >/dev/null 2>"$scratch/simulate.err" || fail "$policy, $link: $(cat "$scratch/simulate.err")"

@@ -51,13 +51,18 @@ def test_scenario(script: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_demo_runs_three_schedulers_and_draws(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "runs", "said"),
+    [((), {"PSS", "LOMARC-R"}, "efficiency, nodes"), (("--rua",), {"FF", "LC", "RUA"}, "killed at limit")],
+    ids=["lomarc", "rua"],
+)
+def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str], said: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
-    done = run(ROOT / "scripts" / "demo", "--lublin", "200", "--out", str(out), tmp_path=tmp_path)
+    done = run(ROOT / "scripts" / "demo", *arguments, "--lublin", "200", "--out", str(out), tmp_path=tmp_path)
     assert done.returncode == 0, done.stderr or done.stdout
-    assert {path.name for path in out.iterdir()} == {"FF", "LC", "RUA", "comparison.png", "schedule.png"}
-    assert "killed at limit" in done.stdout
+    assert {path.name for path in out.iterdir()} == runs | {"comparison.png", "schedule.png"}
+    assert said in done.stdout
     assert (out / "comparison.png").stat().st_size > 10_000
 
 

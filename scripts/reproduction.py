@@ -1,0 +1,167 @@
+"""What the reproductions of papers have in common: runs kept one by one, several at a time, figures over seeds, and their page.
+
+A run's figures are one JSON file, so that an interrupted reproduction goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTHING = "-"
+# Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+Result: TypeAlias = dict[str, Any]  # JSON-ready
+
+
+class Task(Protocol):
+    """One simulation of a reproduction, as a named tuple."""
+
+    @property
+    def series(self) -> str:
+        """Everything but the seed, as a part of a file's name."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of what is drawn."""
+        ...
+
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def run_all(
+    tasks: Sequence[TaskT],
+    store: Path,
+    workers: int,
+    simulate: Callable[[TaskT], Result],
+    tell: Callable[[TaskT, Result], str],
+) -> None:
+    """Run what has not been run, several at a time in this order. Ctrl-C ends it at once; what is stored stays."""
+    store.mkdir(parents=True, exist_ok=True)
+    left = [task for task in tasks if not _file(store, task).exists()]
+    print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them done before, {workers} at a time", file=sys.stderr)
+    began = time.monotonic()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    pool = ProcessPoolExecutor(workers, initializer=_leave_interrupts)
+    try:
+        pending = {pool.submit(simulate, task): task for task in left}
+        for done, future in enumerate(as_completed(pending), 1):
+            task = pending[future]
+            try:
+                result = future.result()
+            except Exception as error:
+                error.add_note(f"in run {_file(store, task).stem}")
+                raise
+            _save(store, task, result)
+            minutes = (time.monotonic() - began) / 60
+            print(f"[{done}/{len(left)}, {minutes:.0f} min] {tell(task, result)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        print(f"interrupted; what is done is in {store}, and the same command goes on from there", file=sys.stderr)
+        raise SystemExit(130) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave_interrupts() -> None:
+    """Let the parent decide what a Ctrl-C means, which a terminal sends to all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _file(store: Path, task: Task) -> Path:
+    return store / f"{task.series}-{task.seed}.json"
+
+
+def _save(store: Path, task: Task, result: Result) -> None:
+    file = _file(store, task)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=2), encoding="utf-8")
+    partial.rename(file)
+
+
+def load(store: Path, tasks: Iterable[TaskT]) -> dict[TaskT, Result]:
+    """Return the results that are there."""
+    return {
+        task: json.loads(_file(store, task).read_text(encoding="utf-8"))
+        for task in tasks
+        if _file(store, task).exists()
+    }
+
+
+def positive(text: str) -> int:
+    """Return the whole number above 0 that a command-line option gives."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+# ---------------------------------------------------------------- figures
+
+
+def by_seed(results: Mapping[TaskT, Mapping[str, Any]], key: str, task: TaskT) -> dict[int, float]:
+    """Return a figure of ``task`` for all seeds that are there, in their order."""
+    found = {other.seed: float(result[key]) for other, result in results.items() if other.series == task.series}
+    return dict(sorted(found.items()))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return mean and half width of the 95 % confidence interval over seeds; the latter is nan for a single one."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, math.nan
+    return mean, T_95[min(len(values) - 2, len(T_95) - 1)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def number(value: float | None) -> str:
+    """Return a figure for a table cell."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
+
+
+def cell(values: Collection[float]) -> str:
+    """Return mean ± half width for a table cell; the mean alone for a single value."""
+    if not values:
+        return NOTHING
+    mean, half = interval(list(values))
+    return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
+
+
+def claim(text: str, label: str, measured: str, holds: bool) -> str:
+    """Return the table row of a claim of the paper."""
+    return f"| {text} | {label} | {measured} | {'yes' if holds else '**no**'} |"
+
+
+# ---------------------------------------------------------------- page
+
+
+def write_tables(page: Path, paper: str, title: str, body: Sequence[str]) -> None:
+    """Write ``body`` between the markers of ``page``; what stands outside them is left alone."""
+    begin, end = f"<!-- tables: written by scripts/reproduce {paper} -->", "<!-- end of tables -->"
+    text = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n\n{begin}\n{end}\n"
+    if begin not in text or end not in text:
+        raise SystemExit(f"reproduce: {page} has lost its markers {begin} and {end}")
+    before, rest = text.split(begin, 1)
+    page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")
