@@ -259,10 +259,16 @@ def test_a_pair_must_not_delay_the_head() -> None:
 # ---------------------------------------------------------------- what becomes of pairs
 
 
-def pair_at(now_s: int, measured_ppm: int = 0) -> SchedulerCore:
-    """Return a core at an instant with job 1 since 0 and job 2 since 100 s on one node, told to have 500 and 800 s left then."""
-    one = RunningJob(cpu(1, 1, 600), 0, ((0, 1, 1, 1),), 850 * S, None, None, measured_ppm)
-    two = RunningJob(network(2, 1, 800), 100 * S, ((0, 1, 2, 1),), 1050 * S, None)
+def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> SchedulerCore:
+    """Return a core at an instant with job 1 since 0 and job 2 since 100 s on one node, told to have 500 and 800 s left then.
+
+    ``limited``: both are killed if they take longer than expected.
+    """
+    first, second = cpu(1, 1, 600), network(2, 1, 800)
+    if limited:
+        first, second = first._replace(limit_us=600 * S), second._replace(limit_us=800 * S)
+    one = RunningJob(first, 0, ((0, 1, 1, 1),), 850 * S, 850 * S if limited else None, None, measured_ppm)
+    two = RunningJob(second, 100 * S, ((0, 1, 2, 1),), 1050 * S, 1050 * S if limited else None)
     notes = [Note(1, "pace", (2, 100 * S, 500 * S, 1.5)), Note(2, "pace", (1, 100 * S, 800 * S, 1.5))]
     told = welcome(hyperthreaded(1), GOOD, (), (one, two), notes)
     return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
@@ -296,6 +302,27 @@ def test_one_of_a_pair_that_is_too_slow_waits_for_the_other() -> None:
     assert core.handle(500 * S, ()) == []
     assert core.handle(700 * S, (JobEnded(1, "COMPLETED"),)) == [ResumeJob(2), SetNote(2, "pace", None)]
     assert core.view.running[2].end_us == 1400 * S
+
+
+def test_limits_grow_by_what_a_partner_was_found_to_cost() -> None:
+    """Measured at 800 s: 2.5 instead of 1.5. Of 700 s each has done 280: left are 220 s, to 1020 s, and 520 s, to 1320 s."""
+    core = pair_at(800, measured_ppm=2_500_000, limited=True)
+    assert core.handle(800 * S, ()) == [
+        SuspendJob(2),
+        ReviseJob(1, 1020 * S, 1020 * S),  # 170 s later than expected
+        ReviseJob(2, 1440 * S, 1220 * S),  # at 1540 s, since 100 s; 170 s lost so far, and the limit waits with the job
+        SetNote(1, "pace", (2, 800 * S, 220 * S, 1.0)),
+        SetNote(2, "pace", (1, 800 * S, 520 * S, 1.0)),
+    ]
+    assert core.handle(1020 * S, (JobEnded(1, "COMPLETED"),)) == [ResumeJob(2), SetNote(2, "pace", None)]
+    assert core.view.running[2].limit_us == (1220 + 220) * S  # just what it needs
+
+
+def test_a_partner_that_leaves_early_takes_no_limit_away() -> None:
+    assert pair_at(400, limited=True).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
+        ReviseJob(1, 700 * S, 850 * S),
+        SetNote(1, "pace", None),
+    ]
 
 
 def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancelled() -> None:

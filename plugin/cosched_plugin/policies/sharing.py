@@ -225,11 +225,10 @@ def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
 def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
     if running.suspended_us is None:
-        left_us = pace.left_at(view.now_us, pace.slowdown)
+        yield from _expect(job_id, view.now_us + pace.left_at(view.now_us, pace.slowdown), view)
     else:
-        left_us = pace.left_us
         yield ResumeJob(job_id)
-    yield from _expect(job_id, view.now_us + left_us, view)
+        yield from _expect(job_id, view.now_us + pace.left_us, view, lost_us=0)  # its limit has waited with it
     yield SetNote(job_id, NOTE, None)
 
 
@@ -243,15 +242,20 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
         view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
     yield from _expect(stays.job.id, now_us + stays_us, view)
-    yield from _expect(stops.job.id, now_us + stays_us + stops_us, view)
+    lost_us = now_us + stops_us - stops.end_us  # up to now; its limit will wait with it
+    yield from _expect(stops.job.id, now_us + stays_us + stops_us, view, lost_us=lost_us)
     yield _note(stays.job.id, Pace(stops.job.id, now_us, stays_us, 1.0))
     yield _note(stops.job.id, Pace(stays.job.id, now_us, stops_us, 1.0))
 
 
-def _expect(job_id: int, end_us: int, view: View) -> Iterator[Action]:
+def _expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
     running = view.running[job_id]
     if running.end_us != end_us:
-        yield ReviseJob(job_id, end_us - running.start_us, running.limit_us)
+        limit_us = running.limit_us
+        if limit_us is not None:
+            limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
+        yield ReviseJob(job_id, end_us - running.start_us, limit_us)
 
 
 def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
