@@ -55,6 +55,11 @@ class Variant(NamedTuple):
     schedulers: tuple[str, ...] = tuple(SCHEDULERS)
     seeds: int = FEW
 
+    @property
+    def has_own_pss(self) -> bool:
+        """Tell whether space sharing runs otherwise, too: it has other jobs, or another order of them."""
+        return "workload" in self.scenario or any(setting.startswith("order") for setting in self.settings)
+
 
 BASE: Final = "base"
 FUNNEL: Final = "funnel"
@@ -68,6 +73,16 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     ),
     "future-all": Variant("L-R counts all expected arrivals", settings=("matching.future=all",), schedulers=("L-R",)),
     "future-none": Variant("L-R counts no expected arrivals", settings=("matching.future=none",), schedulers=("L-R",)),
+    "no-aging": Variant(
+        "jobs keep their class however long they wait",
+        settings=("order.age_s=1e9",),
+        schedulers=("PSS", "L-FM", "L-U1", "L-R"),
+    ),
+    "fcfs": Variant(
+        "first come, first served: classes count for nothing",
+        settings=("order=fcfs",),
+        schedulers=("PSS", "L-FM", "L-U1", "L-R"),
+    ),
     "paging-2": Variant("slowdown 2 where memory does not fit", {"truth": {"paging": 2.0}}, schedulers=("AC",)),
     "paging-1": Variant(
         "no slowdown where memory does not fit, besides that of the pair",
@@ -103,10 +118,10 @@ class Task(NamedTuple):
 
     @property
     def space_sharing(self) -> Task:
-        """The run of PSS that this one is held against: the same jobs. How pairs get on is nothing to PSS."""
+        """The run of PSS that this one is held against: the same jobs and order. How pairs get on is nothing to PSS."""
         variant = VARIANTS.get(self.variant)
-        same_jobs = variant is None or "workload" not in variant.scenario
-        return Task(self.workload, self.mix, "PSS", self.seed, BASE if same_jobs else self.variant)
+        own = variant is not None and variant.has_own_pss
+        return Task(self.workload, self.mix, "PSS", self.seed, self.variant if own else BASE)
 
 
 def tasks_of(seeds: int, variants: bool) -> list[Task]:

@@ -79,10 +79,11 @@ def _by_processors(processors: int, shape: NodeShape) -> tuple[NodeClass, ...]:
     """Return full nodes and, for the remainder, one node of the same capacities with fewer cores (CTC: 84 of 4 and one of 2)."""
     if processors < 1:
         raise ConfigurationError("cluster.processors", "1 or more", str(processors))
-    full, left = divmod(processors, shape.threads)
+    # As everywhere, a second hardware thread makes no second processor.
+    full, left = divmod(processors, shape.cores)
     classes = [_node_class(full, shape)] if full else []
     if left:
-        small = replace(shape, sockets=1, cores_per_socket=left, threads_per_core=1, caches=())
+        small = replace(shape, sockets=1, cores_per_socket=left, caches=())
         classes.append(_node_class(1, small))
     return tuple(classes)
 

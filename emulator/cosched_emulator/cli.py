@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -65,6 +66,13 @@ def cli() -> None:
     """
 
 
+def a_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a file's name as it is; an empty one, from a variable that is not set, is refused."""
+    if value == "":
+        raise click.BadParameter("expected the name of a file, got ''")
+    return value
+
+
 def scenario_options(command: Command) -> Command:
     """Add the options that stand for keys of a scenario."""
     options = [
@@ -79,11 +87,11 @@ def scenario_options(command: Command) -> Command:
         click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
-        click.option("--annotations", type=click.Path(), metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
+        click.option("--annotations", callback=a_file, metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
-        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: threads in all."),
+        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
         click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "none"]), help="How jobs on a node slow down."),
@@ -132,7 +140,9 @@ def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
 )
 @click.option("--out", type=click.Path(), metavar="DIR", help="Write the run folder there.")
 @click.option("--force", is_flag=True, help="Replace an older run folder or trace.")
-@click.option("--trace", metavar="FILE", help="Write a decision trace there, for `explain`: JSON lines.")
+@click.option(
+    "--trace", callback=a_file, metavar="FILE", help="Write a decision trace there, for `explain`: JSON lines."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def simulate(
     scenario_file: str | None,
@@ -156,7 +166,15 @@ def simulate(
       cosched-emulator simulate scenario.toml --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
     """
     from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
-    from cosched_emulator.running import coupling, place_trace, prepare, run, store  # noqa: PLC0415
+    from cosched_emulator.running import (  # noqa: PLC0415
+        coupling,
+        idle_matching,
+        in_run_folder,
+        place_trace,
+        prepare,
+        run,
+        store,
+    )
     from cosched_emulator.scenario import read_scenario  # noqa: PLC0415
     from cosched_plugin.config import choose, from_table  # noqa: PLC0415 - --help must not pay for these
 
@@ -169,13 +187,18 @@ def simulate(
     if out is not None:
         check_run_folder(out, force=force)
     prepared = prepare(scenario)
+    stored = False  # whether the trace becomes part of the run folder
     if trace is not None:
+        stored = out is not None and in_run_folder(trace, out)
         trace = place_trace(trace, out, force=force)
+    warning = idle_matching(choice, prepared)
+    if warning is not None:
+        click.echo(f"warning: {warning}", err=True)
     with progress_bar(prepared) as progress, coupling(link, choice, scenario, trace) as coupled:
         finished = run(prepared, coupled, progress)
     if out is not None:
         settings = {"name": choice.name, **choice.settings}
-        store(finished, out, policy=settings, link=link, force=force, trace=trace)
+        store(finished, out, policy=settings, link=link, force=force, trace=trace if stored else None)
     report(finished, choice.name, as_json=as_json)
 
 
@@ -262,7 +285,7 @@ def presets(as_json: bool) -> None:
 
 @cli.command()
 @click.argument("job", type=click.IntRange(min=0))
-@click.option("--trace", required=True, metavar="FILE", help="The decision trace of the run.")
+@click.option("--trace", required=True, callback=a_file, metavar="FILE", help="The decision trace of the run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON; times in microseconds.")
 def explain(job: int, trace: str, as_json: bool) -> None:
     """Tell why JOB, a number in the run, started when and where it did.
@@ -278,7 +301,7 @@ def explain(job: int, trace: str, as_json: bool) -> None:
     from cosched_emulator.explain_text import sentences  # noqa: PLC0415
     from cosched_emulator.trace_reader import read_trace  # noqa: PLC0415
 
-    facts = facts_about(read_trace(trace), job, trace)
+    facts = facts_about(read_trace(trace, partial(click.echo, err=True)), job, trace)
     click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))
 
 
@@ -313,15 +336,21 @@ def progress_bar(prepared: Prepared) -> Iterator[Callable[[int], None] | None]:
 
 def report(finished: Finished, policy: str, *, as_json: bool) -> None:
     """Print the summary; exit with 1 if jobs are left that nothing will ever happen to."""
+    from cosched_emulator.workload.annotations import WARNING  # noqa: PLC0415 - --help must not pay for it
+
     unfinished = finished.unfinished
+    notes = finished.prepared.workload.notes
     if as_json:
+        for note in notes:
+            if note.startswith(WARNING):
+                click.echo(note, err=True)
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
         from cosched_emulator.results.table import compare as rows_of  # noqa: PLC0415 - --help must not pay for it
         from cosched_emulator.results.table import text_table  # noqa: PLC0415
 
-        for note in finished.prepared.workload.notes:
-            click.echo(f"{note}", err=True)
+        for note in notes:
+            click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         speed = len(finished.records) / finished.wall_s if finished.wall_s else 0.0
         click.echo(f"{len(finished.records)} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)

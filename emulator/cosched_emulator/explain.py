@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cosched_emulator.errors import EmulatorError, InputError
+from cosched_emulator.explain_text import rejected_text
 from cosched_emulator.results.funnel import Record, by_profit, position, profit_rank, taken
 from cosched_emulator.results.threads import interval_text, mask_intervals
 
@@ -25,7 +26,7 @@ def explain(records: Iterable[Record], job: int, file: str) -> Facts:
         if not collector.mentioned:
             raise InputError(file, f"a job that the trace mentions, and job {job} is not", None)
         raise EmulatorError(f"{file}: job {job} never started{collector.so_far()}")
-    return {"job": job, "starts": collector.starts}
+    return {"job": job, "starts": collector.starts, "rejected": collector.rejected}
 
 
 class _Collector:
@@ -33,6 +34,7 @@ class _Collector:
 
     def __init__(self, job: int) -> None:
         self.starts: list[Facts] = []  # more than one after a requeue
+        self.rejected: Facts | None = None
         self.mentioned = False
         self._job = job
         self._reserved: Record | None = None  # the last reservation, whoever has it
@@ -62,6 +64,8 @@ class _Collector:
                 self._reserve(record, mine=mine)
             case "promise" if mine:
                 self._promises.append({"at_us": at_us, "start_us": record.get("start_us")})
+            case "reject" if mine:
+                self.rejected = {"at_us": at_us, "reason": record["reason"]}
             case "suspend" if mine and self.starts:
                 stop = {key: record.get(key) for key in ("at_us", "partner", "measured_slowdown")}
                 self.starts[-1]["suspended"].append(stop | {"until_us": None})
@@ -69,8 +73,8 @@ class _Collector:
                 self.starts[-1]["suspended"][-1]["until_us"] = at_us
 
     def so_far(self) -> str:
-        """Return what is known of a job that still waits, to go behind a sentence."""
-        parts = []
+        """Return what is known of a job that has not started, to go behind a sentence."""
+        parts = [] if self.rejected is None else [rejected_text(self.rejected)]
         if self._head:
             parts.append("it was the reserved head of the queue")
         looked = self._looked_at.total()

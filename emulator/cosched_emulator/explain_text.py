@@ -14,15 +14,16 @@ Facts = Mapping[str, Any]
 
 # What a constraint has against a job that another looks at as a partner.
 _AGAINST: Final[Mapping[str, str]] = {
-    "short": "it was too short, or may not share",
+    "short": "it was too short, not known, or not willing to share",
     "size": "it was larger than the job that started",
     "memory": "it did not fit into memory beside the job that started",
     "type": "the two would have competed for the same resource",
     "slowdown": "the two would have slowed each other down too much",
 }
+_MATCHABLE: Final = "of medium length or longer, known and willing to share"
 # What is left after a constraint, of candidates for a partner and for a host.
 _LEFT: Final[Mapping[str, tuple[str, str]]] = {
-    "short": ("of medium length or longer", "of medium length or longer"),
+    "short": (_MATCHABLE, _MATCHABLE),
     "size": ("not larger", "not smaller"),
     "memory": ("with room in memory for both", "with room in memory for both"),
     "type": ("of a matching type", "of a matching type"),
@@ -47,6 +48,13 @@ def sentences(facts: Facts) -> Iterator[str]:
         yield from _why(start)
         yield from _where(start)
         yield from _afterwards(start)
+    if facts["rejected"] is not None:
+        yield f"Then {rejected_text(facts['rejected'])}."
+
+
+def rejected_text(rejected: Facts) -> str:
+    """Return when a job was rejected, and why: ``it was rejected at 5 s: 'too large'``."""
+    return f"it was rejected at {instant_text(rejected['at_us'])}: {rejected['reason']!r}"
 
 
 def instant_text(at_us: int) -> str:
@@ -133,6 +141,10 @@ def _turn(start: Facts, queue: str) -> str:
         case "order":
             first = "the only waiting job" if start["waiting"] == 1 else f"the first{queue}"
             return f"it was {first}, and there was a place for it{free}"
+        case "overtake":
+            return (
+                f"it was the first in the queue that the nodes in service can hold, and there was a place for it{free}"
+            )
         case "backfill":
             before = _before(start) or " before those ahead of it in the queue"
             return f"there was a place for it{free}: it was backfilled{before}"

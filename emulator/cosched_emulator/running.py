@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT_S: Final = 1e9  # every wait ends
 SILENCE_S: Final = 30.0
+NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
 LINKS: Final = ("direct", "loopback", "zmq")
 TRACE_BEGINS: Final = b'{"at_us":'
 Progress = Callable[[int], None]
@@ -80,6 +81,26 @@ def prepare(scenario: Scenario) -> Prepared:
     return prepared
 
 
+def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why the policy's matching will never pair jobs, if it needs to be told what it is not told; None: it can."""
+    part = choice.settings.get("matching")
+    name = part.get("name") if isinstance(part, Mapping) else None
+    if name in NEEDS_NOTHING:
+        return None
+    truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
+    jobs = prepared.workload.jobs
+    if (truth if belief is None else belief) != "lomarc":
+        told = f'truth.contention = "{truth}"; give --contention lomarc'
+        missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
+    elif all(job.usage is None for job in jobs):
+        missing = "of how jobs use their nodes (give --characteristics or --annotations)"
+    elif all(job.spec.usage is None for job in jobs):
+        missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
+    else:
+        return None
+    return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
+
+
 def _selection(scenario: Scenario) -> Selection:
     from cosched_emulator.results.metrics import Selection  # noqa: PLC0415 - numpy
 
@@ -117,14 +138,13 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
     InputError or UsageError where no trace can be written, or one is there already and ``force`` is false.
     """
     path = Path(trace)
-    if out is not None and Path(out).resolve() in path.resolve().parents:
-        from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
-
-        folder = Path(out).resolve()
-        if path.resolve() != folder / TRACE:
-            raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
+    if out is not None and in_run_folder(trace, out):
         path = _beside(out)
         path.parent.mkdir(parents=True, exist_ok=True)
+    elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
+        from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
+
+        raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     if force and path.is_file() and not _is_trace(path):
         raise InputError(str(path), "a trace to replace", "something else, which is left alone")
     # Tried now, before a run of hours; what is to write it, maybe another process, then finds the place empty.
@@ -132,6 +152,19 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
         pass
     path.unlink()
     return str(path)
+
+
+def in_run_folder(trace: str, out: str) -> bool:
+    """Tell whether a trace is to be part of the run folder ``out``; any other is a file as it is given."""
+    from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
+
+    return Path(trace).resolve() == Path(out).resolve() / TRACE
+
+
+def _in_the_way(path: Path, folder: Path) -> bool:
+    """Tell whether a file at ``path`` would keep the run folder from being written, or be lost with what it replaces."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    return path in (folder, *folder.parents, partial) or folder in path.parents or partial in path.parents
 
 
 def _is_trace(path: Path) -> bool:
@@ -188,7 +221,7 @@ def coupling(kind: str, choice: PolicyChoice, scenario: Scenario, trace: str | N
 def store(
     finished: Finished, out: str, *, policy: dict[str, Any], link: str, force: bool, trace: str | None = None
 ) -> None:
-    """Write the run folder, and move into it the ``trace`` that `place_trace` has put beside it, if it has.
+    """Write the run folder, and move into it the ``trace`` that is to be part of it and waits where `place_trace` has said.
 
     The link is not part of the run's description, because it must not matter: it stands in timing.json.
     """
@@ -206,5 +239,5 @@ def store(
             timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
             seed=scenario.seed,
         )
-        if trace is not None and Path(trace) == _beside(out):
+        if trace is not None:
             Path(trace).rename(folder / TRACE)

@@ -30,7 +30,7 @@ class ClusterSection:
     """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
 
     nodes: int | None = None  # how many; neither this nor processors: as many as the log's machine had, else 128
-    processors: int | None = None  # instead of nodes: how many threads in all; the last node may be smaller
+    processors: int | None = None  # instead of nodes: how many cores in all; the last node may be smaller
     preset: str = "single"  # shape of a node: `cosched-emulator presets` lists them
     cores: int | None = None  # instead of the preset's: one socket of so many cores, one thread each
     memory_bandwidth_mbs: int | None = None  # instead of the preset's, for each node
@@ -187,7 +187,7 @@ def _parsed(file: str) -> dict[str, Any]:
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
         entries = table.get(section)
-        if isinstance(entries, dict) and isinstance(entries.get(key), str):
+        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:
             table[section] = {**entries, key: str(folder / entries[key])}
     return table
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from reprlib import repr as short_repr  # what is damaged may be long, or deeply nested
 from typing import Any, Final
 
 from cosched_emulator.errors import InputError
+from cosched_plugin.protocol.limits import INT64_MAX, MAX_THREADS
 
 Record = Mapping[str, Any]
 
@@ -17,6 +22,7 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "promise": ("job",),
     "suspend": ("job",),
     "resume": ("job",),
+    "reject": ("job",),
 }
 # Fields that a record may have, whatever its kind. A policy of somebody else's may say more, under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
@@ -26,37 +32,95 @@ _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(("factor", "slowdown", "measured_slowdown", "profit"), ("a number", (int, float))),
     **dict.fromkeys(("reason", "no_search"), ("a text", (str,))),
 }
+_NUMBER: Final = "a finite number, a whole one of at most 63 bits"
+# Whatever JSON's grammar lets through and nobody can print or calculate with looks like one of these; few good lines do.
+_SUSPECT: Final = re.compile(r"NaN|Infinity|[0-9]{19}|[0-9][eE]\+?[0-9]{2}|\\u[dD][89a-fA-F]")
 
 
-def read_trace(file: str) -> Iterator[Record]:
-    """Yield the records of a trace; InputError with the line where it is not one. Records of kinds unknown here are let through."""
+def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator[Record]:
+    """Yield the records of a trace; InputError with the line where it is not one. Records of kinds unknown here are let through.
+
+    A last line that is cut off, as a killed run leaves it, is left out; ``warn`` is told.
+    """
     number = 0
     try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+            raise InputError(file, "a regular file")
         with open(file, "rb") as stream:
             for number, line in enumerate(stream, 1):
-                yield _record(file, number, line)
+                record = _parsed(file, number, line)
+                if record is not None:
+                    _check(file, number, record)
+                    yield record
+                elif warn is not None:
+                    warn(f"{file}:{number}: the last line is cut off and was left out")
     except OSError as error:
         raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
     if not number:
         raise InputError(file, "a decision trace", "an empty file")
 
 
-def _record(file: str, number: int, line: bytes) -> Record:
+def _parsed(file: str, number: int, line: bytes) -> Record | None:
+    """Return a line's record, of which nothing is certain yet but its numbers and texts; None for a line that is cut off."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # also bytes that are no text
-        whole = line.endswith(b"\n")
-        got = "something else" if whole else "a line without an end: the file is cut off"
-        raise InputError(file, "a record in JSON", got, number) from error
+        text = line.decode()
+        record = json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        if not line.endswith(b"\n"):
+            return None
+        raise InputError(file, "a record in JSON", "something else", number) from error
+    except RecursionError as error:
+        raise InputError(file, "a record in JSON", "one nested too deeply", number) from error
+    except ValueError as error:  # Python converts no numbers of thousands of digits
+        raise InputError(file, _NUMBER, "one of thousands of digits", number) from error
     if not isinstance(record, dict):
         raise InputError(file, "a record in JSON", type(record).__name__, number)
+    if _SUSPECT.search(text):
+        _check_values(file, number, record)
+    return record
+
+
+def _check_values(file: str, number: int, record: Record) -> None:
+    """Refuse numbers that are not finite or too large, and texts with half characters, at any depth."""
+    left: list[tuple[str, Any]] = [("", record)]
+    while left:
+        field, value = left.pop()
+        match value:
+            case dict():
+                left.extend((f"{field}.{key}".lstrip("."), item) for key, item in value.items())
+                left.extend((field, key) for key in value)
+            case list():
+                left.extend((field, item) for item in value)
+            case str() if not value.isascii() and not _is_text(value):
+                raise InputError(file, "a text", ascii(value[:40]), number, field and ascii(field)[1:-1])
+            case float() if not math.isfinite(value):
+                raise InputError(file, _NUMBER, str(value), number, field)
+            case int() if value.bit_length() > (MAX_THREADS if field == "runs" else 63):  # it has thread masks
+                raise InputError(file, _NUMBER, short_repr(value), number, field)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check(file: str, number: int, record: Record) -> None:
+    """Refuse a record that lacks what its kind must have, or has something else than a number, a text, ... where one belongs."""
     kind = record.get("kind")
     if not isinstance(kind, str):
-        raise InputError(file, "a text", repr(kind), number, "kind")
+        raise InputError(file, "a text", short_repr(kind), number, "kind")
     for field in ("at_us", *_NUMBERS.get(kind, ())):
         if type(record.get(field)) is not int:
-            raise InputError(file, "a whole number", repr(record.get(field)), number, field)
+            raise InputError(file, "a whole number", short_repr(record.get(field)), number, field)
     _check_optional(file, number, record)
+    if kind == "reject" and "reason" not in record:
+        raise InputError(file, "a text", "nothing", number, "reason")
+    if kind == "promise" and type(record.get("start_us", "")) not in (int, type(None)):
+        got = short_repr(record["start_us"]) if "start_us" in record else "nothing"
+        raise InputError(file, "a whole number or null", got, number, "start_us")
     if kind == "start":
         if not _is_numbers(record.get("together", [])):
             raise InputError(file, "numbers of jobs", None, number, "together")
@@ -67,13 +131,14 @@ def _record(file: str, number: int, line: bytes) -> Record:
                 if not _is_search(record[field]):
                     raise InputError(file, "an account of a search", None, number, field)
                 _check_optional(file, number, record[field])
-    return record
 
 
 def _check_optional(file: str, number: int, record: Record) -> None:
     for field, (expected, types) in _OPTIONAL.items():
         if field in record and type(record[field]) not in types:
-            raise InputError(file, expected, repr(record[field]), number, field)
+            raise InputError(file, expected, short_repr(record[field]), number, field)
+        if field in record and types == (int, float) and abs(record[field]) > INT64_MAX:
+            raise InputError(file, f"{expected} of at most 63 bits", short_repr(record[field]), number, field)
 
 
 def _is_runs(value: object) -> bool:
@@ -81,6 +146,7 @@ def _is_runs(value: object) -> bool:
         isinstance(value, list)
         and len(value) > 0
         and all(_is_numbers(run) and len(run) == 4 and run[1] > 0 and run[2] > 0 for run in value)
+        and all(max(first, count, processes) <= INT64_MAX for first, count, _mask, processes in value)
     )
 
 

@@ -227,6 +227,11 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         ),
         (("--set", "backfill"), "--set backfill: expected KEY=VALUE"),
         (("--set", "backfil=easy"), "policy.backfil: no such key; did you mean 'backfill'?"),
+        (("--annotations", ""), "Invalid value for '--annotations': expected the name of a file, got ''"),
+        (("--trace", ""), "Invalid value for '--trace': expected the name of a file, got ''"),
+        (("--trace", "run"), "run: expected run/trace.jsonl, or a file outside the run folder"),
+        (("--trace", "../{here}/./run/"), "/run/: expected run/trace.jsonl, or a file outside the run folder"),
+        (("--trace", "run.partial"), "run.partial: expected run/trace.jsonl, or a file outside the run folder"),
         (("--mix", "hgih"), "did you mean 'high'?"),
         (("--node", "rua"), 'no preset "rua"; known: g-lomarc-2x2'),
         (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
@@ -246,9 +251,30 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_wrong_usage_is_told_in_one_line(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
-    said = assert_one_line(commands.emulator("simulate", *SMALL, *arguments, "--out", "run"), 2)
+    given = [argument.replace("{here}", commands.folder.name) for argument in arguments]
+    said = assert_one_line(commands.emulator("simulate", *SMALL, *given, "--out", "run"), 2)
     assert text in said
     assert not (commands.folder / "run").exists()
+
+
+def test_a_trace_beside_the_run_folder_stays_there(commands: Commands) -> None:
+    for out, trace in (("a", str(commands.folder.resolve() / "a.trace.jsonl")), ("b", "b.trace.jsonl")):
+        code, _, err = commands.emulator("simulate", *SMALL, "--out", out, "--trace", trace)
+        assert code == 0, err
+        assert (commands.folder / f"{out}.trace.jsonl").stat().st_size
+        assert not (commands.folder / out / "trace.jsonl").exists()
+
+
+def test_what_was_forgotten_is_warned_of(commands: Commands) -> None:
+    (commands.folder / "usage.csv").write_text("job,cpu,network,memory\n99,0.5,0.5,1\n")
+    asked = ("simulate", *SMALL, "--policy", "lomarc-r", "--annotations", "usage.csv", "--json")
+    code, out, err = commands.emulator(*asked)
+    assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
+    assert err == (
+        "warning: matching response will pair nobody: the scheduler is told nothing of pairs "
+        '(truth.contention = "bandwidth"; give --contention lomarc)\n'
+        "warning: usage.csv annotates none of the 15 jobs\n"
+    )
 
 
 def test_wrong_keys_in_a_scenario(commands: Commands) -> None:

@@ -168,10 +168,12 @@ def test_values_that_json_lacks_are_the_policys_fault(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- reading
 
 
+NUMBER = "a finite number, a whole one of at most 63 bits"
 START: Record = {
     "at_us": 90_000_000, "kind": "start", "job": 7, "submit_us": 30_000_000, "processes": 2, "estimate_us": 100_000_000,
     "expected_us": 100_000_000, "runs": [[0, 2, 1, 1]],
 }  # fmt: skip
+MATCHABLE = "of medium length or longer, known and willing to share"
 SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "candidates": [8], "profits": [0.5]}
 
 
@@ -180,7 +182,9 @@ SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "can
     [
         ("", "expected a decision trace, got an empty file"),
         ("{\n", ":1: expected a record in JSON, got something else"),
-        ('{"at_us":1', ":1: expected a record in JSON, got a line without an end: the file is cut off"),
+        ('{"at_us":1\n{}\n', ":1: expected a record in JSON, got something else"),
+        ("[" * 200_000, ":1: expected a record in JSON, got one nested too deeply"),
+        ("[1]", ":1: expected a record in JSON, got list"),
         ("\xff\n", ":1: expected a record in JSON, got something else"),
         ("[1]\n", ":1: expected a record in JSON, got list"),
         ('{"at_us": 1}\n', ":1: field 'kind': expected a text, got None"),
@@ -194,6 +198,20 @@ SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "can
         (json.dumps(START | {"hosts": SEARCH | {"host": 9}}), ":1: field 'hosts': expected an account of a search"),
         (json.dumps(START | {"hosts": SEARCH | {"profit": "a"}}), ":1: field 'profit': expected a number, got 'a'"),
         ('{"at_us": 1, "kind": "reserve", "job": 3}\n', ":1: field 'shadow_us': expected a whole number, got None"),
+        ('{"at_us": 1, "kind": "reject", "job": 3}\n', ":1: field 'reason': expected a text, got nothing"),
+        ('{"at_us": 1, "kind": "reject", "job": 3, "reason": 4}\n', ":1: field 'reason': expected a text, got 4"),
+        ('{"at_us": 1, "kind": "promise", "job": 3}\n', ":1: field 'start_us': expected a whole number or null, got nothing"),
+        ('{"at_us":1,"kind":"promise","job":3,"start_us":1.5}', ":1: field 'start_us': expected a whole number or null, got 1.5"),
+        ('{"at_us": 1, "kind": "mine", "a": {"b": [1, 1e999]}}', f":1: field 'a.b': expected {NUMBER}, got inf"),
+        ('{"at_us": -Infinity, "kind": "mine"}', f":1: field 'at_us': expected {NUMBER}, got -inf"),
+        ('{"at_us": 1, "kind": "mine", "a": NaN}', f":1: field 'a': expected {NUMBER}, got nan"),
+        ('{"at_us": 9223372036854775808, "kind": "mine"}', f":1: field 'at_us': expected {NUMBER}, got 9223372036854775808"),
+        ('{"at_us": 1' + "0" * 5000 + "}", f":1: expected {NUMBER}, got one of thousands of digits"),
+        (json.dumps(START | {"runs": [[0, 2, 10**400, 1]]}), f":1: field 'runs': expected {NUMBER}, got {'1' + '0' * 17}...{'0' * 19}"),
+        (json.dumps(START | {"runs": [[1 << 63, 2, 1, 1]]}),
+         ":1: field 'runs': expected [[first node, count, thread mask, processes], ...]"),
+        (json.dumps(START | {"factor": 1e300}), ":1: field 'factor': expected a number of at most 63 bits, got 1e+300"),
+        (json.dumps(START | {"no_search": "\ud800"}), ":1: field 'no_search': expected a text, got '\\ud800'"),
     ],
 )  # fmt: skip
 def test_damaged_traces(line: str, message: str, tmp_path: Path) -> None:
@@ -202,6 +220,74 @@ def test_damaged_traces(line: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         list(read_trace(str(file)))
     assert str(raised.value).removeprefix(str(file)).removeprefix(": ") == message
+
+
+@pytest.mark.parametrize(
+    "wrong", ["[]", "{}", '"x"', "true", "1e999", "NaN", "-Infinity", "1e300", "9223372036854775808"]
+)
+def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
+    search = SEARCH | {"partner": 8, "host": 8, "selected": 1, "slowdown": 1.5, "profit": 0.5}
+    places = dict.fromkeys(("waiting", "free_threads", "promised_us", "host", "chosen_by"), 8)
+    start = START | places | {"factor": 1.5, "slowdown": 1.5, "reason": "promise", "no_search": "x", "together": [8]}
+    records: list[Record] = [
+        {"at_us": 40, "kind": "reserve", "job": 7, "shadow_us": 50},
+        {"at_us": 40, "kind": "promise", "job": 7, "start_us": 50},
+        start | {"partners": search, "hosts": search},
+        {"at_us": 90_000_000, "kind": "suspend", "job": 7, "partner": 8, "measured_slowdown": 1.5},
+        {"at_us": 90_000_001, "kind": "resume", "job": 7},
+        {"at_us": 90_000_002, "kind": "reject", "job": 7, "reason": "x"},
+    ]
+    file = tmp_path / "t.jsonl"
+    places_of: list[tuple[int, tuple[str, ...]]] = [
+        (number, (key,)) for number, record in enumerate(records) for key in record
+    ]
+    places_of += [(2, (kind, key)) for kind in ("partners", "hosts") for key in search]
+    places_of += [(2, (kind, "left", "all")) for kind in ("partners", "hosts")]
+    assert len(list(sentences(explain(records, 7, "")))) > 5
+    refused: list[tuple[int | None, str | None]] = []
+    for number, path in places_of:
+        damaged: list[Any] = json.loads(json.dumps(records))
+        inner: Any = damaged[number]
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = "WRONG"
+        file.write_text("".join(json.dumps(record) + "\n" for record in damaged).replace('"WRONG"', wrong))
+        try:
+            facts = explain(read_trace(str(file)), 7, str(file))
+            assert list(sentences(facts))
+            json.dumps(facts, allow_nan=False)
+        except InputError as error:
+            refused.append((error.line, error.field))
+        except EmulatorError:  # the start is of another kind: the job never started
+            refused.append((number + 1, "kind"))
+    assert {number for number, _ in refused} == set(range(1, 7))
+    if wrong in ("1e999", "NaN", "-Infinity", "9223372036854775808"):
+        assert len(refused) == len(places_of)
+        assert {(number + 1, ".".join(path)) for number, path in places_of} == set(refused)
+
+
+def test_threads_of_wide_nodes_are_let_through(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text(json.dumps(START | {"runs": [[0, 2, (1 << 256) - 1, 256]], "tiny": 1e-20, "mine": 1e20}) + "\n")
+    (start,) = explain(read_trace(str(file)), 7, "")["starts"]
+    assert start["places"] == [{"nodes": "0-1", "threads": "0-255", "processes_per_node": 256}]
+
+
+def test_a_last_line_that_is_cut_off_is_left_out(commands: Commands) -> None:
+    whole = json.dumps(START) + "\n"
+    (commands.folder / "t.jsonl").write_text(whole + whole[:-9])
+    code, out, err = commands.emulator("explain", "7", "--trace", "t.jsonl", "--json")
+    assert (code, err) == (0, "t.jsonl:2: the last line is cut off and was left out\n")
+    assert len(json.loads(out)["starts"]) == 1
+    (commands.folder / "t.jsonl").write_text(whole + whole[:-1])
+    assert len(list(read_trace(str(commands.folder / "t.jsonl")))) == 2  # only the end of the line is missing
+
+
+def test_a_pipe_is_no_trace(commands: Commands) -> None:
+    os.mkfifo(commands.folder / "pipe")
+    for name in ("pipe", "."):
+        told = assert_one_line(commands.emulator("explain", "7", "--trace", name), 2)
+        assert told == f"{name}: expected a regular file"
 
 
 def test_a_missing_trace() -> None:
@@ -227,6 +313,18 @@ def test_errors_of_explain(commands: Commands) -> None:
     )
     told = CliRunner().invoke(cli, ["explain", "7", "--trace", str(commands.folder / "t.jsonl"), "--json"])
     assert json.loads(told.output)["starts"][0]["waited_us"] == 60_000_000
+
+
+def test_a_rejected_job(commands: Commands) -> None:
+    reject = {"at_us": 500_000_000, "kind": "reject", "job": 9, "reason": "no node\nfor it"}
+    (commands.folder / "t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in (START, reject)))
+    assert assert_one_line(commands.emulator("explain", "9", "--trace", "t.jsonl"), 1) == (
+        r"t.jsonl: job 9 never started; it was rejected at 500 s (0:08:20): 'no node\nfor it'"
+    )
+    records = [START, reject | {"job": 7}]
+    assert lines_of(records, 7)[-1] == r"Then it was rejected at 500 s (0:08:20): 'no node\nfor it'."
+    assert explain(records, 7, "")["rejected"] == {"at_us": 500_000_000, "reason": "no node\nfor it"}
+    assert explain([START], 7, "")["rejected"] is None
 
 
 # ---------------------------------------------------------------- sentences
@@ -276,7 +374,7 @@ def test_the_story_of_a_pair(lomarc: list[Record]) -> None:
         f"It started because job {host['job']}, which started then, took it as its partner. Job {host['job']} looked at"
         in told
     )
-    assert f"{search['left']['all']} other waiting jobs: {search['left']['short']} of medium length or longer" in told
+    assert f"{search['left']['all']} other waiting jobs: {search['left']['short']} {MATCHABLE}, " in told
     assert f"beside job {host['job']}." in told
     facts = explain(lomarc, host["job"], "")["starts"][0]
     assert facts["partner_search"]["position"] == search["selected"]
@@ -315,6 +413,18 @@ def test_what_becomes_of_a_job_in_others_searches() -> None:
         "twice it did not fit into memory beside the job that started, once it would have been no gain, twice another was taken, "
         "twice it found no place there, or would have delayed the reserved job."
     )
+
+
+def test_the_first_that_the_nodes_in_service_can_hold() -> None:
+    assert lines_of([START | {"reason": "overtake", "waiting": 4, "free_threads": 2}], 7)[1] == (
+        "It started because it was the first in the queue that the nodes in service can hold, "
+        "and there was a place for it (2 hardware threads open to it)."
+    )
+
+
+def test_who_may_be_a_partner() -> None:
+    (told,) = [line for line in lines_of([START | {"partners": SEARCH}], 7) if "For a partner" in line]
+    assert f"looked at 1 other waiting job: 1 {MATCHABLE};" in told
 
 
 def test_the_head_a_requeue_and_a_stop() -> None:

@@ -112,7 +112,13 @@ def test_stops_and_their_ends_are_told() -> None:
 
 
 def test_other_decisions_are_not_told() -> None:
-    assert traced([SetNote(1, "a", 1), WakeAt(9000), RejectJob(5, "no"), ReviseJob(1, 600, None)]) == []
+    assert traced([SetNote(1, "a", 1), WakeAt(9000), ReviseJob(1, 600, None)]) == []
+
+
+def test_a_rejection_is_told_with_its_reason() -> None:
+    assert traced([Explain(5, {"reason": "order", "free": 4}), RejectJob(5, "no licence")]) == [
+        {"at_us": NOW_US, "kind": "reject", "job": 5, "reason": "no licence"}
+    ]
 
 
 def test_what_was_said_of_a_job_that_did_not_start_is_forgotten_with_the_instant() -> None:

@@ -13,7 +13,7 @@ from cosched_emulator.building import build_machine, build_manager, build_script
 from cosched_emulator.cli import PLACES, overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.links import DirectLink
-from cosched_emulator.running import prepare
+from cosched_emulator.running import idle_matching, prepare
 from cosched_emulator.scenario import (
     BeliefSection,
     ClockSection,
@@ -453,6 +453,55 @@ def test_processors_make_a_smaller_last_node() -> None:
     ]
     few = read_scenario(None, {"cluster": {"processors": 3, "preset": "rua-4way"}})
     assert [(item.nodes, item.threads) for item in build_machine(few)] == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("preset", "processors", "classes"),
+    [
+        ("lomarc-ht", 128, [(128, 1, 1, 2)]),
+        ("g-lomarc-2x2", 9, [(2, 2, 2, 1), (1, 1, 1, 1)]),
+        ("two-socket-2x32", 130, [(2, 2, 32, 2), (1, 1, 2, 2)]),
+    ],
+)
+def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
+        table = {"cluster": {"preset": preset, **cluster}, "workload": workload}
+        prepared = prepare(read_scenario(None, table))
+        assert [item[:4] for item in prepared.nodes] == classes
+        assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
+
+
+USAGE = {"characteristics": "M1"}
+LOMARC = {"contention": "lomarc"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "sections", "told"),
+    [
+        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc)'),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
+        ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
+         "of how jobs use their nodes (belief.usage, belief.usage_missing)"),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
+        ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
+        ("ac", {}, None),
+        ("easy", {}, None),
+    ],
+)  # fmt: skip
+def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
+    table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
+    found = idle_matching(choose(policy), prepare(read_scenario(None, table)))
+    expected = f"matching response will pair nobody: the scheduler is told nothing {told}"
+    assert found == (None if told is None else expected)
+
+
+def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
+    scenario = scenario_of("[workload]\nlublin = 3\nannotations = ''\n", tmp_path)
+    with pytest.raises(ConfigurationError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
+        prepare(scenario)
 
 
 def test_a_scenario_as_plain_values() -> None:

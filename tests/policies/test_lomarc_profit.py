@@ -93,8 +93,8 @@ def test_impact_by_hand() -> None:
     expected = 150 / 300 + 50 / 350 - 50 / 100 - 50 / 200 - 0.5 * 50 / 60 + 50 / 450 + 0.5 * 50 / 550
     assert profit == pytest.approx(expected / 2)
     # Beside a running job with 100 s left: nobody is overtaken, and both others come behind it.
-    newcomer = Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
-    (profit,) = impact_on_running(newcomer, work[1:], np.array([1]), Future())
+    host = Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
+    (profit,) = impact_on_running(host, work[1:], np.array([1]), Future())
     assert profit == pytest.approx((50 / 200 + 50 / 300 + 50 / 350 - 50 / 100) / 2)
 
 
@@ -153,10 +153,10 @@ def test_impact_on_running(seed: int) -> None:
     future, short, longer = drawn_future(random)
     match = Match(
         nodes,
-        np.array([queue[place][0] for place, _, _ in pairs]),
-        np.array([float(queue[place][1]) for place, _, _ in pairs]),
         np.array([host[0] for _, host, _ in pairs]),
         np.array([float(host[1]) for _, host, _ in pairs]),
+        np.array([queue[place][0] for place, _, _ in pairs]),
+        np.array([float(queue[place][1]) for place, _, _ in pairs]),
         np.array([slowdown for _, _, slowdown in pairs]),
     )
     work = np.array([size * time / nodes for size, time in queue])

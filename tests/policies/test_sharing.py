@@ -339,7 +339,19 @@ def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancell
 
 
 def test_a_pair_within_the_limit_goes_on() -> None:
-    assert pair_at(300, measured_ppm=1_600_000).handle(300 * S, ()) == []
+    assert pair_at(300, measured_ppm=1_500_000).handle(300 * S, ()) == []
+
+
+def test_what_was_measured_of_a_pair_replaces_what_was_believed() -> None:
+    """Measured at 300 s: 1.6 instead of 1.5. Of 200 s each has done 125: 375 s are left until 900 s, and then 300 s of the other."""
+    core = pair_at(300, measured_ppm=1_600_000, limited=True)
+    assert core.handle(300 * S, ()) == [
+        ReviseJob(1, 900 * S, 900 * S),  # 50 s later, and its limit with it
+        SetNote(1, "pace", (2, 300 * S, 375 * S, 1.6)),
+        ReviseJob(2, 1100 * S, 1100 * S),
+        SetNote(2, "pace", (1, 300 * S, 675 * S, 1.6)),
+    ]
+    assert core.handle(300 * S, ()) == []
 
 
 @pytest.mark.parametrize("table", [{"preset": "am"}, {"preset": "ac", "order": "fcfs"}], ids=str)

@@ -89,6 +89,14 @@ def test_a_file_goes_on_top_of_a_mix(tmp_path: Path) -> None:
     assert annotated.notes[-1].endswith("1 jobs by job, 2 jobs not in it; 0 jobs without characteristics")
 
 
+def test_a_file_for_other_jobs_is_warned_of(tmp_path: Path) -> None:
+    plain = Workload(tuple(job(number, number, "7", "") for number in range(1, 4)), None, "by hand")
+    file = write(tmp_path, "job,cpu,network,memory\n4,0.5,0.5,1\n")
+    notes = with_annotations(plain, read_annotations(file)).notes
+    assert notes[1:] == (f"warning: {file} annotates none of the 3 jobs",)
+    assert notes[0].endswith("0 jobs by job, 3 jobs not in it; 3 jobs without characteristics")
+
+
 def test_rows_may_name_a_job_and_more(tmp_path: Path) -> None:
     text = "job,user,cpu,network,memory\n1,,1,0,0\n1,7,0,1,0\n"
     jobs = (job(1, 1, "8", ""), job(2, 1, "7", ""))
@@ -104,6 +112,11 @@ def test_rows_may_name_a_job_and_more(tmp_path: Path) -> None:
         ("1,,1,0,,0.000001", ("cpu", 1_000_000, 0, 0, 1)),
         ("1,network,1,0,0,5e-1", ("network", 1_000_000, 0, 0, 500_000)),
         ("1,,0.3333333,0.3333333,,0", ("disk", 333_333, 333_333, 333_334, 0)),
+        ("1,,0.3333333,0.3333333,0.3333334,0", ("disk", 333_333, 333_333, 333_334, 0)),
+        ("1,cpu,0.3333333,0.3333333,0.3333334,0", ("cpu", 333_334, 333_333, 333_333, 0)),
+        ("1,,0.333333,0.333333,0.333333,0", ("cpu", 333_334, 333_333, 333_333, 0)),
+        ("1,disk,0.500001,0.5,0,0", ("disk", 500_000, 500_000, 0, 0)),  # nothing to take from the bound's
+        ("1,,1,0.000001,,0", ("cpu", 999_999, 1, 0, 0)),
         (" 1 , cpu , 0.1 , 0.1 , 0.8 , 0 ", ("cpu", 100_000, 100_000, 800_000, 0)),
     ],
 )
@@ -121,6 +134,8 @@ def test_values(row: str, usage: UsageTuple, tmp_path: Path) -> None:
         ("1,,,gpu,0.5,0.5,0,0", ":2: field 'bound': expected one of cpu, network, disk, got 'gpu'"),
         ("1,,,,0.5,,,0", ":2: field 'network': expected a fraction (one of cpu, network, disk may be left out), got none"),
         ("1,,,,0.5,0.4,0,0", ":2: expected cpu, network and disk with a sum of 1, got 0.9"),
+        ("1,,,,0.333333,0.333333,0.3333329,0", ":2: expected cpu, network and disk with a sum of 1, got 0.9999989"),
+        ("1,,,,0.5,0.5000011,,0", ":2: expected cpu, network and disk with a sum of at most 1, got 1.0000011"),
         ("1,,,,0.7,0.4,,0", ":2: expected cpu, network and disk with a sum of at most 1, got 1.1"),
         ("1,,,,1.5,0.5,0,0", ":2: field 'cpu': expected a fraction from 0 to 1, got '1.5'"),
         ("1,,,,-0.5,1,0.5,0", ":2: field 'cpu': expected a fraction from 0 to 1, got '-0.5'"),
@@ -169,6 +184,8 @@ def test_wrong_files(text: str, name: str, message: str, tmp_path: Path) -> None
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.csv: expected a file that can be read, got No such file"):
         read_annotations(str(tmp_path / "none.csv"))
+    with pytest.raises(InputError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
+        read_annotations("")
     with pytest.raises(InputError, match="expected a regular file"):
         read_annotations(str(tmp_path))
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe")

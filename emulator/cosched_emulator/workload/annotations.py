@@ -3,7 +3,7 @@
 CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml``). A row has keys and values:
 
 - ``job`` (number in the source), ``user``, ``application`` (a log's executable): which jobs; empty: any. At least one.
-- ``cpu``, ``network``, ``disk``: fractions of the run time, with a sum of 1; one may be left out and is the rest.
+- ``cpu``, ``network``, ``disk``: fractions of the run time, with a sum of 1, to a millionth; one may be left out and is the rest.
 - ``memory``: that of the job's processes on one node, as a fraction of a node's.
 - ``bound``: cpu, network or disk; left out: where the largest fraction is, the first of equal ones.
 
@@ -21,13 +21,15 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.messages import UsageTuple
 
 KEYS = ("job", "application", "user")  # the most specific first
+WARNING = "warning: "  # how a note begins that nobody should miss
 COLUMNS = (*KEYS, "bound", *BOUNDS, "memory")
+_SUM_ERROR = Decimal("1e-6")  # what fractions that were rounded may lack of a sum of 1, or exceed it by
 _TABLES = "job"  # of a TOML file
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, but for fractions
     "job": ((int,), "a job's number in the source"),
@@ -71,6 +73,8 @@ class _Row(NamedTuple):
 
 def read_annotations(file: str) -> Annotations:
     """Read a side file. Raises `InputError`, with line and field, for what it cannot be and for keys that repeat."""
+    if not file:
+        raise ConfigurationError("annotations", "a CSV or TOML file", "''")
     usages: dict[JobKey, UsageTuple] = {}
     for row in _toml_rows(file) if file.endswith(".toml") else _csv_rows(file):
         key = _key(row)
@@ -84,7 +88,7 @@ def read_annotations(file: str) -> Annotations:
 
 
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
-    """Return the workload with the annotated jobs' true usage replaced; a note counts them by the kind of key."""
+    """Return the workload with the annotated jobs' true usage replaced; a note counts them by the kind of key, or warns of none."""
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
     jobs = []
@@ -104,7 +108,10 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     parts.append(f"{len(jobs) - sum(counts.values())} jobs not in it")
     without = sum(job.usage is None for job in jobs)
     note = f"annotations {annotations.file}: {', '.join(parts)}; {without} jobs without characteristics"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+    notes = (*workload.notes, note)
+    if not any(counts.values()):
+        notes += (f"{WARNING}{annotations.file} annotates none of the {len(jobs)} jobs",)
+    return workload._replace(jobs=tuple(jobs), notes=notes)
 
 
 def annotation_lines(workload: Workload) -> Iterator[str]:
@@ -145,22 +152,26 @@ def _key(row: _Row) -> JobKey:
 def _usage(row: _Row) -> UsageTuple:
     fractions = {name: _fraction(row, name) for name in BOUNDS if row.values.get(name, "")}
     missing = [name for name in BOUNDS if name not in fractions]
-    total = sum(fractions.values())
+    total = sum(fractions.values(), Decimal(0))
     if len(missing) > 1:
         raise row.error(missing[0], "a fraction (one of cpu, network, disk may be left out)", "none")
-    if missing and total <= WHOLE_PPM:
-        fractions[missing[0]] = WHOLE_PPM - total
-    elif total != WHOLE_PPM:
+    if total > 1 + _SUM_ERROR or (not missing and total < 1 - _SUM_ERROR):
         limit = "of at most" if missing else "of"
-        raise row.error(None, f"cpu, network and disk with a sum {limit} 1", f"{Decimal(total) / WHOLE_PPM:f}")
-    bound = row.values.get("bound", "") or max(BOUNDS, key=fractions.__getitem__)
+        raise row.error(None, f"cpu, network and disk with a sum {limit} 1", f"{total:.12g}")
+    for name in missing:
+        fractions[name] = max(Decimal(0), 1 - total)
+    largest = max(BOUNDS, key=fractions.__getitem__)
+    bound = row.values.get("bound", "") or largest
     if bound not in BOUNDS:
         raise row.error("bound", f"one of {', '.join(BOUNDS)}", repr(bound))
-    return (bound, fractions["cpu"], fractions["network"], fractions["disk"], _fraction(row, "memory"))
+    ppm = {name: round(fractions[name] * WHOLE_PPM) for name in BOUNDS}
+    rest = WHOLE_PPM - sum(ppm.values())
+    ppm[bound if ppm[bound] + rest >= 0 else largest] += rest
+    return (bound, ppm["cpu"], ppm["network"], ppm["disk"], round(_fraction(row, "memory") * WHOLE_PPM))
 
 
-def _fraction(row: _Row, name: str) -> int:
-    """Return a fraction in millionths, rounded."""
+def _fraction(row: _Row, name: str) -> Decimal:
+    """Return a fraction as it is written."""
     text = row.values.get(name, "")
     try:
         value = Decimal(text)
@@ -168,7 +179,7 @@ def _fraction(row: _Row, name: str) -> int:
         value = Decimal("nan")
     if not (value.is_finite() and 0 <= value <= 1):
         raise row.error(name, "a fraction from 0 to 1", repr(text) if text else "none")
-    return round(value * WHOLE_PPM)
+    return value
 
 
 def _csv_rows(file: str) -> Iterator[_Row]:

@@ -79,9 +79,8 @@ class State:
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs of which a slowdown was measured
         self.version = 0  # changes whenever nodes or running jobs do
-        self._residents: dict[
-            int, list[Resident]
-        ] = {}  # of the nodes that are not empty; kept once `node_table` was called
+        # Of the nodes that are not empty; kept once `node_table` was called.
+        self._residents: dict[int, list[Resident]] = {}
         self._changed: set[int] = set()  # nodes whose row in the table is out of date
         self._table: NodeTable | None = None
         for pending in welcome.pending:

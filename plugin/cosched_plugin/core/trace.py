@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from cosched_plugin.core.state import State
-from cosched_plugin.protocol.messages import Action, ResumeJob, StartJob, StartTogether, SuspendJob
+from cosched_plugin.protocol.messages import Action, RejectJob, ResumeJob, StartJob, StartTogether, SuspendJob
 
 TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
@@ -43,7 +43,7 @@ class Trace:
             self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
 
     def decided(self, decision: Action) -> None:
-        """Hand on what was said of the jobs that ``decision``, just applied, starts, stops or lets go on."""
+        """Hand on what was said of the jobs that ``decision``, just applied, starts, stops or lets go on, or why it rejects one."""
         match decision:
             case StartJob():
                 self._started(decision)
@@ -54,6 +54,10 @@ class Trace:
                 kind = "suspend" if isinstance(decision, SuspendJob) else "resume"
                 facts = self._facts.pop(decision.job_id, {})
                 self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
+            case RejectJob():
+                self._sink(
+                    {"at_us": self._state.now_us, "kind": "reject", "job": decision.job_id, "reason": decision.reason}
+                )
 
     def forget(self) -> None:
         """Drop what was said of jobs that did not start after all; the instant is over."""

@@ -56,8 +56,9 @@ class Easy:
     ) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
         waiting = Waiting(order.arrange(view.queue, view))
+        reason = "order"
         while True:
-            waiting = yield from start_in_order(view, waiting, placement, matching)
+            waiting = yield from start_in_order(view, waiting, placement, matching, reason)
             free = view.free_threads
             hopeful = matching.hopeful(waiting, view)
             behind = waiting.jobs[1:]
@@ -71,9 +72,9 @@ class Easy:
             reservation = reserve(view, head, placement)
             if reservation is not None:
                 break
-            waiting = Waiting(
-                waiting.jobs[1:]
-            )  # more than the nodes in service: nothing to reserve, the next one is the head
+            # More than the nodes in service can hold: nothing to reserve, the next one is the head.
+            waiting = Waiting(waiting.jobs[1:])
+            reason = "overtake"
         if view.trace is not None:
             view.trace.tell("reserve", job=head.id, shadow_us=reservation.shadow_us)
         others = placement.promising(_worth_a_try(others, reservation, free, hopeful), reservation.plan(plan_now(view)))
@@ -103,7 +104,7 @@ class Sjbf(Easy):
 
 
 def start_in_order(
-    view: View, waiting: Waiting, placement: Placement, matching: Matching
+    view: View, waiting: Waiting, placement: Placement, matching: Matching, reason: str = "order"
 ) -> Generator[Action, None, Waiting]:
     """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
     while waiting.jobs:
@@ -122,7 +123,7 @@ def start_in_order(
             )
             waiting = Waiting(waiting.jobs[1:])
             continue
-        yield from decided(seat, "order", view)
+        yield from decided(seat, reason, view)
         waiting = Waiting(waiting.jobs[1:]) if len(seat.job_ids) == 1 else waiting.without(seat.job_ids)
     return waiting
 

@@ -55,9 +55,8 @@ class Lookahead:
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
         self._hosts = Hosts(self._rules)
-        self._ranked: tuple[Waiting, int, Ranking] | None = (
-            None  # a cache: of which queue, at which version of the view
-        )
+        # A cache: of which queue, at which version of the view.
+        self._ranked: tuple[Waiting, int, Ranking] | None = None
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
@@ -154,21 +153,21 @@ class Lookahead:
     ) -> Floats:
         jobs = waiting.columns()
         match = Match(
-            view.machine.nodes, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
+            view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
         if self.name != "response" or not len(places):
             return self._gain(match)
-        return impact_on_waiting(match, waiting.work_s(match.nodes), own, places, self._expected(waiting, view))
+        return impact_on_waiting(match, waiting.work_s(match.processors), own, places, self._expected(waiting, view))
 
     def _with_running(self, pairs: Pairs, waiting: Waiting, view: View) -> Floats:
         jobs = waiting.columns()
         own = pairs.newcomers
         match = Match(
-            view.machine.nodes, jobs.sizes[own], jobs.times_s[own], pairs.sizes, pairs.left_s, pairs.slowdowns
+            view.machine.cores, pairs.sizes, pairs.left_s, jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
         )
         if self.name != "response":
             return self._gain(match)
-        return impact_on_running(match, waiting.work_s(match.nodes), own, self._expected(waiting, view))
+        return impact_on_running(match, waiting.work_s(match.processors), own, self._expected(waiting, view))
 
     def _expected(self, waiting: Waiting, view: View) -> Future:
         """Return those of the expected arrivals that count."""

@@ -52,7 +52,7 @@ class ClassPriority:
     remembers: ClassVar[bool] = True
 
     def __init__(self, *, age_s: float = 0.0) -> None:
-        self._age_us = round(age_s * 1_000_000)
+        self._age_us = max(1, round(age_s * 1_000_000)) if age_s else 0
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by class less the classes that they have risen."""

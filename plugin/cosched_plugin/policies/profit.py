@@ -34,7 +34,7 @@ def utilisation_gain_1(
 
 
 class Arrivals(NamedTuple):
-    """Jobs of one kind that are expected: how many, and the work of each over the machine's nodes, in seconds."""
+    """Jobs of one kind that are expected: how many, and the work of each over the machine's processors, in seconds."""
 
     jobs: float = 0.0
     work_s: float = 0.0
@@ -50,7 +50,7 @@ class Future(NamedTuple):
 class Match(NamedTuple):
     """The current job (or as many as candidates) beside several candidates: sizes in processes, times in seconds."""
 
-    nodes: int  # of the machine
+    processors: int  # of the machine: what all its work is divided by
     size: Ints | int  # of the current job
     time_s: Floats | float
     sizes: Ints  # of the candidates
@@ -60,23 +60,23 @@ class Match(NamedTuple):
     def delay_s(self) -> Floats:
         """Return by how much a perfectly packed machine is later if the pair runs instead of the current job alone."""
         run_s = np.minimum(self.time_s, self.times_s) * (self.slowdowns - 1.0) + np.maximum(self.time_s, self.times_s)
-        delay: Floats = (run_s * np.maximum(self.size, self.sizes) - self.time_s * self.size) / self.nodes
+        delay: Floats = (run_s * np.maximum(self.size, self.sizes) - self.time_s * self.size) / self.processors
         return delay
 
     def work_s(self) -> Floats:
-        """Return the candidates' work over the nodes."""
-        work: Floats = self.times_s * self.sizes / self.nodes
+        """Return the candidates' work over the processors."""
+        work: Floats = self.times_s * self.sizes / self.processors
         return work
 
 
 def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, future: Future) -> Floats:
     """Return the response-time impact of taking a candidate out of the queue to run beside the current job.
 
-    ``work_s``: work over nodes of every waiting job, in queue order, the current one at index ``own``, candidates at ``places``.
+    ``work_s``: work over processors of every waiting job, in queue order, the current one at index ``own``, candidates at ``places``.
     Jobs before a candidate are pushed down by the delay, those behind it pulled up by the improvement (paper, figure 5, as
     corrected: the moved job keeps its sum of ratios, the response time starts with the current job's own).
     """
-    own_s = match.time_s * match.size / match.nodes
+    own_s = match.time_s * match.size / match.processors
     delay = match.delay_s()
     moved_s = match.work_s()
     improvement = moved_s - delay
@@ -97,13 +97,12 @@ def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, futu
 def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future) -> Floats:
     """Return the response-time impact of putting newcomers beside running jobs, pair by pair.
 
-    ``match``: the current jobs are the newcomers, at ``places`` in the queue, the candidates their hosts with the time that they
-    have left; ``work_s`` as above. The current job of the paper's figure is the host here; nobody is pushed down.
+    ``match``: the current jobs are the hosts with the time that they have left, the candidates the newcomers, which stand at
+    ``places`` in the queue; ``work_s`` as above. Nobody is pushed down.
     """
-    host_s = match.work_s()
-    pair_s = np.minimum(match.time_s, match.times_s) * (match.slowdowns - 1.0) + np.maximum(match.time_s, match.times_s)
-    delay = (pair_s * np.maximum(match.size, match.sizes) - match.times_s * match.sizes) / match.nodes
-    newcomer_s = np.asarray(match.time_s * match.size / match.nodes)
+    host_s = np.asarray(match.time_s * match.size / match.processors)
+    delay = match.delay_s()
+    newcomer_s = match.work_s()
     improvement = newcomer_s - delay
     first = host_s + newcomer_s
     last = host_s + float(np.add.reduce(work_s))

@@ -84,7 +84,7 @@ class Pair(NamedTuple):
         )
 
     def held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that the two still have at ``at_us``."""
+        """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
         return self.host.held(at_us, view) or self.guest.held(at_us, view)
 
 
@@ -204,7 +204,7 @@ def pace_of(job_id: int, view: View) -> Pace | None:
 
 
 def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
-    """Yield what follows from partners that are gone, and from pairs measured above ``max_slowdown``."""
+    """Yield what follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
     for job in view.queue:
         if view.note(job.id, NOTE) is not None:
             yield SetNote(job.id, NOTE, None)  # it was requeued: of an earlier stay
@@ -220,6 +220,8 @@ def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
             measured = max(running.measured_ppm, partner.measured_ppm) / _PPM
             if measured > max_slowdown:
                 yield from _stop_one(running, partner, measured, view)
+            elif measured and abs(measured - pace.slowdown) > 1 / _PPM:
+                yield from _at_another_pace(running, partner, measured, view)
 
 
 def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
@@ -232,12 +234,28 @@ def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     yield SetNote(job_id, NOTE, None)
 
 
+def _at_another_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+    """Expect of a pair what was measured of it, up to now and from now on."""
+    now_us = view.now_us
+    one_us, other_us = (_left(running, measured, view) for running in (one, other))
+    for running, partner, left_us, span_us in zip(
+        (one, other), (other, one), (one_us, other_us), spans_together(one_us, other_us, measured), strict=True
+    ):
+        yield from _expect(running.job.id, now_us + span_us, view)
+        yield _note(running.job.id, Pace(partner.job.id, now_us, left_us, measured))
+
+
+def _left(running: Running, measured: float, view: View) -> int:
+    """Return the work left of one of a pair, going by what was measured since the note was made."""
+    pace = pace_of(running.job.id, view)
+    return 1 if pace is None else pace.left_at(view.now_us, measured)
+
+
 def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
     """Suspend the one of a pair that came later, until its partner ends."""
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
-    paces = [pace_of(running.job.id, view) for running in (stays, stops)]
-    stays_us, stops_us = (1 if pace is None else pace.left_at(now_us, measured) for pace in paces)
+    stays_us, stops_us = (_left(running, measured, view) for running in (stays, stops))
     if view.trace is not None:
         view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)

@@ -27,6 +27,7 @@ from cosched_plugin.policies.history import is_short
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
 _CPU: Final = BOUNDS.index("cpu")
 _DISK: Final = BOUNDS.index("disk")
+_STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
 _WHOLE_PPM: Final = 1_000_000
 UNKNOWN: Final[UsageTuple] = ("cpu", _WHOLE_PPM, 0, 0, _WHOLE_PPM)  # stands in for a job of which nothing is known
 
@@ -112,11 +113,8 @@ def sift(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as
     usage = candidates.usage
     c = c_ppm(model, job.id, own, usage)
     if rules.standard:
-        fits = (
-            ((usage.bound == _DISK) if own == _CPU else (usage.bound == _CPU))
-            if own in (_CPU, _DISK)
-            else usage.bound < 0
-        )
+        wanted = _STANDARD_PARTNERS.get(own)
+        fits = usage.bound == wanted if wanted is not None else np.zeros(len(candidates.ids), dtype=np.bool_)
     else:
         # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
         fits = (usage.bound != own) | ((usage.bound == _CPU) & (c < model.bad_c_ppm))

@@ -52,11 +52,11 @@ class Waiting:
             self._columns = Jobs.of(self.jobs)
         return self._columns
 
-    def work_s(self, nodes: int) -> Floats:
-        """Return each job's work over that of ``nodes`` nodes, in seconds."""
+    def work_s(self, processors: int) -> Floats:
+        """Return each job's work over the number of processors, in seconds."""
         if self._work_s is None:
             columns = self.columns()
-            self._work_s = columns.times_s * columns.sizes / nodes
+            self._work_s = columns.times_s * columns.sizes / processors
         return self._work_s
 
     def future(self, view: View) -> Future:
@@ -72,14 +72,14 @@ class Waiting:
             first_us = min(first_us, seen.since_us)
         if view.now_us <= first_us:
             return Future()
-        nodes = view.machine.nodes
-        work_s = self.work_s(nodes)
+        processors = view.machine.cores
+        work_s = self.work_s(processors)
         short = self.columns().short
         spans = float(np.add.reduce(work_s)) * SECOND_US / (view.now_us - first_us)
 
         def arrivals(started: Tally, waiting: Floats) -> Arrivals:
             jobs = started.jobs + len(waiting)
-            work = started.work_us / (nodes * SECOND_US) + float(np.add.reduce(waiting))
+            work = started.work_us / (processors * SECOND_US) + float(np.add.reduce(waiting))
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
         return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))

@@ -92,6 +92,7 @@ class Machine:
     __slots__ = (
         "capacity_of",
         "classes",
+        "cores",
         "depth",
         "exists",
         "first_threads",
@@ -129,6 +130,7 @@ class Machine:
         self.first_threads: Layers = tuple(firsts)  # the first hardware thread of every core
         self.second_threads: Layers = tuple(seconds)  # the second one, where cores have two
         self.threads = size(self.exists)
+        self.cores = size(self.first_threads)
 
     def most_processes(self, job: JobSpec) -> int:
         """Return how many processes of a job like this one the empty machine holds."""
