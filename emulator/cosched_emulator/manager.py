@@ -20,6 +20,7 @@ from cosched_plugin.protocol.allocation import (
     Machine,
     ThreadPool,
     layers_of,
+    none_of,
     share_nodes,
     started_by,
     times_refusal,
@@ -235,10 +236,7 @@ class Manager:
                 self._pool.fail_node(event.node)
             case NodeReturned():
                 self.down.discard(event.node)
-                held: Layers = (0,) * self.machine.depth
-                for job in self.running.values():
-                    held = union(held, job.layers)
-                self._pool.return_node(event.node, held)
+                self._pool.return_node(event.node, [job.layers for job in self.running.values()])
             case ProgressMeasured():
                 self.running[event.job_id].measured_ppm = event.slowdown_ppm
                 self._measured.add(event.job_id)
@@ -432,7 +430,7 @@ class Manager:
 
     def check(self) -> None:
         """Re-derive who holds what; InvariantError where it differs."""
-        taken: Layers = (0,) * self.machine.depth
+        taken = none_of(self.machine)
         for job_id, job in self.running.items():
             if job.state not in (RUNNING, SUSPENDED) or job_id in self.pending:
                 raise InvariantError(f"job {job_id} is {job.state} among the running jobs")

@@ -364,7 +364,7 @@ def test_pool_against_sets() -> None:
                     node = random.choice(sorted(down))
                     down.discard(node)
                     taken = {place for _, runs in held for place in places_named(runs)}
-                    pool.return_node(node, layers_from(taken, machine.depth))
+                    pool.return_node(node, [layers_from(taken, machine.depth)])
                 case _:
                     pass
             taken = {place for _, runs in held for place in places_named(runs)}

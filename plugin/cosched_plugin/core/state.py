@@ -20,6 +20,7 @@ from cosched_plugin.protocol.allocation import (
     each_node,
     layers_of,
     minus,
+    none_of,
     share_nodes,
     size,
     union,
@@ -197,10 +198,7 @@ class State:
     def return_node(self, node: int) -> None:
         """Put a node back into service, less what jobs still hold there."""
         self.version += 1
-        held: Layers = (0,) * self.machine.depth
-        for running in self.running.values():
-            held = union(held, running.layers)
-        self.pool.return_node(node, held)
+        self.pool.return_node(node, [running.layers for running in self.running.values()])
 
     def set_note(self, job_id: int | None, key: str, value: NoteValue) -> None:
         """Keep a note, or drop it where ``value`` is None."""
@@ -239,7 +237,7 @@ class State:
     def check(self) -> None:
         """Re-derive every cache and raise AssertionError where it differs."""
         machine = self.machine
-        taken: Layers = (0,) * machine.depth
+        taken = none_of(machine)
         memory = list(machine.memory_mb)
         for job_id, running in self.running.items():
             _assert(

@@ -144,7 +144,10 @@ MATCHINGS: Mapping[str, Part] = {
     "none": Part(NoMatching, "every job alone"),
     "always": Part(Always, "a job and the next in the queue, whatever they are"),
     "adjacent": Part(Adjacent, "a job and the next in the queue, if they match", _MATCHING),
-    **{name: Part(partial(Lookahead, name), _LOOKAHEAD[name], {**_MATCHING, **_FUTURE.get(name, {})}) for name in HEURISTICS},
+    **{
+        name: Part(partial(Lookahead, name), _LOOKAHEAD[name], {**_MATCHING, **_FUTURE.get(name, {})})
+        for name in HEURISTICS
+    },
 }
 KINDS: Mapping[str, Mapping[str, Part]] = {
     "order": ORDERS,

@@ -39,6 +39,11 @@ def layers_of(runs: Iterable[Run], depth: int) -> Layers:
     return tuple(layers)
 
 
+def none_of(machine: Machine) -> Layers:
+    """Return the empty set of threads of ``machine``."""
+    return (0,) * machine.depth
+
+
 def union(a: Layers, b: Layers) -> Layers:
     """Return the threads in either set."""
     if len(a) == 1:
@@ -241,8 +246,11 @@ class ThreadPool:
         self.up &= ~(1 << node)
         self.free = tuple([layer & self.up for layer in self.free])
 
-    def return_node(self, node: int, held: Layers) -> None:
-        """Put ``node`` back into service, all of it free but the threads in ``held``."""
+    def return_node(self, node: int, holders: Iterable[Layers]) -> None:
+        """Put ``node`` back into service, all of it free but what running jobs hold: their threads, set by set."""
+        held = none_of(self.machine)
+        for layers in holders:
+            held = union(held, layers)
         bit = 1 << node
         self.up |= bit
         exists = self.machine.exists
