@@ -60,12 +60,12 @@ def c_ppm(model: LomarcModel, job: int, bound_index: int, columns: UsageColumns)
     return np.where(good, np.int64(model.good_c_ppm), np.int64(model.bad_c_ppm))
 
 
-def slowdowns(model: LomarcModel, job: int, usage: UsageTuple, columns: UsageColumns) -> Floats:
-    """Return `LomarcModel.slowdown` of the job and each of the others."""
+def slowdowns(model: LomarcModel, job: int, usage: UsageTuple, columns: UsageColumns, c: Ints | None = None) -> Floats:
+    """Return `LomarcModel.slowdown` of the job and each of the others; ``c`` is what `c_ppm` says, where that is known already."""
     bound, cpu_ppm, network_ppm, disk_ppm, memory_ppm = usage
     cpu = np.minimum(columns.cpu, cpu_ppm)
     serial = np.minimum(columns.network, network_ppm) + np.minimum(columns.disk, disk_ppm)
-    parts = c_ppm(model, job, BOUNDS.index(bound), columns) * cpu + SERIAL_PPM * serial
+    parts = (c_ppm(model, job, BOUNDS.index(bound), columns) if c is None else c) * cpu + SERIAL_PPM * serial
     if model.remainder:
         parts += WHOLE_PPM * (WHOLE_PPM - cpu - serial)
     else:

@@ -12,7 +12,7 @@ from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.lomarc import LomarcModel
 from cosched_hwmodel.lomarc_matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.usage import BOUNDS
+from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.firstfit import (
     any_layer,
@@ -60,6 +60,7 @@ from cosched_plugin.protocol.messages import (
 
 __all__ = [
     "BOUNDS",
+    "WHOLE_PPM",
     "Action",
     "DemandTuple",
     "Floats",

@@ -315,7 +315,8 @@ def _left(self: State, cause: Running) -> None:
 def _lazy(self: State, job_id: int) -> None:
     """Let a job go on, and its limit as it was."""
     self.version += 1
-    self._undisturbed(job_id, self.running[job_id]._replace(suspended_us=None))
+    self.running[job_id] = running = self.running[job_id]._replace(suspended_us=None)
+    self._disturb(running)
 
 
 @pytest.mark.parametrize(("method", "instead"), [("_disturb", _left), ("resume", _lazy)])

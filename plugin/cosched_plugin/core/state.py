@@ -142,7 +142,8 @@ class State:
     def suspend(self, job_id: int) -> None:
         """Stop a running job where it is."""
         self.version += 1
-        self._undisturbed(job_id, self.running[job_id]._replace(suspended_us=self.now_us))
+        self.running[job_id] = running = self.running[job_id]._replace(suspended_us=self.now_us)
+        self._disturb(running)
 
     def resume(self, job_id: int) -> None:
         """Let a suspended job go on; its limit has waited with it."""
@@ -150,7 +151,8 @@ class State:
         running = self.running[job_id]
         if running.limit_us is not None and running.suspended_us is not None:
             running = running._replace(limit_us=running.limit_us + self.now_us - running.suspended_us)
-        self._undisturbed(job_id, running._replace(suspended_us=None))
+        self.running[job_id] = running = running._replace(suspended_us=None)
+        self._disturb(running)
 
     def measure(self, job_id: int, slowdown_ppm: int) -> None:
         """Take the measured slowdown of a running job; it holds until its neighbours change."""
@@ -158,13 +160,8 @@ class State:
         self.measured.add(job_id)
         self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
 
-    def _undisturbed(self, job_id: int, running: Running) -> None:
-        self.measured.discard(job_id)
-        self.running[job_id] = running._replace(measured_ppm=0)
-        self._disturb(running)
-
     def _disturb(self, cause: Running) -> None:
-        """Forget what was measured of the jobs on the nodes of one that comes, goes, stops or goes on."""
+        """Forget what was measured of the jobs on the nodes of one that comes, goes, stops or goes on, its own included."""
         if not self.measured:
             return
         for job_id in [job_id for job_id in self.measured if share_nodes(self.running[job_id].layers, cause.layers)]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cosched_plugin.core.firstfit import any_layer, first_fit
 from cosched_plugin.core.view import View
-from cosched_plugin.protocol.allocation import Layers, size
+from cosched_plugin.protocol.allocation import Layers, layers_of, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 
@@ -65,9 +65,7 @@ class WholeNodesView(View):
 
     def claimed(self, runs: tuple[Run, ...]) -> Layers:
         """Return the first threads of all cores of the nodes that ``runs`` name: nobody else gets any of them."""
-        nodes = 0
-        for first, count, _, _ in runs:
-            nodes |= ((1 << count) - 1) << first
+        (nodes,) = layers_of(runs, 1)
         return self.firsts(nodes)
 
     def shadow(self, threads: int) -> tuple[int, int] | None:

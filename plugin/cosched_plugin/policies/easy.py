@@ -154,11 +154,11 @@ def backfill_seat(
     return matching.join(job, waiting, view, reservation) if hopeful else None
 
 
-def decided(seat: Seat, reason: str, view: View) -> Iterator[Action]:
-    """Yield the decisions that take a seat, and say why."""
+def decided(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
+    """Yield the decisions that take a seat, and say why; ``facts`` are what a trace should tell besides."""
     if view.trace is not None:
         for job_id in seat.job_ids:
-            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued)
+            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)
     yield from seat.decisions
 
 

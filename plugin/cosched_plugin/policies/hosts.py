@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cosched_plugin.api import Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
-from cosched_plugin.policies.sift import Jobs, Rules, may_share, sift
-from cosched_plugin.policies.waiting import SECOND_US, Waiting
+from cosched_plugin.policies.sift import SECOND_US, Jobs, Rules, may_share, sift
+from cosched_plugin.policies.waiting import Waiting
 
 
 class Pairs(NamedTuple):

@@ -47,11 +47,24 @@ class Matching(Protocol):
         ...
 
 
-class NoMatching:
+class _WithoutHosts:
+    """The base of those that put nobody beside a running job."""
+
+    remembers: ClassVar[bool] = False
+
+    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002 - part of Matching
+        """Return none."""
+        return ()
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+        """Return None."""
+        return None
+
+
+class NoMatching(_WithoutHosts):
     """Every job alone on its threads."""
 
     name: ClassVar[str] = "none"
-    remembers: ClassVar[bool] = False
     settled: ClassVar[bool] = True
 
     def prepare(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - part of Matching
@@ -62,33 +75,16 @@ class NoMatching:
         """Return the offer as it is."""
         return offer if gate.admit(offer) else None
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002
-        """Return none."""
-        return ()
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
-        """Return None."""
-        return None
+class _WithTheNext(_WithoutHosts):
+    """The base of those that look at nobody but the next job in the queue."""
 
-
-class _WithTheNext:
-    """The base of those that look at nobody but the next job in the queue, and at no running job."""
-
-    remembers: ClassVar[bool] = False
     settled: ClassVar[bool] = False
     _max_slowdown = float("inf")
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone."""
         return keep_up(view, self._max_slowdown)
-
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002
-        """Return none."""
-        return ()
-
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
-        """Return None."""
-        return None
 
 
 class Always(_WithTheNext):
@@ -129,11 +125,12 @@ class Adjacent(_WithTheNext):
         """Return the offer with the next job, where they are a match; else alone."""
         following = _next(offer.job, waiting)
         if following is not None and view.pairs is not None and not is_weak(waiting, view, self._weak_load):
-            sifted = sift(offer.job, Jobs.of([following]), self._rules, view.pairs, as_host=True)
+            jobs = Jobs.of([following])
+            sifted = sift(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = together(offer, following, float(sifted.slowdowns[0]), view, gate) if sifted.fine[0] else None
             if view.trace is not None:
                 chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
-                looked = sifted.facts(Jobs.of([following]), np.flatnonzero(sifted.fine), None)
+                looked = sifted.facts(jobs, np.flatnonzero(sifted.fine), None)
                 view.trace.explain(offer.job.id, partners=looked | chosen)
             if pair is not None:
                 return pair

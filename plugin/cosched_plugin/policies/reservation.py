@@ -56,7 +56,7 @@ class CountedReservation:
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
-        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra
+        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head its start; if so it is counted as taken."""
@@ -117,7 +117,7 @@ class PlacedReservation:
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
-        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra()
+        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
@@ -158,6 +158,11 @@ class PlacedReservation:
 def _short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
     """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
     return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
+
+
+def _free_or_spare(since_us: int, until_us: int, threads: int, shadow_us: int, extra: int) -> bool:
+    """Tell whether threads are not held at the shadow time, would not be free then anyway, or are left over by the head."""
+    return until_us <= shadow_us or since_us > shadow_us or threads <= extra
 
 
 Reservation = CountedReservation | PlacedReservation

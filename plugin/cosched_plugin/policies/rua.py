@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View
+from cosched_plugin.policies.easy import decided
 from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, is_rigid
 from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
@@ -67,11 +68,11 @@ class Rua:
                 if view.trace is not None:
                     view.trace.tell("reserve", job=job.id, shadow_us=best.start_us)
                 break
-            yield from _decided(best, "order", view)
+            yield from decided(best, "order", view, factor=best.factor)
         waiting = self._by_length.arrange(queue[behind:], view)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
-            yield from _decided(offer, "backfill", view)
+            yield from decided(offer, "backfill", view, factor=offer.factor)
             waiting.remove(offer.job)
             started = True
         # Those who started may have worsened the place that the head was to wait for: now may be better.
@@ -162,14 +163,6 @@ class Rua:
     def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:
         """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
         return sorted({placement.within_reach(job, view, threshold) for threshold in self.thresholds})
-
-
-def _decided(offer: Offer, reason: str, view: View) -> Iterator[Action]:
-    """Yield the start, and say why."""
-    if view.trace is not None:
-        about = {"free_threads": view.free_threads, "waiting": view.queued, "factor": offer.factor}
-        view.trace.explain(offer.job.id, reason=reason, **about)
-    yield offer.start()
 
 
 def _stricter(thresholds: list[float], factor: float) -> list[float]:

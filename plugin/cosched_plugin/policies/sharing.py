@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from cosched_plugin.api import (
+    WHOLE_PPM,
     Action,
     JobSpec,
     Layers,
@@ -32,7 +33,6 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.offers import Gate, Offer
 
 NOTE: Final = "pace"
-_PPM: Final = 1_000_000
 
 
 class Pace(NamedTuple):
@@ -79,8 +79,7 @@ class Pair(NamedTuple):
         host, guest, now_us = self.host.job, self.guest.job, self.host.start_us
         return (
             StartTogether((self.host.start(), self.guest.start())),
-            _note(host.id, Pace(guest.id, now_us, host.estimate_us, self.slowdown)),
-            _note(guest.id, Pace(host.id, now_us, guest.estimate_us, self.slowdown)),
+            *_paces((host.id, host.estimate_us), (guest.id, guest.estimate_us), now_us, self.slowdown),
         )
 
     def held(self, at_us: int, view: View) -> Layers:
@@ -110,14 +109,13 @@ class Guest(NamedTuple):
     @property
     def decisions(self) -> tuple[Action, ...]:
         """Return the start of the guest, the host's new expectation, and what to remember."""
-        now_us, host = self.guest.start_us, self.host
+        now_us, host, guest = self.guest.start_us, self.host, self.guest.job
         longer_us = self.host_span_us - self.left_us
         limit_us = None if host.limit_us is None else host.limit_us + longer_us
         return (
             self.guest.start(),
             ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
-            _note(host.job.id, Pace(self.guest.job.id, now_us, self.left_us, self.slowdown)),
-            _note(self.guest.job.id, Pace(host.job.id, now_us, self.guest.job.estimate_us, self.slowdown)),
+            *_paces((host.job.id, self.left_us), (guest.id, guest.estimate_us), now_us, self.slowdown),
         )
 
     def held(self, at_us: int, view: View) -> Layers:
@@ -217,10 +215,10 @@ def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
         if partner is None or not share_nodes(running.layers, partner.layers):
             yield from _alone_again(running, pace, view)
         elif running.suspended_us is None and partner.suspended_us is None:
-            measured = max(running.measured_ppm, partner.measured_ppm) / _PPM
+            measured = max(running.measured_ppm, partner.measured_ppm) / WHOLE_PPM
             if measured > max_slowdown:
                 yield from _stop_one(running, partner, measured, view)
-            elif measured and abs(measured - pace.slowdown) > 1 / _PPM:
+            elif measured and abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
                 yield from _at_another_pace(running, partner, measured, view)
 
 
@@ -238,11 +236,10 @@ def _at_another_pace(one: Running, other: Running, measured: float, view: View) 
     """Expect of a pair what was measured of it, up to now and from now on."""
     now_us = view.now_us
     one_us, other_us = (_left(running, measured, view) for running in (one, other))
-    for running, partner, left_us, span_us in zip(
-        (one, other), (other, one), (one_us, other_us), spans_together(one_us, other_us, measured), strict=True
-    ):
+    paces = _paces((one.job.id, one_us), (other.job.id, other_us), now_us, measured)
+    for running, span_us, pace in zip((one, other), spans_together(one_us, other_us, measured), paces, strict=True):
         yield from _expect(running.job.id, now_us + span_us, view)
-        yield _note(running.job.id, Pace(partner.job.id, now_us, left_us, measured))
+        yield pace
 
 
 def _left(running: Running, measured: float, view: View) -> int:
@@ -262,8 +259,7 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     yield from _expect(stays.job.id, now_us + stays_us, view)
     lost_us = now_us + stops_us - stops.end_us  # up to now; its limit will wait with it
     yield from _expect(stops.job.id, now_us + stays_us + stops_us, view, lost_us=lost_us)
-    yield _note(stays.job.id, Pace(stops.job.id, now_us, stays_us, 1.0))
-    yield _note(stops.job.id, Pace(stays.job.id, now_us, stops_us, 1.0))
+    yield from _paces((stays.job.id, stays_us), (stops.job.id, stops_us), now_us, 1.0)
 
 
 def _expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
@@ -282,5 +278,9 @@ def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> O
     return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)
 
 
-def _note(job_id: int, pace: Pace) -> SetNote:
-    return SetNote(job_id, NOTE, tuple(pace))
+def _paces(one: tuple[int, int], other: tuple[int, int], now_us: int, slowdown: float) -> tuple[SetNote, SetNote]:
+    """Return what to remember of a pair, given as (job, work left)."""
+    return (
+        SetNote(one[0], NOTE, tuple(Pace(other[0], now_us, one[1], slowdown))),
+        SetNote(other[0], NOTE, tuple(Pace(one[0], now_us, other[1], slowdown))),
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from cosched_plugin.api import (
     BOUNDS,
+    WHOLE_PPM,
     Floats,
     Ints,
     JobSpec,
@@ -23,13 +24,13 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.history import is_short
 
+SECOND_US: Final = 1e6
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
 _CPU: Final = BOUNDS.index("cpu")
 _DISK: Final = BOUNDS.index("disk")
 _STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
-_WHOLE_PPM: Final = 1_000_000
-UNKNOWN: Final[UsageTuple] = ("cpu", _WHOLE_PPM, 0, 0, _WHOLE_PPM)  # stands in for a job of which nothing is known
+UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
 
 
 class Rules(NamedTuple):
@@ -56,7 +57,7 @@ class Jobs(NamedTuple):
         return cls(
             ids,
             np.array([job.processes for job in jobs], dtype=np.int64),
-            np.array([job.estimate_us for job in jobs], dtype=np.int64) / 1e6,
+            np.array([job.estimate_us for job in jobs], dtype=np.int64) / SECOND_US,
             np.array([is_short(job) for job in jobs], dtype=np.bool_),
             np.array([may_share(job) for job in jobs], dtype=np.bool_),
             UsageColumns(ids, [job.usage or UNKNOWN for job in jobs]),
@@ -118,11 +119,11 @@ def sift(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as
     else:
         # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
         fits = (usage.bound != own) | ((usage.bound == _CPU) & (c < model.bad_c_ppm))
-    slow = slowdowns(model, job.id, job.usage or UNKNOWN, usage)
+    slow = slowdowns(model, job.id, job.usage or UNKNOWN, usage, c)
     masks = (
         candidates.matchable & may_share(job),
         candidates.sizes <= job.processes if as_host else candidates.sizes >= job.processes,
-        usage.memory + memory_ppm <= _WHOLE_PPM,
+        usage.memory + memory_ppm <= WHOLE_PPM,
         fits,
         slow <= rules.max_slowdown,
     )

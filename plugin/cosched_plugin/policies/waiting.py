@@ -9,9 +9,7 @@ import numpy as np
 from cosched_plugin.api import Floats, JobSpec, View
 from cosched_plugin.policies.history import Tally, history
 from cosched_plugin.policies.profit import Arrivals, Future
-from cosched_plugin.policies.sift import Jobs
-
-SECOND_US = 1e6
+from cosched_plugin.policies.sift import SECOND_US, Jobs
 
 
 class Waiting:
