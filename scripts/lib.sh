@@ -59,6 +59,7 @@ clean_up() {
 start() {
     local name=$1
     shift
+    : >"$scratch/$name.err" # who waits for what it says may look before it runs
     "$@" >"$scratch/$name.out" 2>"$scratch/$name.err" </dev/null &
     started=$!
     children+=("$started")

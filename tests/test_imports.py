@@ -54,6 +54,9 @@ NEVER = [
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.lomarc",
             "cosched_hwmodel.lomarc_matrix",
+            "cosched_hwmodel.self_slowdown",
+            "cosched_hwmodel.slowdown_ranges",
+            "cosched_hwmodel.statistical",
         )
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),

@@ -14,21 +14,26 @@ from cosched_emulator.simulation import CHANGES, Scripted
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.multicore import SELF_SLOWDOWNS, grown, with_self_slowdowns
+from cosched_emulator.workload.self_belief import SelfBelief, with_self_belief
 from cosched_emulator.workload.usage_belief import UsageBelief, with_usage_belief
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.demand import RESOURCES
+from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc import C_SCOPES, CPUS, LomarcContention, LomarcModel
 from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel
 from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
 from cosched_hwmodel.usage import WHOLE_PPM
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass
 
-CONTENTION = ("none", "bandwidth", "lomarc")
+CONTENTION = ("none", "bandwidth", "lomarc", "statistical")
+LUBLIN_SIZES = ("cores", "nodes")
 BELIEFS = ("exact", "unknown")  # of demand, and of pairs
 LARGEST_SLOWDOWN = 1_000
 
@@ -55,7 +60,7 @@ def _classes(scenario: Scenario, logged: int | None) -> tuple[NodeClass, ...]:
         shape = load_preset(section.preset)
         changes = {
             key: value
-            for key in ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb")
+            for key in ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb")
             if (value := getattr(section, key)) is not None
         }
         if section.cores is not None:
@@ -98,18 +103,19 @@ def _node_class(count: int, shape: NodeShape) -> NodeClass:
         shape.memory_bandwidth_mbs,
         shape.network_mbs,
         shape.disk_mbs,
+        shape.swap_mb,
     )
 
 
-def build_workload(scenario: Scenario, threads: int) -> Workload:
-    """Return the scenario's jobs, for a machine of ``threads`` hardware threads."""
+def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
+    """Return the scenario's jobs, for a machine of so many cores and nodes; a log needs them only where its jobs grow."""
     from cosched_emulator.workload.estimates import with_estimates  # noqa: PLC0415 - numpy, which --help must not load
     from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand  # noqa: PLC0415
 
     section = scenario.workload
     if scenario.belief.demand not in BELIEFS:
         raise ConfigurationError.unknown_name("belief.demand", scenario.belief.demand, BELIEFS)
-    workload = _source(scenario, threads)
+    workload = _source(scenario, cores, nodes)
     if section.estimates is not None:
         workload = with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
     if section.mix is not None:
@@ -118,6 +124,7 @@ def build_workload(scenario: Scenario, threads: int) -> Workload:
         )
         workload = with_demand(workload, parse_mix(section.mix), scenario.seed, levels, scenario.belief.demand)
     workload = _with_usage(workload, scenario)
+    workload = _with_self_slowdowns(workload, scenario, cores)
     if section.memory_mb < 0:
         raise ConfigurationError("workload.memory_mb", "0 or more", str(section.memory_mb))
     if section.exclusive or section.memory_mb:
@@ -131,18 +138,36 @@ def build_workload(scenario: Scenario, threads: int) -> Workload:
 
 
 def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
-    """Return the workload with the true usage that the scenario generates or reads, and what is told of it."""
+    """Return the workload with all that the scenario draws or reads of how jobs truly use their nodes, and what is told of usage."""
     section, belief = scenario.workload, scenario.belief
     if section.characteristics is not None:
         workload = with_characteristics(workload, parse_characteristics(section.characteristics), scenario.seed)
+    if section.self_slowdowns is not None:
+        _named(section.self_slowdowns, "workload.self_slowdowns", SELF_SLOWDOWNS)
+        workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:
         workload = with_annotations(workload, read_annotations(section.annotations))
     told = UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
     return with_usage_belief(workload, told, scenario.seed)
 
 
-def _source(scenario: Scenario, threads: int) -> Workload:
+def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> Workload:
+    """Return the workload with the sizes that self slowdowns bring about, and what is told of these."""
+    section, belief = scenario.workload, scenario.belief
+    max_slowdown_ppm = _ppm(section.grow_max_slowdown, "workload.grow_max_slowdown", 0, LARGEST_SLOWDOWN)
+    two_ppm = _ppm(section.grow_two, "workload.grow_two", 0, LARGEST_SLOWDOWN)
+    if section.grow:
+        if not cores:
+            raise ConfigurationError("workload.grow", "a size of the cluster: jobs outgrow the log's machine", "none")
+        workload = grown(workload, cores, max_slowdown_ppm, two_ppm)
+    told = SelfBelief(belief.self_slowdowns, belief.self_noise)
+    return with_self_belief(workload, told, scenario.seed)
+
+
+def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
+    usual = "nodes" if section.grow else "cores"
+    size = usual if section.lublin_size is None else _named(section.lublin_size, "workload.lublin_size", LUBLIN_SIZES)
     if (section.swf is None) == (section.lublin is None):
         raise ConfigurationError("workload", "either swf or lublin", "both" if section.swf else "neither")
     limits = cast('Literal["estimate", "none"] | None', section.limits)
@@ -159,7 +184,9 @@ def _source(scenario: Scenario, threads: int) -> Workload:
         if getattr(section, key):
             raise ConfigurationError(f"workload.{key}", "nothing: it selects jobs of a log", str(getattr(section, key)))
     parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
-    return generate(section.lublin or 0, threads, parameters, scenario.seed, limits or "none")
+    return generate(
+        section.lublin or 0, nodes if size == "nodes" else cores, parameters, scenario.seed, limits or "none"
+    )
 
 
 def _demand(rates: Sequence[int], place: str) -> DemandTuple:
@@ -176,14 +203,18 @@ def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Wo
     resources = _resources(truth.resources, "truth.resources")
     lomarc = _lomarc(scenario)
     believed = contention if belief.contention is None else _named(belief.contention, "belief.contention", CONTENTION)
-    believed_lomarc = _believed_lomarc(lomarc, scenario)
+    statistical = _statistical(scenario)
+    parameters = {
+        lomarc.name: _believed_lomarc(lomarc, scenario).parameters(),
+        statistical.name: _believed_statistical(statistical, scenario).parameters(),
+    }
     told = Belief(
         believed,
         composition
         if belief.composition is None
         else _named(belief.composition, "belief.composition", tuple(COMPOSITIONS)),
         resources if belief.resources is None else _resources(belief.resources, "belief.resources"),
-        believed_lomarc.parameters() if believed == believed_lomarc.name else (),
+        parameters.get(believed, ()),
     )
     model: ContentionModel | None = None
     if contention == "bandwidth" and any(job.demand for job in workload.jobs):
@@ -191,22 +222,24 @@ def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Wo
     elif contention == lomarc.name:
         usages = {job.spec.id: job.usage for job in workload.jobs if job.usage is not None}
         model = LomarcContention(lomarc, usages) if usages else None
+    elif contention == statistical.name:
+        selves = {job.spec.id: job.self_slowdown for job in workload.jobs if job.self_slowdown is not None}
+        model = StatisticalContention(statistical, selves)
     cluster = None if model is None else Cluster(Machine(nodes), model, composition_named(composition))
     after_us, above_ppm = _monitoring(scenario)
-    return Manager(nodes, told, cluster, measure_after_us=after_us, measure_above_ppm=above_ppm)
+    resume_us = _resume_us(scenario)
+    return Manager(nodes, told, cluster, measure_after_us=after_us, measure_above_ppm=above_ppm, resume_us=resume_us)
 
 
 def _lomarc(scenario: Scenario) -> LomarcModel:
     """Return how pairs of jobs truly get on, whether or not that is the model of contention."""
     truth = scenario.truth
-    # Draws take a seed modulo 2**64; the belief that carries it has 64 bits and a sign.
-    seed = (scenario.seed + (1 << 63)) % (1 << 64) - (1 << 63) if truth.pair_seed is None else truth.pair_seed
     try:
         return LomarcModel(
             remainder=truth.remainder,
             c_scope=_named(truth.c_scope, "truth.c_scope", C_SCOPES),
             cpu=_named(truth.cpu, "truth.cpu", CPUS),
-            pair_seed=seed,
+            pair_seed=_pair_seed(scenario),
             good_share_ppm=_ppm(truth.good_share, "truth.good_share", 0, 1),
             paging_ppm=_ppm(truth.paging, "truth.paging", 1, LARGEST_SLOWDOWN),
         )
@@ -224,6 +257,31 @@ def _believed_lomarc(truth: LomarcModel, scenario: Scenario) -> LomarcModel:
     )
 
 
+def _statistical(scenario: Scenario) -> StatisticalModel:
+    """Return how pairs of jobs truly slow each other down, whether or not that is the model of contention."""
+    try:
+        return StatisticalModel(_pair_seed(scenario), scenario.truth.cos_shares)
+    except HardwareModelError as error:
+        raise ConfigurationError("truth", "a model of pairs that can be", str(error)) from error
+
+
+def _believed_statistical(truth: StatisticalModel, scenario: Scenario) -> StatisticalModel:
+    """Return the truth, or other pairs of the same distribution: what is believed of a pair then tells nothing of that pair."""
+    if scenario.belief.pairs == "exact":
+        return truth
+    return replace(truth, pair_seed=_signed(draw_key(truth.pair_seed, "unknown pairs")))
+
+
+def _pair_seed(scenario: Scenario) -> int:
+    seed = scenario.truth.pair_seed
+    return _signed(scenario.seed) if seed is None else seed
+
+
+def _signed(seed: int) -> int:
+    """Return the seed of the same draws, which are modulo 2**64, that a belief can carry: 64 bits and a sign."""
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _monitoring(scenario: Scenario) -> tuple[int | None, int]:
     """Return after how many microseconds a slowdown is measured (None: never), and above how many millionths it is told."""
     section = scenario.monitoring
@@ -233,6 +291,13 @@ def _monitoring(scenario: Scenario) -> tuple[int | None, int]:
     if not 0 < section.after_s <= INT64_MAX // 1_000_000:  # nan is not
         raise ConfigurationError("monitoring.after_s", "a number of seconds above 0", str(section.after_s))
     return max(1, round_up_us(section.after_s * 1_000_000)), above_ppm
+
+
+def _resume_us(scenario: Scenario) -> int:
+    resume_s = scenario.preemption.resume_s
+    if not 0 <= resume_s <= INT64_MAX // 1_000_000:  # nan is not
+        raise ConfigurationError("preemption.resume_s", "a number of seconds, 0 or more", str(resume_s))
+    return round_up_us(resume_s * 1_000_000)
 
 
 def _ppm(value: float, place: str, least: int, most: int) -> int:

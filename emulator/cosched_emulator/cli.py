@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.results.commands import compare, plot
+from cosched_emulator.results.commands import classes, compare, plot
 from cosched_emulator.workload.commands import workload
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.errors import PluginError
@@ -39,6 +39,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "mix": ("workload", "mix"),
     "characteristics": ("workload", "characteristics"),
     "annotations": ("workload", "annotations"),
+    "self_slowdowns": ("workload", "self_slowdowns"),
+    "grow": ("workload", "grow"),
     "exclusive": ("workload", "exclusive"),
     "skip_bad_rows": ("workload", "skip_bad_rows"),
     "nodes": ("cluster", "nodes"),
@@ -49,6 +51,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "composition": ("truth", "composition"),
     "belief_demand": ("belief", "demand"),
     "belief_usage": ("belief", "usage"),
+    "belief_pairs": ("belief", "pairs"),
+    "belief_self": ("belief", "self_slowdowns"),
     "usage_noise": ("belief", "usage_noise"),
     "warmup": ("results", "warmup"),
     "deadline": ("clock", "deadline_s"),
@@ -88,17 +92,21 @@ def scenario_options(command: Command) -> Command:
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
         click.option("--annotations", callback=a_file, metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
+        click.option("--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."),
+        click.option("--grow", is_flag=True, default=None, help="Sizes are for one process a node, and grow to fill cores."),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
-        click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "none"]), help="How jobs on a node slow down."),
+        click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "statistical", "none"]), help="How jobs slow down."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
         click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of what bounds jobs."),
         click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
+        click.option("--belief-pairs", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of pairs of jobs."),
+        click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of how jobs slow themselves."),
         click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
         click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
     ]  # fmt: skip
@@ -369,6 +377,7 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
 
 cli.add_command(workload)
 cli.add_command(compare)
+cli.add_command(classes)
 cli.add_command(plot)
 
 

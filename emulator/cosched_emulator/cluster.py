@@ -27,11 +27,13 @@ class _Resident:
         self.run_us = run_us
         self.remaining = composition.works(run_us, len(loads))  # in work time, as of `since_us`
         self.slowdowns = [0.0]  # unknown until the first settlement
-        self.since_us = now_us
+        self.since_us = now_us  # it makes no progress before
         self.suspended = False
 
     def settle(self, now_us: int) -> None:
         """Bring the remaining work up to date."""
+        if now_us <= self.since_us:
+            return  # it is still on its way back from disk
         if self.slowdowns[0] != 0.0:
             self.remaining = progress(self.remaining, self.slowdowns, now_us - self.since_us)
         self.since_us = now_us
@@ -40,13 +42,14 @@ class _Resident:
 class Cluster:
     """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
 
-    __slots__ = ("_composition", "_jobs", "_loads", "_model", "_penalties", "_shapes", "_touched")
+    __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_touched")
 
     def __init__(self, machine: Machine, model: ContentionModel, composition: Composition) -> None:
         self._model = model
         self._composition = composition
         self._shapes: list[NodeShape] = []
-        for item in machine.classes:
+        self._kinds: list[int] = []  # which class of nodes each is of
+        for kind, item in enumerate(machine.classes):
             shape = NodeShape(
                 "",
                 item.sockets,
@@ -59,6 +62,7 @@ class Cluster:
                 item.disk_mbs,
             )
             self._shapes += [shape] * item.nodes
+            self._kinds += [kind] * item.nodes
         self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # of the jobs that run there, by job
         self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]  # the same, as last settled
         self._jobs: dict[int, _Resident] = {}
@@ -81,19 +85,24 @@ class Cluster:
         resident.settle(now_us)
         return work_done_us(resident.run_us, resident.remaining)
 
-    def suspend(self, job_id: int, now_us: int) -> None:
-        """Stop a job where it is: it asks nothing of its nodes and makes no progress."""
+    def suspend(self, job_id: int, now_us: int) -> int:
+        """Stop a job: it asks nothing of its nodes and makes no progress. Returns the work that it has done."""
         resident = self._jobs[job_id]
         resident.settle(now_us)
         resident.suspended = True
         resident.slowdowns = [math.inf] * len(resident.remaining)
         self._remove(resident.loads)
+        return work_done_us(resident.run_us, resident.remaining)
 
-    def resume(self, job_id: int, now_us: int) -> None:
-        """Let a suspended job go on; `settle` will tell when it ends."""
+    def resume(self, job_id: int, now_us: int, after_us: int = 0) -> None:
+        """Let a suspended job go on, ``after_us`` from now; `settle` will tell when it ends.
+
+        It counts among those on its nodes at once.
+        """
         resident = self._jobs[job_id]
         resident.settle(now_us)
         resident.suspended = False
+        resident.since_us = now_us + after_us
         self._add(resident.loads)
 
     def slowdown(self, job_id: int) -> float:
@@ -107,11 +116,15 @@ class Cluster:
     def settle(self, now_us: int) -> list[tuple[int, int]]:
         """Work out the penalties of all nodes touched since the last call; return (job, end) for every job whose end moved."""
         affected: set[int] = set()
+        known: dict[tuple[int, tuple[Load, ...]], dict[int, float]] = {}  # a job has the same on most of its nodes
         for node in self._touched:
-            penalties = self._penalties_on(node)
+            alike = (self._kinds[node], self._loads[node])
+            penalties = known.get(alike)
+            if penalties is None:
+                penalties = known[alike] = self._penalties_on(node)
             before = self._penalties[node]
             if penalties != before:
-                self._penalties[node] = penalties
+                self._penalties[node] = penalties.copy()
                 affected.update([job_id for job_id, penalty in penalties.items() if before.get(job_id) != penalty])
         self._touched.clear()
         moved = []
@@ -122,7 +135,7 @@ class Cluster:
                 continue
             resident.settle(now_us)
             resident.slowdowns = slowdowns
-            moved.append((job_id, end_us(now_us, resident.remaining, slowdowns)))
+            moved.append((job_id, end_us(resident.since_us, resident.remaining, slowdowns)))
         return moved
 
     def check(self) -> None:

@@ -40,6 +40,8 @@ class _Collector:
         self._reserved: Record | None = None  # the last reservation, whoever has it
         self._searches: dict[int, Record] = {}  # for partners, by the jobs that started at this instant
         self._at_us = -1
+        self._response_us: int | None = None  # expected at its submission
+        self._since_us: int | None = None  # it is on disk
         self._wait()
 
     def _wait(self) -> None:
@@ -64,8 +66,17 @@ class _Collector:
                 self._reserve(record, mine=mine)
             case "promise" if mine:
                 self._promises.append({"at_us": at_us, "start_us": record.get("start_us")})
+            case "expect" if mine:
+                self._response_us = record["response_us"]
             case "reject" if mine:
                 self.rejected = {"at_us": at_us, "reason": record["reason"]}
+            case "suspend" if mine and self.starts and record.get("to_disk"):
+                self._since_us = at_us
+                self.starts[-1]["preempted"]["times"] += 1
+                self.starts[-1]["preempted"]["on_disk_since_us"] = at_us
+            case "resume" if mine and self._since_us is not None:
+                self.starts[-1]["preempted"]["for_us"] += at_us - self._since_us
+                self.starts[-1]["preempted"]["on_disk_since_us"] = self._since_us = None
             case "suspend" if mine and self.starts:
                 stop = {key: record.get(key) for key in ("at_us", "partner", "measured_slowdown")}
                 self.starts[-1]["suspended"].append(stop | {"until_us": None})
@@ -103,6 +114,9 @@ class _Collector:
         if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
             self.starts[-1]["joined_by"].append(guest)
+        if self.starts and self._job in record.get("group", {}).get("running", ()):
+            guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": None}
+            self.starts[-1]["joined_by"].append(guest)
         if search is not None:
             self._looked(search)
 
@@ -130,6 +144,18 @@ class _Collector:
             facts[key] = record.get(key)
         if record.get("reason") == "backfill" and self._reserved is not None:
             facts["before"] = {key: self._reserved[key] for key in ("job", "shadow_us")}
+        group = record.get("group")
+        facts["group"] = (
+            None
+            if group is None
+            else {
+                "case": _case_of(group),
+                "role": "primary" if group["primary"] == self._job else "matched",
+                **{key: group[key] for key in ("primary", "matched", "running", "gain", "candidates", "tried")},
+            }
+        )
+        facts["unfair_to"] = record.get("unfair_to")
+        facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
         facts["promises"] = self._promises
         facts["looked_at"] = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
@@ -138,6 +164,8 @@ class _Collector:
         facts["chosen_in"] = _outcome(self._searches.get(record["chosen_by"])) if "chosen_by" in record else None
         facts["host_search"] = _outcome(record.get("hosts"))
         facts["suspended"] = []
+        facts["preempted"] = {"times": 0, "for_us": 0, "on_disk_since_us": None}
+        self._since_us = None
         facts["joined_by"] = []
         self.starts.append(facts)
         self._wait()
@@ -163,6 +191,13 @@ class _Collector:
             self._looked_at["another_taken"] += 1
         else:
             self._looked_at["not_admitted"] += 1
+
+
+def _case_of(group: Record) -> int:
+    """Return the case of the G-LOMARC-TS paper, section 4.4: 1, all had waited; 2, running jobs matched; 3, a running primary."""
+    if not group["running"]:
+        return 1
+    return 3 if group["primary"] in group["running"] else 2
 
 
 def places(runs: Iterable[list[int]]) -> list[Facts]:

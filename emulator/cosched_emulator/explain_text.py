@@ -5,7 +5,7 @@ Instants are seconds on the run's clock, as in the run folder, with h:mm:ss behi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.results.seconds import MICROSECONDS, seconds_text
@@ -32,8 +32,12 @@ _LEFT: Final[Mapping[str, tuple[str, str]]] = {
 _NO_SEARCH: Final[Mapping[str, str]] = {
     "nobody-waits": "nobody else waited",
     "no-belief": "nothing is known of pairs",
-    "may-not-share": "a job that is short, wants its nodes for itself, or of which nothing is known gets none",
+    "may-not-share": (
+        "a job that is short, wants its nodes for itself or more than half of each, or of which nothing is known gets none"
+    ),
     "weak-load": "the queue asked for little more than the free nodes",
+    "short": "it was too short to be worth it",
+    "low-load": "there was room for everybody with one process on a node, so it got a node for each process",
 }
 
 
@@ -45,7 +49,7 @@ def sentences(facts: Facts) -> Iterator[str]:
             yield f"Start {number} of {len(starts)}:"
         yield _submitted(facts["job"], start)
         yield from _stood(start)
-        yield from _why(start)
+        yield from _why(facts["job"], start)
         yield from _where(start)
         yield from _afterwards(start)
     if facts["rejected"] is not None:
@@ -83,6 +87,8 @@ def _submitted(job: int, start: Facts) -> str:
 def _stood(start: Facts) -> Iterator[str]:
     """Yield where it stood while it waited."""
     submit_us = start["submit_us"]
+    if start["expected_response_us"] is not None:
+        yield f"At its submission it was expected to end within {span_text(start['expected_response_us'])}."
     for spell in start["head"]:
         first, last = spell["first_shadow_us"], spell["last_shadow_us"]
         expected = f"its start was expected at {instant_text(first)}"
@@ -94,7 +100,9 @@ def _stood(start: Facts) -> Iterator[str]:
     if start["promises"]:
         first = start["promises"][0]["start_us"]
         moved = len(start["promises"]) - 1
-        said = "no start could be promised" if first is None else f"it was promised a start at {instant_text(first)}"
+        said = "no start could be promised"
+        if first is not None:
+            said = f"it was promised a start at {instant_text(first)}"
         later = f", which had to be put off {_times(moved)}" if moved else ""
         after_us = start["promises"][0]["at_us"] - submit_us
         when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
@@ -113,9 +121,12 @@ def _stood(start: Facts) -> Iterator[str]:
         yield f"While it waited {jobs} looked at it as a partner, in vain: {', '.join(parts)}."
 
 
-def _why(start: Facts) -> Iterator[str]:
+def _why(job: int, start: Facts) -> Iterator[str]:
     """Yield why it started when it did."""
     together, host = start["together"], start["host"]
+    if start["group"] is not None:
+        yield from _in_group(job, start)
+        return
     queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
@@ -133,6 +144,35 @@ def _why(start: Facts) -> Iterator[str]:
             yield f"For a partner it looked at {_funnel(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
             yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
+        if start["unfair_to"] is not None:
+            yield f"A group for it was given up, as {_late(job, start)} would have ended too late."
+
+
+def _in_group(job: int, start: Facts) -> Iterator[str]:
+    """Yield how it came to start in a group."""
+    group = start["group"]
+    others = [other for other in group["matched"] if other != job]
+    if group["role"] == "primary":
+        state = "ran already" if group["case"] == 2 else "had waited, too"
+        yield f"It started as the primary job of a group, with {_jobs(others)}, which {state} (Case {group['case']}){_before(start)}."
+    else:
+        state = "which ran already, had room for it" if group["case"] == 3 else "which started then, took it along"
+        besides = f", with {_jobs(others)}" if others else ""
+        yield (
+            f"It started because job {group['primary']}, {state}{besides}: "
+            f"they are a group, with that job as the primary one (Case {group['case']}){_before(start)}."
+        )
+    which = "the first" if group["tried"] == 1 else f"the {_ordinal(group['tried'])}"
+    late = "" if start["unfair_to"] is None else f"; with another one {_late(job, start)} would have ended too late"
+    candidates = _count(group["candidates"], "candidate goes", "candidates go")
+    yield (
+        f"{candidates} well with the primary job; this is {which} group that was tried, "
+        f"with a utilisation gain of {group['gain']:.3f}{late}."
+    )
+
+
+def _late(job: int, start: Facts) -> str:
+    return "it" if start["unfair_to"] == job else f"job {start['unfair_to']}"
 
 
 def _turn(start: Facts, queue: str) -> str:
@@ -151,8 +191,11 @@ def _turn(start: Facts, queue: str) -> str:
         case "promise":
             early_us = start["promised_us"] - start["at_us"] if start["promised_us"] is not None else 0
             return "its promised start had come" + (
-                f", {span_text(early_us)} earlier than last promised" if early_us > 0 else ""
+                # A microsecond is "as soon as the slice comes".
+                f", {span_text(early_us)} earlier than last promised" if early_us > 1 else ""
             )
+        case "company":
+            return "it found company before its promised start"
         case None:
             return "the policy decided so, and does not say why"
         case other:
@@ -174,7 +217,10 @@ def _where(start: Facts) -> Iterator[str]:
         processes = _count(place["processes_per_node"], "process", "processes")
         groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
     partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
-    beside = f", beside job {' and '.join(map(str, partner))}" if partner else ""
+    group = start["group"]
+    if group is not None:  # matched jobs share nodes with the primary one, and not with each other
+        partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
+    beside = f", beside {_jobs(partner)}" if partner else ""
     yield f"It runs on {' and '.join(groups)}{beside}."
     factor = start["factor"]
     if factor is None:
@@ -187,13 +233,13 @@ def _where(start: Facts) -> Iterator[str]:
             f"{span_text(start['expected_us'])} in all, expected, instead of {span_text(start['estimate_us'])}."
         )
     elif factor > 1.0:
-        yield f"It should take {factor:.3f} times as long as alone there: {span_text(round(start['estimate_us'] * factor))}."
+        yield f"It should take {factor:.3f} times as long there as estimated: {span_text(round(start['estimate_us'] * factor))}."
     elif start["factor"] is not None:
         yield "It should lose nothing to its neighbours there."
 
 
 def _afterwards(start: Facts) -> Iterator[str]:
-    """Yield who came to it, and when it was stopped, in order of time."""
+    """Yield who came to it, and when it was stopped, in order of time; preemptions in one."""
     for event in sorted([*start["joined_by"], *start["suspended"]], key=lambda event: int(event["at_us"])):
         after = f"{span_text(event['at_us'] - start['at_us'])} after its start"
         if "job" in event:
@@ -207,6 +253,11 @@ def _afterwards(start: Facts) -> Iterator[str]:
             "it was not resumed" if until_us is None else f"it was resumed {span_text(until_us - event['at_us'])} later"
         )
         yield f"{after} it was suspended{why}; {end}."
+    preempted = start["preempted"]
+    if preempted["times"]:
+        since_us = preempted["on_disk_since_us"]
+        stays = "" if since_us is None else f"; since {instant_text(since_us)} it has not come back"
+        yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} in all{stays}."
 
 
 def _funnel(search: Facts, role: str) -> str:
@@ -246,6 +297,12 @@ def _funnel(search: Facts, role: str) -> str:
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _jobs(jobs: Sequence[int]) -> str:
+    if len(jobs) == 1:
+        return f"job {jobs[0]}"
+    return f"jobs {', '.join(map(str, jobs[:-1]))} and {jobs[-1]}"
 
 
 def _times(number: int) -> str:

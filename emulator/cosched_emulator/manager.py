@@ -13,12 +13,12 @@ from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.kernel import END, MEASURE, WAKE, Kernel
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.results.record import Interval
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
     ThreadPool,
+    each_node,
     layers_of,
     none_of,
     share_nodes,
@@ -78,6 +78,7 @@ class Manager:
         "_measured",
         "_now_us",
         "_pool",
+        "_resume_us",
         "_seq",
         "down",
         "jobs",
@@ -97,17 +98,19 @@ class Manager:
         cluster: Cluster | None,
         measure_after_us: int | None = None,
         measure_above_ppm: int = _PPM,
+        resume_us: int = 0,
     ) -> None:
         """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone.
 
         A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and told where its slowdown is
-        above ``measure_above_ppm``.
+        above ``measure_above_ppm``. A job that comes back from disk makes no progress for ``resume_us``.
         """
         self._classes = tuple(nodes)
         self._belief = belief
         self._cluster = cluster
         self._measure_after_us = measure_after_us
         self._measure_above_ppm = measure_above_ppm
+        self._resume_us = resume_us
         self._measured: set[int] = set()  # running jobs with a measurement that holds
         self.kernel = Kernel()
         self.machine = Machine(nodes)
@@ -146,6 +149,9 @@ class Manager:
                     job.limit_us,
                     job.suspended_us,
                     job.measured_ppm,
+                    job.idle_us,
+                    job.on_disk,
+                    job.ready_us,
                 )
                 for _, job in sorted(self.running.items())
             ),
@@ -155,6 +161,7 @@ class Manager:
                 for (job_id, key), value in sorted(self.notes.items(), key=_first)
             ),
             wakes=tuple(sorted(self.wakes)),
+            resume_us=self._resume_us,
         )
 
     def refusal_of(self, spec: JobSpec) -> str | None:
@@ -212,7 +219,8 @@ class Manager:
                 for job_id in self._cluster.disturbed():
                     job = self.running[job_id]
                     job.disturbances += 1
-                    self.kernel.schedule(self._now_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
+                    since_us = max(self._now_us, job.ready_us)  # there is nothing to measure before
+                    self.kernel.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
             for job_id, end_us in self._cluster.settle(self._now_us):
                 self._schedule_end(self.running[job_id], end_us)
 
@@ -236,7 +244,7 @@ class Manager:
                 self._pool.fail_node(event.node)
             case NodeReturned():
                 self.down.discard(event.node)
-                self._pool.return_node(event.node, [job.layers for job in self.running.values()])
+                self._pool.return_node(event.node, [job.layers for job in self.running.values() if not job.on_disk])
             case ProgressMeasured():
                 self.running[event.job_id].measured_ppm = event.slowdown_ppm
                 self._measured.add(event.job_id)
@@ -261,13 +269,16 @@ class Manager:
         """Take a running job off its nodes."""
         spec = job.job.spec
         del self.running[spec.id]
-        self._pool.give_back(spec, job.runs, job.layers)
-        job.intervals.append(Interval(job.start_us, self._now_us, job.runs))
+        if job.on_disk:
+            self._pool.drop_from_disk(spec, job.runs)
+            job.leave_disk(self._now_us)
+        else:
+            self._pool.give_back(spec, job.runs, job.layers)
+            job.leave_nodes(self._now_us)
+            self._neighbours_change(job)
         job.version += 1
-        if job.suspended_us is not None:
-            job.idle_us += self._now_us - job.suspended_us
-            job.suspended_us = None
-        self._neighbours_change(job)
+        job.idle_us += self._now_us - job.idle_until(self._now_us)
+        job.suspended_us = None
         if self._cluster is not None:
             job.work_us = self._cluster.leave(spec.id, self._now_us)
         else:
@@ -285,7 +296,7 @@ class Manager:
             case ReviseJob():
                 return self._revise(action)
             case SuspendJob():
-                return self._suspend(action.job_id)
+                return self._suspend(action.job_id, to_disk=action.to_disk)
             case ResumeJob():
                 return self._resume(action.job_id)
             case SetNote():
@@ -338,12 +349,13 @@ class Manager:
         del self.pending[spec.id]
         self.running[spec.id] = job
         job.state = RUNNING
-        job.start_us = self._now_us
+        job.start_us = job.since_us = self._now_us
+        job.resumed = False
         job.runs = tuple(start.runs)
         job.layers = layers
         job.estimate_us = start.estimate_us
         job.limit_us = start.limit_us
-        job.idle_us = 0
+        job.idle_us = job.ready_us = 0
         self._neighbours_change(job)
         if self._cluster is not None:
             self._cluster.seat(spec.id, job.runs, job.job.run_us, job.job.demand, self._now_us)
@@ -364,34 +376,59 @@ class Manager:
                 self._schedule_end(job, job.done_us)
         return None
 
-    def _suspend(self, job_id: int) -> str | None:
+    def _suspend(self, job_id: int, *, to_disk: bool) -> str | None:
         job = self.running.get(job_id)
         if job is None or job.state != RUNNING:
             return f"job {job_id} does not run"
+        spec = job.job.spec
+        if to_disk:
+            reason = self._pool.disk_refusal(spec, job.runs)
+            if reason is not None:
+                return reason
+            self._pool.to_disk(spec, job.runs, job.layers)
+            job.on_disk = True
+            job.leave_nodes(self._now_us)
         job.state = SUSPENDED
         job.suspended_us = self._now_us
         job.version += 1
         self._neighbours_change(job)
         if self._cluster is not None:
-            self._cluster.suspend(job_id, self._now_us)
+            job.work_us = self._cluster.suspend(job_id, self._now_us)
+        else:
+            job.work_us = min(job.idle_until(self._now_us) - job.start_us - job.idle_us, job.job.run_us)
         return None
 
     def _resume(self, job_id: int) -> str | None:
         job = self.running.get(job_id)
         if job is None or job.suspended_us is None:
             return f"job {job_id} is not suspended"
-        span_us = self._now_us - job.suspended_us
+        since_us = job.idle_until(self._now_us)
+        if job.on_disk:
+            spec = job.job.spec
+            reason = self._pool.return_refusal(spec, job.runs, job.layers)
+            if reason is not None:
+                return reason
+            self._pool.from_disk(spec, job.runs, job.layers)
+            job.leave_disk(self._now_us)
+            job.ready_us = self._now_us + self._resume_us
+        goes_on_us = max(self._now_us, job.ready_us)
+        self._lose(job, goes_on_us - since_us)
         job.state = RUNNING
         job.suspended_us = None
-        job.idle_us += span_us
-        if job.limit_us is not None:
-            job.limit_us += span_us
         self._neighbours_change(job)
         if self._cluster is not None:
-            self._cluster.resume(job_id, self._now_us)
+            self._cluster.resume(job_id, self._now_us, goes_on_us - self._now_us)
         else:
-            self._schedule_end(job, job.done_us + span_us)
+            self._schedule_end(job, job.done_us)
         return None
+
+    def _lose(self, job: ManagedJob, span_us: int) -> None:
+        """Have a job's times wait that makes no progress for so long."""
+        job.idle_us += span_us
+        job.done_us += span_us
+        job.estimate_us += span_us
+        if job.limit_us is not None:
+            job.limit_us += span_us
 
     def _neighbours_change(self, cause: ManagedJob) -> None:
         """Forget what was measured of a job that comes, goes, stops or goes on, and of those on its nodes."""
@@ -431,9 +468,16 @@ class Manager:
     def check(self) -> None:
         """Re-derive who holds what; InvariantError where it differs."""
         taken = none_of(self.machine)
+        memory_mb, swap_mb = list(self.machine.memory_mb), list(self.machine.swap_mb)
         for job_id, job in self.running.items():
             if job.state not in (RUNNING, SUSPENDED) or job_id in self.pending:
                 raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
+            if (job.suspended_us is not None) != (job.state == SUSPENDED) or (job.on_disk and job.state != SUSPENDED):
+                raise InvariantError(f"job {job_id} is {job.state}, and was suspended at {job.suspended_us}")
+            for node, processes in each_node(job.runs):
+                (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
+            if job.on_disk:
+                continue
             if any(a & b for a, b in zip(taken, job.layers, strict=True)):
                 raise InvariantError(f"job {job_id} shares a hardware thread")
             taken = union(taken, job.layers)
@@ -441,6 +485,10 @@ class Manager:
         free = tuple(exists & up & ~held for exists, held in zip(self.machine.exists, taken, strict=True))
         if free != self._pool.free:
             raise InvariantError("free threads differ from what running jobs leave")
+        if memory_mb != self._pool.free_memory_mb or min(memory_mb) < 0:
+            raise InvariantError("free memory differs from what running jobs leave")
+        if swap_mb != self._pool.free_swap_mb or min(swap_mb) < 0:
+            raise InvariantError("free swap space differs from what jobs on disk leave")
         if self._cluster is not None:
             self._cluster.check()
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT_S: Final = 1e9  # every wait ends
 SILENCE_S: Final = 30.0
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+KNOW_PAIRS: Final = ("lomarc",)  # models of contention that say something of pairs
+GROUPS_KNOW_PAIRS: Final = ("statistical", "lomarc")  # the same for matching group; only the latter goes by usage
 LINKS: Final = ("direct", "loopback", "zmq")
 TRACE_BEGINS: Final = b'{"at_us":'
 Progress = Callable[[int], None]
@@ -67,13 +69,15 @@ def prepare(scenario: Scenario) -> Prepared:
                 f"clock.{key}", f"a number of seconds from 0 to {LONGEST_WAIT_S:.0f}", str(seconds)
             )
     _selection(scenario)
-    if scenario.workload.swf is not None:
-        workload = build_workload(scenario, 0)
-        nodes = build_machine(scenario, workload.processors)
-    else:
+    cluster = scenario.cluster
+    if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
         nodes = build_machine(scenario)
         # A second hardware thread makes no second processor: users of a machine of 128 hyperthreaded CPUs ask for up to 128.
-        workload = build_workload(scenario, sum(item.nodes * item.threads // item.threads_per_core for item in nodes))
+        cores = sum(item.nodes * item.threads // item.threads_per_core for item in nodes)
+        workload = build_workload(scenario, cores, sum(item.nodes for item in nodes))
+    else:
+        workload = build_workload(scenario, 0)
+        nodes = build_machine(scenario, workload.processors)
     prepared = Prepared(scenario, nodes, workload)
     # For their checks: a wrong scenario should fail before anything starts.
     build_manager(scenario, nodes, prepared.workload)
@@ -89,9 +93,13 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
     jobs = prepared.workload.jobs
-    if (truth if belief is None else belief) != "lomarc":
-        told = f'truth.contention = "{truth}"; give --contention lomarc'
+    wanted = GROUPS_KNOW_PAIRS if name == "group" else KNOW_PAIRS
+    believed = truth if belief is None else belief
+    if believed not in wanted:
+        told = f'truth.contention = "{truth}"; give --contention {" or ".join(wanted)}'
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
+    elif believed == "statistical":
+        return None  # jobs whose own slowdown is unknown are believed to have none
     elif all(job.usage is None for job in jobs):
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
     elif all(job.spec.usage is None for job in jobs):

@@ -5,7 +5,7 @@
     [workload]   jobs                           [belief]  what the scheduler is told of both
     [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
     [monitoring] what the manager measures      [results] which jobs count
-    [[script]]   what users and operators do meanwhile
+    [preemption] what it costs                  [[script]] what users and operators do meanwhile
 
 Every key is a field of one of the classes below; an unknown one is an error that names the closest.
 """
@@ -37,6 +37,7 @@ class ClusterSection:
     network_mbs: int | None = None
     disk_mbs: int | None = None
     memory_mb: int | None = None
+    swap_mb: int | None = None
     file: str | None = None
 
 
@@ -44,7 +45,7 @@ class ClusterSection:
 class TruthSection:
     """How the hardware behaves."""
 
-    contention: str = "bandwidth"  # or lomarc, none
+    contention: str = "bandwidth"  # or lomarc, statistical, none
     composition: str = "bulk-synchronous"  # or paper
     resources: tuple[str, ...] = ("memory_bandwidth",)
     remainder: bool = (
@@ -52,9 +53,11 @@ class TruthSection:
     )
     c_scope: str = "all"  # lomarc: c is drawn for all pairs; cpu_cpu: for those of two cpu-bound jobs only
     cpu: str = "hyperthreaded"  # lomarc; or standard: time-shared
-    pair_seed: int | None = None  # lomarc: of what is drawn for pairs; the scenario's
+    pair_seed: int | None = None  # lomarc, statistical: of what is drawn for pairs; the scenario's
     good_share: float = 0.33  # lomarc: of pairs, those that go well together
     paging: float = 2.5  # lomarc: slowdown where memory does not fit
+    # statistical: percent of the pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
+    cos_shares: tuple[int, ...] = (68, 17, 7, 3, 2, 1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,9 @@ class BeliefSection:
     usage_missing: float = 0.0  # share of jobs of whose usage nothing is known
     remainder: bool | None = None
     c_scope: str | None = None
-    pairs: str = "exact"  # or unknown: every pair is believed to compete
+    pairs: str = "exact"  # or unknown: all are believed to compete (lomarc), or others are drawn (statistical)
+    self_slowdowns: str = "exact"  # or unknown
+    self_noise: float = 0.0  # relative error of each, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,11 @@ class WorkloadSection:
     annotations: str | None = None  # usage: a side file, on top of that
     exclusive: bool = False  # every job takes whole nodes
     memory_mb: int = 0  # of every process
+    self_slowdowns: str | None = None  # table4: drawn as the G-LOMARC-TS paper distributes them
+    lublin_size: str | None = None  # the model's machine has so many processors as there are: cores, nodes
+    grow: bool = False  # sizes are for one process a node, and grow to fill cores
+    grow_max_slowdown: float = 1.25  # fourfold where a job slows itself by this at most
+    grow_two: float = 1.12  # else twofold where a process on each CPU slows it by this at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,13 @@ class MonitoringSection:
 
     after_s: float | None = None  # of running among the same neighbours; None: never
     above: float = 1.0  # a slowdown up to this is not told
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionSection:
+    """What it costs to suspend a job to disk."""
+
+    resume_s: float = 0.0  # how long one that comes back makes no progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +163,7 @@ class Scenario:
     workload: WorkloadSection = field(default_factory=WorkloadSection)
     clock: ClockSection = field(default_factory=ClockSection)
     monitoring: MonitoringSection = field(default_factory=MonitoringSection)
+    preemption: PreemptionSection = field(default_factory=PreemptionSection)
     results: ResultsSection = field(default_factory=ResultsSection)
     policy: Mapping[str, Any] = field(default_factory=dict)
     script: tuple[ScriptEntry, ...] = ()

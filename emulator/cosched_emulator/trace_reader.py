@@ -23,15 +23,19 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "suspend": ("job",),
     "resume": ("job",),
     "reject": ("job",),
+    "expect": ("job", "response_us"),
+    "slice": ("end_us",),
 }
 # Fields that a record may have, whatever its kind. A policy of somebody else's may say more, under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(
-        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner"), ("a whole number", (int,))
+        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to"),
+        ("a whole number", (int,)),
     ),
     **dict.fromkeys(("factor", "slowdown", "measured_slowdown", "profit"), ("a number", (int, float))),
     **dict.fromkeys(("reason", "no_search"), ("a text", (str,))),
 }
+_OF_GROUP: Final = ("primary", "candidates", "tried")  # whole numbers
 _NUMBER: Final = "a finite number, a whole one of at most 63 bits"
 # Whatever JSON's grammar lets through and nobody can print or calculate with looks like one of these; few good lines do.
 _SUSPECT: Final = re.compile(r"NaN|Infinity|[0-9]{19}|[0-9][eE]\+?[0-9]{2}|\\u[dD][89a-fA-F]")
@@ -121,6 +125,8 @@ def _check(file: str, number: int, record: Record) -> None:
     if kind == "promise" and type(record.get("start_us", "")) not in (int, type(None)):
         got = short_repr(record["start_us"]) if "start_us" in record else "nothing"
         raise InputError(file, "a whole number or null", got, number, "start_us")
+    if kind == "start" and "group" in record and not _is_group(record["group"], record["job"]):
+        raise InputError(file, "an account of a group", None, number, "group")
     if kind == "start":
         if not _is_numbers(record.get("together", [])):
             raise InputError(file, "numbers of jobs", None, number, "together")
@@ -167,6 +173,18 @@ def _is_search(value: object) -> bool:
         and (profits is None or is_compared)
         and (taken is None or taken in candidates)
     )
+
+
+def _is_group(value: object, job: int) -> bool:
+    """Tell whether ``value`` says who is in the group of a job that starts, and how it was found."""
+    if not isinstance(value, dict):
+        return False
+    matched, running, gain = (value.get(key, ()) for key in ("matched", "running", "gain"))
+    if not (_is_numbers(matched) and _is_numbers(running) and _is_numbers([value.get(key) for key in _OF_GROUP])):
+        return False
+    members = {value["primary"], *matched}
+    is_whole = len(matched) > 0 and job in members and members.issuperset(running)
+    return is_whole and _is_profit(gain) and abs(gain) <= INT64_MAX
 
 
 def _is_profit(value: object) -> bool:

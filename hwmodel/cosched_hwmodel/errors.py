@@ -1,9 +1,10 @@
 """Errors of the hardware model.
 
 HardwareModelError
-├── TopologyError          a node description that cannot be, or cannot be read
-├── UnknownNameError       a name that nothing has (in ``names``)
-└── LomarcParameterError   a parameter of the LOMARC model that cannot be (in ``lomarc``)
+├── TopologyError               a node description that cannot be, or cannot be read
+├── UnknownNameError            a name that nothing has (in ``names``)
+├── LomarcParameterError        a parameter of the LOMARC model that cannot be (in ``lomarc``)
+└── StatisticalParameterError   a parameter of the statistical model that cannot be (in ``statistical``)
 """
 
 from __future__ import annotations

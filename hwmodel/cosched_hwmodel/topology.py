@@ -30,7 +30,7 @@ class Cache(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One kind of node. Rates in MB/s, where 0 means unlimited; memory in MiB.
+    """One kind of node. Rates in MB/s, where 0 means unlimited; memory and swap space in MiB.
 
     Raises TopologyError, with the field as its place, for values that no node can have.
     """
@@ -44,6 +44,7 @@ class NodeShape:
     memory_bandwidth_mbs: int = 0
     network_mbs: int = 0
     disk_mbs: int = 0
+    swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
 
     def __post_init__(self) -> None:
         for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
@@ -52,6 +53,8 @@ class NodeShape:
         for field in ("memory_bandwidth_mbs", "network_mbs", "disk_mbs"):
             if getattr(self, field) < 0:
                 raise TopologyError(field, f"must be at least 0 (0: unlimited), not {getattr(self, field)}")
+        if self.swap_mb < 0:
+            raise TopologyError("swap_mb", f"must be at least 0, not {self.swap_mb}")
         nearer = Cache(level=0, size_kb=0, cores=1)
         for index, cache in enumerate(self.caches):
             place = f"caches[{index}]"

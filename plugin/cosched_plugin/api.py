@@ -12,6 +12,8 @@ from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.lomarc import LomarcModel
 from cosched_hwmodel.lomarc_matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.self_slowdown import self_factor
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.firstfit import (
@@ -25,8 +27,9 @@ from cosched_plugin.core.firstfit import (
 from cosched_plugin.core.state import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
-from cosched_plugin.errors import PolicyError, UsageError
+from cosched_plugin.core.virtual_machine import VirtualMachine
+from cosched_plugin.core.whole_nodes import Stay, WholeNodesView
+from cosched_plugin.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
@@ -45,6 +48,7 @@ from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,
     JobSpec,
+    NodeClass,
     NoteValue,
     RejectJob,
     ResumeJob,
@@ -69,6 +73,8 @@ __all__ = [
     "Layers",
     "LomarcModel",
     "Machine",
+    "MachineError",
+    "NodeClass",
     "NodeTable",
     "NoteValue",
     "Planned",
@@ -82,12 +88,15 @@ __all__ = [
     "SetNote",
     "StartJob",
     "StartTogether",
+    "StatisticalModel",
+    "Stay",
     "SuspendJob",
     "Trace",
     "UsageColumns",
     "UsageError",
     "UsageTuple",
     "View",
+    "VirtualMachine",
     "WakeAt",
     "WholeNodesView",
     "any_layer",
@@ -104,6 +113,7 @@ __all__ = [
     "room_on",
     "round_up_us",
     "runs_from",
+    "self_factor",
     "share_nodes",
     "size",
     "slowdowns",

@@ -102,12 +102,14 @@ def policies(as_json: bool) -> None:
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     from cosched_plugin.config import ENTRY_POINTS  # noqa: PLC0415
+    from cosched_plugin.policies.catalogue import ALIASES  # noqa: PLC0415
     from cosched_plugin.policies.composed import KINDS, PRESETS, resolve  # noqa: PLC0415
 
     catalogue: dict[str, Any] = {
         "presets": [
             {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
         ],
+        "aliases": dict(ALIASES),
         "parts": {
             kind: [
                 {
@@ -131,6 +133,9 @@ def policies(as_json: bool) -> None:
     for preset in catalogue["presets"]:
         parts = " x ".join(part["name"] for part in preset["policy"].values())
         click.echo(f"  {preset['name']:<14}{preset['text']:<42}{parts}")
+    click.echo("\nOther names of presets:")
+    for alias, name in catalogue["aliases"].items():
+        click.echo(f"  {alias:<14}{name}")
     for kind, entries in catalogue["parts"].items():
         click.echo(f"\n{kind.capitalize()} (--set {kind}=NAME):")
         for entry in entries:

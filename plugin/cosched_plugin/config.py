@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, cast
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.errors import UsageError
-from cosched_plugin.policies.composed import PRESETS, compose, resolve
+from cosched_plugin.policies.catalogue import ALIASES, PRESETS
+from cosched_plugin.policies.composed import compose, resolve
 from cosched_plugin.protocol.messages import Welcome
 
 ENTRY_POINTS = "cosched.policies"
@@ -56,6 +57,7 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
         return _composition(Path(policy).stem, _merged(read_policy_file(policy), settings))
     if ":" in policy:
         return _foreign(policy, _load_class(policy), settings)
+    policy = ALIASES.get(policy, policy)
     if policy in PRESETS:
         return _composition(policy, _merged({"preset": policy}, settings))
     known = _known()

@@ -2,6 +2,7 @@
 
 PluginError                    root; exit code 1
 ├── UsageError                 bad configuration, unknown policy; exit code 2
+│   └── MachineError           a policy that cannot work on this machine
 ├── PolicyError                a policy's decision is impossible: decision, reason; exit code 4
 └── ProtocolError              the conversation with the manager failed; exit code 3
     ├── LocalProtocolError     we may not send that now
@@ -14,13 +15,17 @@ from __future__ import annotations
 
 from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
 
-__all__ = ["LocalProtocolError", "PluginError", "PolicyError", "ProtocolError", "RemoteProtocolError", "UsageError"]
+__all__ = ["LocalProtocolError", "MachineError", "PluginError", "PolicyError", "ProtocolError", "RemoteProtocolError", "UsageError"]
 
 
 class UsageError(PluginError):
     """The plugin was asked for something that does not exist or cannot be: bad configuration, unknown policy."""
 
     exit_code = 2
+
+
+class MachineError(UsageError):
+    """A policy cannot work on the machine that it has been given; raised at its first decision."""
 
 
 class PolicyError(PluginError):

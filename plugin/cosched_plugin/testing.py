@@ -3,6 +3,8 @@
 Machines, jobs and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one more
 pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); and what the
 policy sees is what the manager says (so it has changed nothing it may only read). At the end, no job is left that could run.
+
+A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final, NamedTuple
 
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.view import View
-from cosched_plugin.errors import PluginError
+from cosched_plugin.errors import MachineError, PluginError
 from cosched_plugin.protocol.allocation import Machine, started_by
 from cosched_plugin.protocol.messages import (
     CANCELLED,
@@ -35,16 +37,29 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Woken,
 )
-from cosched_plugin.testing_draws import SECOND_US, draw_belief, draw_job, draw_nodes, draw_pairs
+from cosched_plugin.testing_draws import (
+    SECOND_US,
+    draw_alike,
+    draw_belief,
+    draw_job,
+    draw_measured,
+    draw_nodes,
+    draw_pairs,
+    with_self_slowdown,
+    with_swap,
+)
 from cosched_plugin.testing_site import Site, SiteJob
 
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
 
 _MOST_ROUNDS: Final = 100  # batches at one instant
 _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
+_MOST_LONG_BATCHES: Final = 5_000  # the same where jobs take hours
 _LISTED_EVENTS: Final = 12
 _TICKS_S: Final = (1, 10)  # the time scale of a run
 _LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
+_JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, where some take seconds and others many hours
+_RESUME_S: Final = (0, 60)
 _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 # What happens at a step, by weight. A calm run has jobs only, a busy one operators and a manager that refuses starts.
@@ -71,11 +86,13 @@ class Report(NamedTuple):
     jobs: int
     batches: int  # each followed by a restart that changed nothing
     decisions: int
+    declined: int = 0  # runs, out of these, on machines that the policy cannot work on
 
     def __str__(self) -> str:
+        declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
         return (
             f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
-            f"{self.batches} batches with a restart after each"
+            f"{self.batches} batches with a restart after each{declined}"
         )
 
 
@@ -109,13 +126,20 @@ def check_policy(make_policy: Callable[[], Policy], *, seed: int = 1, runs: int 
     ``make_policy`` returns a new policy at every call. Raises PolicyCheckError at the first thing that is wrong.
     """
     jobs = batches = decisions = 0
+    declined: list[MachineError] = []
     for run in range(1, runs + 1):
         trial = _Trial(make_policy, seed, run)
-        trial.go()
+        try:
+            trial.go()
+        except MachineError as error:
+            declined.append(error)
+            continue
         jobs += len(trial.site.jobs)
         batches += trial.site.seq
         decisions += trial.decisions
-    return Report(seed, runs, jobs, batches, decisions)
+    if declined and len(declined) == runs:
+        raise PolicyCheckError(seed, runs, 0, (), f"the policy declines every machine; this one as: {declined[-1]}")
+    return Report(seed, runs, jobs, batches, decisions, len(declined))
 
 
 class _Trial:
@@ -126,30 +150,41 @@ class _Trial:
         self._seed = seed
         self._run = run
         self._random = Random(f"{seed}/{run}")
-        pairs = self._random.random() < 0.5  # jobs may get company: two threads a core, and something known of pairs
-        nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
-        self.site = Site(nodes, draw_pairs(self._random) if pairs else draw_belief(self._random))
-        self._tick_us = self._random.choice(_LONG_TICKS_S if pairs else _TICKS_S) * SECOND_US
+        self._more = Random(f"{seed}/{run}/more")  # what came later than the other draws, and leaves them as they are
+        self._measured = run % 3 == 0  # jobs take up to many hours, and of pairs there are measured slowdowns
+        if self._measured:
+            nodes, belief, ticks_s = draw_alike(self._random), draw_measured(self._random), _LONG_TICKS_S
+        else:
+            pairs = (
+                self._random.random() < 0.5
+            )  # jobs may get company: two threads a core, and something known of pairs
+            nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
+            belief = draw_pairs(self._random) if pairs else draw_belief(self._random)
+            ticks_s = _LONG_TICKS_S if pairs else _TICKS_S
+        self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
+        self._tick_us = self._random.choice(ticks_s) * SECOND_US
         self.decisions = 0
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
-        self._shapes = self._random.choice((0.0, 0.3, 1.0))  # share of jobs that care on which nodes
+        self._shapes = self._random.choice(
+            (0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0)
+        )  # share of jobs that care on which nodes
         self._events: list[Event] = []
         self._policy = self._made()
         self._core = SchedulerCore(self._policy, self.site.inventory())
 
     def go(self) -> None:
         """Play the whole run."""
-        for _ in range(self._random.randint(20, 60)):
+        for _ in range(self._random.randint(20, 30 if self._measured else 60)):
             self._step()
-        while True:  # no more surprises: everything that runs ends, and nodes come back once all is quiet
+        while True:  # no more surprises: everything that runs ends, and nodes come back once no job makes progress
             due_us = self.site.due_us()
-            if due_us is not None:
+            if self.site.down and not self.site.ends():
+                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
+            elif due_us is not None:
                 self.site.now_us = due_us
                 self._batches(self._due())
-            elif self.site.down:
-                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
             else:
                 break
         starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
@@ -166,7 +201,8 @@ class _Trial:
         site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
         if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
             site.now_us = due_us
-        kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, 4))
+        most = 10 if self._measured else 4  # so that there are queues, in which policies may choose
+        kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
         events = self._due()
         gone = {event.job_id for event in events if isinstance(event, JobEnded)}
         wakes = [event for event in events if isinstance(event, Woken)]
@@ -251,7 +287,7 @@ class _Trial:
         while events:
             self._events = events
             rounds += 1
-            if rounds > _MOST_ROUNDS or self.site.seq > _MOST_BATCHES:
+            if rounds > _MOST_ROUNDS or self.site.seq > (_MOST_LONG_BATCHES if self._measured else _MOST_BATCHES):
                 raise self._problem(f"no end after {rounds} batches at this instant, {self.site.seq} in all")
             events = self._batch(events)
 
@@ -294,6 +330,8 @@ class _Trial:
         try:
             return core.handle(self.site.now_us, tuple(events))
         except Exception as error:
+            if isinstance(error, MachineError) and not self.decisions:
+                raise
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
     def _pass(self) -> Iterator[Action]:
@@ -310,6 +348,8 @@ class _Trial:
             "queue": (seen.queue, told.queue),
             "running": (dict(seen.running), dict(told.running)),
             "releases": (list(seen.releases), list(told.releases)),
+            "on_disk": (list(seen.on_disk), list(told.on_disk)),
+            "resume_us": (seen.resume_us, told.resume_us),
             "free": (seen.free, told.free),
             "in_service": (seen.in_service, told.in_service),
             "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
@@ -339,7 +379,10 @@ class _Trial:
         number = len(site.jobs) + 1
         while True:
             shaped = random.random() < self._shapes
-            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=self._tick_us)
+            tick_us = random.choice(_JOB_TICKS_S) * SECOND_US if self._measured else self._tick_us
+            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=tick_us)
+            if self._measured:
+                spec = with_self_slowdown(random, spec)
             if spec.processes <= site.machine.most_processes(spec):
                 site.jobs[number] = SiteJob(spec, run_us)
                 return spec

@@ -6,6 +6,8 @@ from random import Random
 from typing import Final
 
 from cosched_hwmodel.lomarc import C_SCOPES, CPUS, LomarcModel
+from cosched_hwmodel.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
@@ -32,6 +34,31 @@ def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...
     )
 
 
+def draw_alike(random: Random) -> tuple[NodeClass, ...]:
+    """Draw nodes of several cores, all alike most of the time, as policies may want them that place by formulas."""
+    nodes = random.randint(1, 8)
+    counts = [nodes - 1, 1] if nodes > 1 and random.random() < 0.15 else [nodes]
+    sockets, cores = random.choice(((2, 2), (2, 2), (2, 4), (1, 2), (1, 1)))
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=sockets,
+            cores_per_socket=cores,
+            threads_per_core=random.choice((1, 2)),
+            memory_mb=random.choice((16, 64)),
+            memory_bandwidth_mbs=0,
+            network_mbs=0,
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw how much room there is on the nodes' disks: plenty, some, or none."""
+    return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
+
+
 def draw_belief(random: Random) -> Belief:
     """Draw what the site believes about contention on its nodes."""
     contention, resources = random.choice(
@@ -50,6 +77,22 @@ def draw_pairs(random: Random) -> Belief:
         good_share_ppm=random.choice((330_000, 1_000_000)),
     )
     return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def draw_measured(random: Random) -> Belief:
+    """Draw what the site believes about pairs of jobs of which slowdowns were measured."""
+    shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
+    model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw how a job slows itself down, if anything is known of it."""
+    return (
+        spec._replace(self_slowdown=draw_self_slowdown(random.randint(0, 99), spec.id))
+        if random.random() < 0.8
+        else spec
+    )
 
 
 def draw_usage(random: Random) -> UsageTuple:

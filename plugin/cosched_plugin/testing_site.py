@@ -51,12 +51,16 @@ class SiteJob:
         "idle_us",
         "limit_us",
         "measured_ppm",
+        "on_disk",
+        "ready_us",
         "run_us",
         "runs",
+        "since_us",
         "spec",
         "start_us",
         "state",
         "suspended_us",
+        "worked_us",
     )
 
     def __init__(self, spec: JobSpec, run_us: int) -> None:
@@ -69,7 +73,11 @@ class SiteJob:
         self.estimate_us = 0
         self.limit_us: int | None = None
         self.suspended_us: int | None = None  # since when
-        self.idle_us = 0  # suspended before, in this stay
+        self.on_disk = False  # suspended to disk
+        self.idle_us = 0  # from its start to `since_us`, less what it worked
+        self.since_us = 0  # when it last went on, or will
+        self.worked_us = 0  # before that
+        self.ready_us = 0  # the same of its last return from disk
         self.measured_ppm = 0
 
     @property
@@ -94,9 +102,10 @@ class SiteJob:
 class Site:
     """A resource manager of the plainest kind: nothing is cached, and threads are pairs of numbers."""
 
-    def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief) -> None:
+    def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0) -> None:
         self.nodes = nodes
         self.belief = belief
+        self.resume_us = resume_us
         self.seq = 0
         self.now_us = 0
         self.down: set[int] = set()
@@ -125,12 +134,16 @@ class Site:
                     job.limit_us,
                     job.suspended_us,
                     job.measured_ppm,
+                    job.idle_us,
+                    job.on_disk,
+                    job.ready_us,
                 )
                 for job in self.in_state("running")
             ),
             tuple(PendingJob(job.spec, job.held) for job in pending),
             tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
             tuple(sorted(self.wakes)),
+            self.resume_us,
         )
 
     def in_state(self, state: str) -> list[SiteJob]:
@@ -138,7 +151,7 @@ class Site:
         return [job for _, job in sorted(self.jobs.items()) if job.state == state]
 
     def on_node(self, node: int) -> list[SiteJob]:
-        """Return the running jobs that hold threads of ``node``."""
+        """Return the running jobs that hold threads of ``node``, or have their image there."""
         return [job for job in self.in_state("running") if node in job.nodes]
 
     def sharing(self) -> list[SiteJob]:
@@ -146,10 +159,13 @@ class Site:
         active = [job for job in self.in_state("running") if job.suspended_us is None]
         return [job for job in active if any(other is not job and other.nodes & job.nodes for other in active)]
 
+    def ends(self) -> list[int]:
+        """Return when jobs will end by themselves, or be killed."""
+        return [job.end_us for job in self.in_state("running") if job.end_us is not None]
+
     def due_us(self) -> int | None:
         """Return the instant at which something happens by itself; None if nothing will."""
-        ends = [job.end_us for job in self.in_state("running") if job.end_us is not None]
-        return min(ends + list(self.wakes), default=None)
+        return min(self.ends() + list(self.wakes), default=None)
 
     def could_run(self, spec: JobSpec) -> bool:
         """Tell whether the nodes in service could hold such a job if they were empty."""
@@ -192,8 +208,10 @@ class Site:
                 return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
             case ReviseJob():
                 return self._revise(action)
-            case SuspendJob() | ResumeJob():
-                return self._suspend_or_resume(action)
+            case SuspendJob():
+                return self._suspend(action)
+            case ResumeJob():
+                return self._resume(action)
             case SetNote():
                 if action.job_id is not None and self.jobs[action.job_id].state == "ended":
                     return f"a note about job {action.job_id}, which has ended"
@@ -215,11 +233,8 @@ class Site:
         if job is None or job.state != "pending" or job.held:
             return f"job {start.job_id} is not waiting to be started"
         spec = job.spec
-        taken = {place for other in self.in_state("running") for place in places(other.runs)}
-        memory = list(self.machine.memory_mb)
-        for other in self.in_state("running"):
-            for node, processes in node_shares(other.runs):
-                memory[node] -= processes * other.spec.memory_mb
+        taken = self._taken()
+        memory = self._room(self.machine.memory_mb, on_disk=False)
         wanted = places(start.runs)
         exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
         shares = node_shares(start.runs)
@@ -247,7 +262,8 @@ class Site:
             return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
         job.state, job.start_us, job.runs = "running", self.now_us, start.runs
         job.estimate_us, job.limit_us = start.estimate_us, limit_us
-        job.suspended_us, job.idle_us = None, 0
+        job.suspended_us, job.since_us = None, self.now_us
+        job.idle_us = job.worked_us = job.ready_us = 0
         self._disturb(job)
         return None
 
@@ -262,21 +278,52 @@ class Site:
         job.estimate_us, job.limit_us = revision.estimate_us, revision.limit_us
         return None
 
-    def _suspend_or_resume(self, action: SuspendJob | ResumeJob) -> str | None:
+    def _suspend(self, action: SuspendJob) -> str | None:
         job = self.jobs.get(action.job_id)
-        if job is None or job.state != "running":
-            return f"job {action.job_id} does not run"
-        if (job.suspended_us is None) != isinstance(action, SuspendJob):
-            return f"job {action.job_id} is suspended since {job.suspended_us}"
-        if job.suspended_us is None:
-            job.suspended_us = self.now_us
-        else:
-            span_us = self.now_us - job.suspended_us
-            job.suspended_us, job.idle_us = None, job.idle_us + span_us
-            if job.limit_us is not None:
-                job.limit_us += span_us
+        if job is None or job.state != "running" or job.suspended_us is not None:
+            return f"job {action.job_id} cannot be suspended"
+        if action.to_disk:
+            swap = self._room(self.machine.swap_mb, on_disk=True)
+            if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
+                return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+        job.suspended_us, job.on_disk = self.now_us, action.to_disk
+        job.worked_us += max(0, self.now_us - job.since_us)
         self._disturb(job)
         return None
+
+    def _resume(self, action: ResumeJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.suspended_us is None:
+            return f"job {action.job_id} is not suspended"
+        if job.on_disk:
+            memory = self._room(self.machine.memory_mb, on_disk=False)
+            if (
+                self._taken() & set(places(job.runs))
+                or self.down & job.nodes
+                or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
+            ):
+                return f"job {action.job_id} cannot come back to {list(job.runs)}"
+            job.ready_us = self.now_us + self.resume_us
+        job.suspended_us, job.on_disk = None, False
+        job.since_us = max(self.now_us, job.ready_us)
+        before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us
+        job.estimate_us += job.idle_us - before_us
+        if job.limit_us is not None:
+            job.limit_us += job.idle_us - before_us
+        self._disturb(job)
+        return None
+
+    def _taken(self) -> set[tuple[int, int]]:
+        """Return the (node, thread) pairs that jobs hold."""
+        return {place for job in self.in_state("running") if not job.on_disk for place in places(job.runs)}
+
+    def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
+        """Return what the jobs on disk, or all others, leave on each node."""
+        left = list(room_mb)
+        for job in self.in_state("running"):
+            for node, processes in node_shares(job.runs) if job.on_disk == on_disk else ():
+                left[node] -= processes * job.spec.memory_mb
+        return left
 
     def _disturb(self, cause: SiteJob) -> None:
         """Forget what was measured on the nodes of a job that comes, goes, stops or goes on: its neighbours are others now."""
@@ -286,8 +333,9 @@ class Site:
 
     def _leave(self, job: SiteJob, state: str) -> None:
         if job.state == "running":
-            self._disturb(job)
-            job.suspended_us = None
+            if not job.on_disk:
+                self._disturb(job)
+            job.suspended_us, job.on_disk = None, False
         job.state = state
 
     def _end(self, job_id: int) -> None:

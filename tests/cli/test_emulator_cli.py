@@ -21,6 +21,7 @@ HELPS = [
     ("serve",),
     ("presets",),
     ("compare",),
+    ("classes",),
     ("plot",),
     ("explain",),
     ("workload",),

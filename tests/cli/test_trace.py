@@ -43,6 +43,19 @@ def records_of(policy: str, table: dict[str, Any] = SCENARIO, *settings: str) ->
     return records
 
 
+SLICES: dict[str, Any] = {
+    "cluster": {"nodes": 32, "preset": "g-lomarc-2x2"},
+    "workload": {"lublin": 300, "aarr": 9.83, "self_slowdowns": "table4", "grow": True},
+    "truth": {"contention": "statistical"},
+    "preemption": {"resume_s": 60.0},
+}
+
+
+@pytest.fixture(scope="module")
+def glts() -> list[Record]:
+    return records_of("glts", SLICES)
+
+
 @pytest.fixture(scope="module")
 def lomarc() -> list[Record]:
     return records_of("lomarc-r")
@@ -174,6 +187,7 @@ START: Record = {
     "expected_us": 100_000_000, "runs": [[0, 2, 1, 1]],
 }  # fmt: skip
 MATCHABLE = "of medium length or longer, known and willing to share"
+GROUP: Record = {"primary": 7, "matched": [5, 6], "running": [], "gain": 0.877, "candidates": 3, "tried": 1}
 SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "candidates": [8], "profits": [0.5]}
 
 
@@ -197,6 +211,18 @@ SEARCH: Record = {"left": {"all": 1, "short": 1}, "removed": {"short": []}, "can
         (json.dumps(START | {"partners": SEARCH | {"profits": []}}), ":1: field 'partners': expected an account of a search"),
         (json.dumps(START | {"hosts": SEARCH | {"host": 9}}), ":1: field 'hosts': expected an account of a search"),
         (json.dumps(START | {"hosts": SEARCH | {"profit": "a"}}), ":1: field 'profit': expected a number, got 'a'"),
+        (json.dumps(START | {"unfair_to": "5"}), ":1: field 'unfair_to': expected a whole number, got '5'"),
+        *[
+            (json.dumps(START | {"group": wrong}), ":1: field 'group': expected an account of a group")
+            for wrong in (
+                [7], GROUP | {"primary": None}, GROUP | {"matched": []}, GROUP | {"matched": [-5]}, GROUP | {"primary": 4},
+                GROUP | {"running": [8]}, GROUP | {"running": 5}, GROUP | {"gain": "1"}, GROUP | {"gain": 1e300},
+                GROUP | {"tried": 1.5},
+                {key: value for key, value in GROUP.items() if key != "candidates"},
+            )
+        ],
+        ('{"at_us": 1, "kind": "expect", "job": 3}', ":1: field 'response_us': expected a whole number, got None"),
+        ('{"at_us": 1, "kind": "slice", "kind_of_jobs": "long"}', ":1: field 'end_us': expected a whole number, got None"),
         ('{"at_us": 1, "kind": "reserve", "job": 3}\n', ":1: field 'shadow_us': expected a whole number, got None"),
         ('{"at_us": 1, "kind": "reject", "job": 3}\n', ":1: field 'reason': expected a text, got nothing"),
         ('{"at_us": 1, "kind": "reject", "job": 3, "reason": 4}\n', ":1: field 'reason': expected a text, got 4"),
@@ -236,6 +262,10 @@ def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
         {"at_us": 90_000_000, "kind": "suspend", "job": 7, "partner": 8, "measured_slowdown": 1.5},
         {"at_us": 90_000_001, "kind": "resume", "job": 7},
         {"at_us": 90_000_002, "kind": "reject", "job": 7, "reason": "x"},
+        {"at_us": 90_000_003, "kind": "slice", "end_us": 95_000_000},
+        {"at_us": 90_000_004, "kind": "expect", "job": 7, "response_us": 60_000_000},
+        START | {"at_us": 90_000_005, "unfair_to": 8, "group": GROUP},
+        {"at_us": 90_000_006, "kind": "suspend", "job": 7},
     ]
     file = tmp_path / "t.jsonl"
     places_of: list[tuple[int, tuple[str, ...]]] = [
@@ -243,6 +273,7 @@ def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
     ]
     places_of += [(2, (kind, key)) for kind in ("partners", "hosts") for key in search]
     places_of += [(2, (kind, "left", "all")) for kind in ("partners", "hosts")]
+    places_of += [(8, ("group", key)) for key in GROUP]
     assert len(list(sentences(explain(records, 7, "")))) > 5
     refused: list[tuple[int | None, str | None]] = []
     for number, path in places_of:
@@ -260,7 +291,7 @@ def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
             refused.append((error.line, error.field))
         except EmulatorError:  # the start is of another kind: the job never started
             refused.append((number + 1, "kind"))
-    assert {number for number, _ in refused} == set(range(1, 7))
+    assert {number for number, _ in refused} == set(range(1, 11))
     if wrong in ("1e999", "NaN", "-Infinity", "9223372036854775808"):
         assert len(refused) == len(places_of)
         assert {(number + 1, ".".join(path)) for number, path in places_of} == set(refused)
@@ -359,6 +390,103 @@ def test_every_start_is_explained(lomarc: list[Record]) -> None:
             assert "None" not in text
             seen |= {phrase for phrase in phrases if phrase in text}
     assert seen == set(phrases)
+
+
+def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
+    phrases = (
+        "(Case 1)", "(Case 2)", "(Case 3)", "it was expected to end within", "it was too short",
+        "it got a node for each process", "took it along", "had room for it", "joined it on its nodes", "A group for it was given up",
+        "It was preempted", "its promised start had come",
+    )  # fmt: skip
+    seen = set()
+    for record in glts:
+        if record["kind"] == "start":
+            text = " ".join(lines_of(glts, record["job"]))
+            assert "None" not in text
+            seen |= {phrase for phrase in phrases if phrase in text}
+    assert seen == set(phrases)
+    preempted = [record["job"] for record in glts if record["kind"] == "suspend"]
+    for job in dict.fromkeys(preempted):
+        (start,) = explain(glts, job, "")["starts"]
+        assert start["preempted"]["times"] == preempted.count(job)
+        assert start["suspended"] == []
+
+
+def test_the_story_of_a_group() -> None:
+    def start(job: int, at_s: int, **facts: Any) -> Record:
+        return START | {"job": job, "at_us": at_s * 1_000_000, "reason": "promise", "promised_us": 95_000_000, **facts}
+
+    def turn(at_s: int, kind: str, job: int, **facts: object) -> Record:
+        return {"at_us": at_s * 1_000_000, "kind": kind, "job": job, **facts}
+
+    beside_running = GROUP | {"primary": 9, "matched": [7], "running": [7], "tried": 2, "candidates": 1}
+    joining = GROUP | {"primary": 9, "matched": [10, 11], "running": [9], "tried": 12}
+    records = [
+        {"at_us": 0, "kind": "slice", "kind_of_jobs": "medium", "end_us": 1_080_000_000},
+        {"at_us": 30_000_000, "kind": "expect", "job": 7, "response_us": 7_200_000_000},
+        turn(60, "promise", 7) | {"start_us": 62_000_000},
+        start(7, 90, together=[5, 6], group=GROUP, expected_us=120_000_000),
+        start(5, 90, together=[7, 6], group=GROUP),
+        turn(1080, "suspend", 7, to_disk=True),
+        turn(3600, "resume", 7),
+        start(9, 3700, group=beside_running, unfair_to=4),
+        turn(4680, "suspend", 7, to_disk=True),
+        start(10, 4700, together=[11], group=joining, unfair_to=10),
+        turn(7200, "resume", 7),
+        turn(8280, "suspend", 7, to_disk=True),
+    ]
+    assert lines_of(records, 7) == [
+        "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:01:00 later, at 90 s (0:01:30).",
+        "At its submission it was expected to end within 2:00:00.",
+        "30 s after its submission it was promised a start at 62 s (0:01:02).",
+        "It started as the primary job of a group, with jobs 5 and 6, which had waited, too (Case 1).",
+        "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
+        "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside jobs 5 and 6.",
+        "It should take 1.200 times as long there as estimated: 0:02:00.",
+        "1:00:10 after its start job 9 joined it on its nodes.",
+        "It was preempted 3 times, for 1:24:00 in all; since 8280 s (2:18:00) it has not come back.",
+    ]
+    assert lines_of(records, 5)[1:4] == [
+        "It started because job 7, which started then, took it along, with job 6: "
+        "they are a group, with that job as the primary one (Case 1).",
+        "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
+        "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside job 7.",
+    ]
+    assert lines_of(records, 9)[1:3] == [
+        "It started as the primary job of a group, with job 7, which ran already (Case 2).",
+        "1 candidate goes well with the primary job; this is the 2nd group that was tried, with a utilisation gain of 0.877; "
+        "with another one job 4 would have ended too late.",
+    ]
+    assert lines_of(records, 10)[1:3] == [
+        "It started because job 9, which ran already, had room for it, with job 11: "
+        "they are a group, with that job as the primary one (Case 3).",
+        "3 candidates go well with the primary job; this is the 12th group that was tried, with a utilisation gain of 0.877; "
+        "with another one it would have ended too late.",
+    ]
+    facts = explain(records, 7, "")["starts"][0]
+    assert facts["group"] == {"case": 1, "role": "primary", **GROUP}
+    assert facts["preempted"] == {"times": 3, "for_us": 5_040_000_000, "on_disk_since_us": 8_280_000_000}
+    assert facts["expected_response_us"] == 7_200_000_000
+    assert facts["joined_by"] == [{"at_us": 3_700_000_000, "job": 9, "slowdown": None}]
+    assert explain(records, 9, "")["starts"][0]["unfair_to"] == 4
+
+
+def test_a_stop_for_a_partner_is_no_preemption() -> None:
+    stop = {"kind": "suspend", "job": 7, "partner": 5, "measured_slowdown": 1.75}
+    turns: list[Record] = [
+        {"kind": "resume", "job": 7},
+        {"kind": "suspend", "job": 7, "to_disk": True},
+        {"kind": "resume", "job": 7},
+    ]
+    records = [
+        {"at_us": 0, "kind": "slice", "end_us": 5},
+        START,
+        *({"at_us": 100_000_000 + number * 5_000_000, **record} for number, record in enumerate([stop, *turns])),
+    ]
+    assert lines_of(records, 7)[-2:] == [
+        "10 s after its start it was suspended because beside job 5 it took 1.750 times as long as alone; it was resumed 5 s later.",
+        "It was preempted once, for 5 s in all.",
+    ]
 
 
 def test_the_story_of_a_pair(lomarc: list[Record]) -> None:

@@ -106,20 +106,50 @@ def lomarc() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def statistical() -> dict[str, Any]:
+    """Return a machine for groups of jobs, over many intervals of time slices; nodes fail with what is on their disks."""
+    return {
+        "seed": 3,
+        "requeue": True,
+        "cluster": {"nodes": 16, "preset": "g-lomarc-2x2"},
+        "truth": {"contention": "statistical"},
+        "belief": {"self_noise": 0.1},
+        "preemption": {"resume_s": 60.0},
+        "monitoring": {"after_s": 300.0, "above": 1.1},
+        "workload": {
+            "lublin": 160, "aarr": 8.83, "gap_factor": 0.4, "run_factor": 0.6, "self_slowdowns": "table4", "lublin_size": "nodes",
+            "limits": "estimate", "estimates": "f-model", "estimate_factor": 0.5,
+        },
+        "script": [
+            {"at_s": 18000.0, "do": "fail-node", "node": 1},
+            {"at_s": 20000.0, "do": "hold", "job": 133},
+            {"at_s": 21000.0, "do": "cancel", "job": 136},
+            {"at_s": 30000.0, "do": "fail-node", "node": 0},
+            {"at_s": 30000.0, "do": "return-node", "node": 1},
+            {"at_s": 40500.0, "do": "release", "job": 133},
+            {"at_s": 45000.0, "do": "return-node", "node": 0},
+        ],
+    }  # fmt: skip
+
+
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
-    return {"lublin": lublin, "lomarc": lomarc}[name]() if name != "swf" else swf(folder / "jobs.swf")
+    made = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
+    return made[name]() if name != "swf" else swf(folder / "jobs.swf")
 
 
 # Policies that take whole nodes on the machine made for them, and two of them where the site says nothing of pairs.
 WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
+SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
 CASES = [
     *[(name, scenario) for name in PRESETS if name not in WHOLE_NODES for scenario in ("lublin", "swf")],
-    *[(name, "lomarc") for name in WHOLE_NODES],
+    *[(name, "statistical" if name in SLICED else "lomarc") for name in WHOLE_NODES],
     ("ac", "swf"),
     ("lomarc-r", "swf"),
+    ("glts", "lomarc"),
 ]
-# Among those of LOMARC nothing differs that could matter to a coupling.
-COUPLED = [case for case in CASES if case[0] not in WHOLE_NODES or case in (("lomarc-r", "lomarc"), ("ac", "swf"))]
+# Among those of LOMARC, and those of G-LOMARC-TS, nothing differs that could matter to a coupling.
+ONE_OF_A_KIND = (("lomarc-r", "lomarc"), ("ac", "swf"), ("ssp", "statistical"), ("glts", "statistical"))
+COUPLED = [case for case in CASES if case[0] not in WHOLE_NODES or case in ONE_OF_A_KIND]
 
 
 def play(table: dict[str, Any], choice: PolicyChoice, kind: str, out: Path) -> Finished:
@@ -170,6 +200,19 @@ def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
     stays = (tmp_path / "swf" / "allocations.csv").read_text().splitlines()
     ran = (tmp_path / "swf" / "jobs.csv").read_text().splitlines()
     assert len(stays) > len(ran) - 2  # somebody ran twice
+
+
+def test_the_time_slices_are_worth_it(tmp_path: Path) -> None:
+    """Many intervals, jobs that go to disk, are lost with their images, share nodes and are killed."""
+    link = RestartLink(choose("glts").scheduler, 0, 0.0)
+    finished = run(prepare(read_scenario(None, statistical())), link)
+    records = finished.records
+    assert max(record.end_us or 0 for record in records) > 8 * 3_600_000_000
+    assert sum(len(record.disk) for record in records) > 200
+    assert {"ResumeJob", "ReviseJob", "JobRequeued", "JobHeld", "ProgressMeasured", "StartTogether"} <= set(link.seen)
+    assert finished.summary["states"]["TIMEOUT"] > 0
+    lost = [record for record in records if record.starts > 1]
+    assert any(stay.resumed for record in lost for stay in record.intervals)
 
 
 def test_another_seed_or_policy_gives_another_folder(tmp_path: Path) -> None:
@@ -258,9 +301,10 @@ class RestartLink(DirectLink):
 
 
 @pytest.mark.parametrize("monitoring", [True, False])
-@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-n", "am", "ac"])
+@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-n", "am", "ac", "ssp", "glts"])
 def test_restarts_at_any_time_change_no_schedule(preset: str, monitoring: bool) -> None:
-    prepared = prepare(read_scenario(None, lomarc() if monitoring else {**lomarc(), "monitoring": {}}))
+    scenario = statistical() if preset in SLICED else lomarc()
+    prepared = prepare(read_scenario(None, scenario if monitoring else {**scenario, "monitoring": {}}))
     choice = choose(preset)
     never = RestartLink(choice.scheduler, 0, 0.0)
     records = run(prepared, never).records
@@ -269,8 +313,10 @@ def test_restarts_at_any_time_change_no_schedule(preset: str, monitoring: bool) 
         assert run(prepared, link).records == records
         assert link.seen == never.seen
         assert link.restarts > 200 * share / 2
-    wanted = {"StartTogether", "JobRequeued", "ReviseJob", "JobHeld", "SetNote"}
-    if monitoring:
+    wanted = {"JobRequeued", "JobHeld", "SetNote"}
+    wanted |= {"SuspendJob", "ResumeJob", "WakeAt"} if preset in SLICED else set()
+    wanted |= {"StartTogether", "ReviseJob"} if preset != "ssp" else set()
+    if monitoring and preset != "ssp":
         wanted |= {"ProgressMeasured"} | ({"SuspendJob", "ResumeJob"} if preset.startswith("lomarc") else set())
     assert wanted <= set(never.seen), "the scenario is too quiet to prove anything"
     assert monitoring or not never.seen["ProgressMeasured"]
@@ -299,16 +345,35 @@ import os, time
 from cosched_plugin.policies.composed import compose
 
 class Slow:
-    "Conservative backfilling, slow enough to be killed in the middle; every pass leaves a byte behind."
+    "A policy of ours, slow enough to be killed in the middle; every pass leaves a byte behind."
 
     def __init__(self):
-        self._policy = compose({"preset": "conservative"})
+        self._policy = compose({"preset": os.environ["SLOW_PRESET"]})
 
     def decide(self, view):
         with open(os.environ["SLOW_MARK"], "a") as mark:
             mark.write(".")
         time.sleep(0.005)
         return self._policy.decide(view)
+"""
+
+
+PLAIN = """
+seed = 5
+cluster = {nodes = 6, preset = "rua-4way"}
+workload = {lublin = 60, mix = "high", limits = "estimate"}
+"""
+TIME_SLICES = """
+seed = 3
+cluster = {nodes = 16, preset = "g-lomarc-2x2"}
+truth = {contention = "statistical"}
+preemption = {resume_s = 60.0}
+[workload]
+lublin = 150
+aarr = 8.83
+gap_factor = 0.4
+self_slowdowns = "table4"
+lublin_size = "nodes"
 """
 
 
@@ -336,33 +401,29 @@ def wait_until(happened: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.parametrize("preset", ["conservative", "ssp", "glts"])
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
-    kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., subprocess.Popen[bytes]]
+    kills: int,
+    preset: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    launch: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     (tmp_path / "slow_policy.py").write_text(SLOW)
+    monkeypatch.setenv("SLOW_PRESET", preset)
     mark = tmp_path / "mark"
     mark.touch()
     monkeypatch.setenv("SLOW_MARK", str(mark))
-    workload = (
-        "--seed",
-        "5",
-        "--lublin",
-        "60",
-        "--nodes",
-        "6",
-        "--node",
-        "rua-4way",
-        "--mix",
-        "high",
-        "--limits",
-        "estimate",
-    )
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(TIME_SLICES if preset in SLICED else PLAIN)
     with tempfile.TemporaryDirectory(
         prefix="kill-", dir="/tmp"
     ) as short:  # pytest's paths may be too long for a socket
         endpoint = f"ipc://{short}/socket"
-        manager = launch("cosched_emulator", "serve", "--bind", endpoint, *workload, "--out", str(tmp_path / "killed"))
+        manager = launch(
+            "cosched_emulator", "serve", str(scenario), "--bind", endpoint, "--out", str(tmp_path / "killed")
+        )
 
         def plugin() -> subprocess.Popen[bytes]:
             return launch("cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--quiet")
@@ -379,7 +440,7 @@ def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
         assert manager.returncode == 0, errors.decode()
         assert last.wait(10) == 0
     whole = launch(
-        "cosched_emulator", "simulate", *workload, "--policy", "slow_policy:Slow", "--out", str(tmp_path / "whole")
+        "cosched_emulator", "simulate", str(scenario), "--policy", "slow_policy:Slow", "--out", str(tmp_path / "whole")
     )
     whole.communicate(timeout=60)
     assert whole.returncode == 0

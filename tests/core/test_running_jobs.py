@@ -11,11 +11,13 @@ from tests.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with,
 
 from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.state import Running
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
     FEATURES,
+    NODE_FAIL,
     PROTOCOL_VERSION,
     Action,
     Belief,
@@ -126,7 +128,11 @@ def test_the_limit_of_a_suspended_job_waits() -> None:
         (None, None),
         (900 + 300, None),
     ]
-    assert [running[number].end_us for number in (1, 2, 4)] == [1850, 1700, 1800]  # where they were said to be
+    assert [running[number].end_us for number in (1, 2, 4)] == [
+        1850 + 250,
+        1700 + 250,
+        1800 + 300,
+    ]  # so do the ends that were expected
     with pytest.raises(PolicyError, match="limit 1049 us is below"):
         decide(core, 1250, ReviseJob(1, 950, 1049))
     decide(core, 1300, SuspendJob(1))
@@ -151,6 +157,88 @@ def test_a_suspended_job_may_end_or_wait_again(event: Event) -> None:
         decide(core, 1200, StartJob(4, ((2, 1, 1, 1),), 500, 600))
         four = core.view.running[4]
         assert (four.suspended_us, four.limit_us, four.start_us) == (None, 600, 1200)
+
+
+# ---------------------------------------------------------------- to disk
+
+SWAPPING = SHARING._replace(nodes=tuple(item._replace(swap_mb=6) for item in NODES), resume_us=40)
+
+
+def test_a_job_on_disk_leaves_its_threads_and_its_memory() -> None:
+    core = core_with(welcome=SWAPPING)
+    core.view.node_table()
+    decide(core, NOW_US, SuspendJob(1, to_disk=True))
+    view = core.view
+    one = view.running[1]
+    assert (one.suspended_us, one.on_disk, one.end_us, one.limit_us) == (NOW_US, True, 1600, 800)
+    assert (view.free, list(view.free_memory_mb)) == ((0b001, 0), [16, 16, 8])
+    assert (list(view.on_disk), core._state.pool.free_swap_mb) == ([1], [2, 6, 6])
+    assert list(view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
+    assert [at_us for at_us, _ in view.plan()] == [1000, 1100, 1700, 1800]  # its end frees nothing
+    assert (view.threads_back(one), view.shadow(2)) == (0, (1100, 0))
+    assert measured(core) == {3: 1_200_000}
+    decide(core, 1250, ResumeJob(1))
+    one = view.running[1]
+    assert (one.suspended_us, one.on_disk, one.idle_us, one.ready_us) == (None, False, 290, 1290)
+    assert (one.end_us, one.limit_us) == (1600 + 290, 800 + 290)
+    assert (view.free_threads, list(view.on_disk), core._state.pool.free_swap_mb) == (0, [], [6, 6, 6])
+    assert list(view.free_memory_mb) == [12, 16, 8]
+
+
+def test_stopped_on_its_way_back() -> None:
+    """Its times have waited until it was to be ready; it goes on no sooner, and waits on from then."""
+    core = handled(SuspendJob(1, to_disk=True), ResumeJob(1), welcome=SWAPPING)
+    one = core.view.running
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    decide(core, 1010, SuspendJob(1))
+    assert core.view.progress_us(one[1]) == 100
+    decide(core, 1020, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    decide(core, 1030, SuspendJob(1, to_disk=True))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    assert core.view.progress_us(one[1]) == 100
+    decide(core, 1050, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (90, 1090, 1690, 890)
+    decide(core, 1060, SuspendJob(1))
+    decide(core, 1100, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (100, 1090, 1700, 900)
+    assert core.view.progress_us(one[1]) == 100
+
+
+@pytest.mark.parametrize("event", [JobEnded(1, CANCELLED), JobEnded(1, NODE_FAIL), JobRequeued(1)])
+def test_the_image_of_a_job_goes_with_it(event: Event) -> None:
+    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
+    core.view.node_table()
+    assert core.handle(NOW_US + 1, (event,)) == []
+    core.check()
+    assert (core._state.pool.free_swap_mb, core.view.free, list(core.view.on_disk)) == ([6, 6, 6], (1, 0), [])
+    assert measured(core) == {3: 1_200_000}
+
+
+def test_an_image_stays_on_a_node_that_is_out_of_service() -> None:
+    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
+    assert core.handle(NOW_US, (NodeFailed(0),)) == []
+    core.check()
+    assert not core.view.may_resume(core.view.running[1])
+    with pytest.raises(PolicyError, match="node 0 is not free there"):
+        decide(core, NOW_US, ResumeJob(1))
+    cast(Scripted, core._policy).decisions = []
+    assert core.handle(NOW_US + 5, (NodeReturned(0),)) == []
+    core.check()
+    assert core.view.free == (1, 0)
+    decide(core, NOW_US + 5, ResumeJob(1))
+
+
+def test_room_on_disk_and_back() -> None:
+    core = core_with(welcome=SWAPPING._replace(nodes=tuple(item._replace(swap_mb=3) for item in NODES)))
+    assert list(core.view.free_swap_mb) == [3, 3, 3]
+    with pytest.raises(PolicyError, match="node 0 has 3 MB of swap space free, 4 wanted"):
+        decide(core, NOW_US, SuspendJob(1, to_disk=True))
+    decide(core, NOW_US, SuspendJob(2, to_disk=True))  # without memory
+    core = handled(SuspendJob(1, to_disk=True), StartJob(5, ((0, 1, 1, 1),), 100, None), welcome=SWAPPING)
+    assert not core.view.may_resume(core.view.running[1])
+    assert core.handle(NOW_US + 1, (JobEnded(5, COMPLETED),)) == []
+    assert core.view.may_resume(core.view.running[1])
 
 
 # ---------------------------------------------------------------- measured progress
@@ -201,6 +289,8 @@ def test_what_happens_at_once_counts_in_its_order() -> None:
 # ---------------------------------------------------------------- impossible decisions
 
 IMPOSSIBLE: list[tuple[Action, str]] = [
+    (SuspendJob(1, to_disk=True), "node 0 has 0 MB of swap space free, 4 wanted"),
+    (SuspendJob(4, to_disk=True), "job 4 is suspended"),
     (ReviseJob(99, 100, None), "job 99 does not run"),
     (ReviseJob(5, 100, None), "job 5 does not run"),  # it waits
     (ReviseJob(6, 100, None), "job 6 does not run"),  # it is held
@@ -283,12 +373,13 @@ class Books:
     pending: dict[int, JobSpec] = field(default_factory=dict)
     down: set[int] = field(default_factory=set)
     now_us: int = 0
+    resume_us: int = 0
 
     def nodes_of(self, job_id: int) -> set[int]:
         return {n for first, count, _, _ in self.running[job_id].runs for n in range(first, first + count)}
 
     def disturb(self, job_id: int) -> None:
-        where = self.nodes_of(job_id)
+        where = self.nodes_of(job_id)  # of one on disk, too: whoever was there when it left knows nothing any more
         for other in [other for other in self.running if self.nodes_of(other) & where]:
             self.running[other] = self.running[other]._replace(measured_ppm=0)
 
@@ -296,8 +387,22 @@ class Books:
         pending = tuple(PendingJob(job, False) for job in self.pending.values())
         return Welcome(
             PROTOCOL_VERSION, FEATURES, 1, self.now_us, self.nodes, tuple(sorted(self.down)), WELCOME.belief,
-            tuple(job for _, job in sorted(self.running.items())), pending, (), (),
+            tuple(job for _, job in sorted(self.running.items())), pending, (), (), self.resume_us,
         )  # fmt: skip
+
+    def wait(self, job_id: int, span_us: int) -> None:
+        """Have a job's times wait that makes no progress for so long."""
+        job = self.running[job_id]
+        later_us = None if job.limit_us is None else job.limit_us + span_us
+        self.running[job_id] = job._replace(
+            estimate_us=job.estimate_us + span_us, limit_us=later_us, idle_us=job.idle_us + span_us
+        )
+
+    def swap_left_mb(self, node: int) -> int:
+        space = [item.swap_mb for item in self.nodes for _ in range(item.nodes)][node]
+        return space - sum(
+            job.spec.memory_mb for n, job in self.running.items() if job.on_disk and node in self.nodes_of(n)
+        )
 
     def step(self, random: Random, core: SchedulerCore) -> None:
         """Let one thing happen to the books and to the core."""
@@ -310,7 +415,10 @@ class Books:
         match kind:
             case "submit":
                 number = 1 + max([*self.running, *self.pending], default=0)
-                job = JobSpec(number, self.now_us, random.randint(1, 3), 50, random.choice((None, 80)))
+                memory_mb = random.choice((0, 0, 8))
+                job = JobSpec(
+                    number, self.now_us, random.randint(1, 3), 50, random.choice((None, 80)), memory_mb=memory_mb
+                )
                 self.pending[number] = job
                 events.append(JobSubmitted(job))
             case "start" if self.pending:
@@ -322,7 +430,8 @@ class Books:
                     self.disturb(job.id)
                     decisions.append(StartJob(job.id, tuple(sorted(runs)), 60, job.limit_us))
             case "end" | "requeue" if job_id:
-                self.disturb(job_id)
+                if not self.running[job_id].on_disk:
+                    self.disturb(job_id)
                 gone = self.running.pop(job_id)
                 if kind == "requeue":
                     self.pending = dict(sorted((self.pending | {job_id: gone.spec}).items()))
@@ -332,13 +441,23 @@ class Books:
                 self.running[job_id] = self.running[job_id]._replace(measured_ppm=ppm)
                 events.append(ProgressMeasured(job_id, ppm))
             case "suspend" if job_id and self.running[job_id].suspended_us is None:
-                self.running[job_id] = self.running[job_id]._replace(suspended_us=self.now_us)
+                job = self.running[job_id].spec
+                to_disk = random.random() < 0.6 and all(
+                    self.swap_left_mb(node) >= job.memory_mb for node in self.nodes_of(job_id)
+                )
+                self.running[job_id] = self.running[job_id]._replace(suspended_us=self.now_us, on_disk=to_disk)
                 self.disturb(job_id)
-                decisions.append(SuspendJob(job_id))
-            case "resume" if job_id and (since_us := self.running[job_id].suspended_us) is not None:
-                limit_us = self.running[job_id].limit_us
-                later_us = None if limit_us is None else limit_us + self.now_us - since_us
-                self.running[job_id] = self.running[job_id]._replace(suspended_us=None, limit_us=later_us)
+                decisions.append(SuspendJob(job_id, to_disk))
+            case "resume" if (
+                job_id
+                and (since_us := self.running[job_id].suspended_us) is not None
+                and self.may_resume(job_id, random)
+            ):
+                waited_us = max(since_us, self.running[job_id].ready_us)  # all that it has, so far
+                if self.running[job_id].on_disk:
+                    self.running[job_id] = self.running[job_id]._replace(ready_us=self.now_us + self.resume_us)
+                self.wait(job_id, max(self.now_us, self.running[job_id].ready_us) - waited_us)
+                self.running[job_id] = self.running[job_id]._replace(suspended_us=None, on_disk=False)
                 self.disturb(job_id)
                 decisions.append(ResumeJob(job_id))
             case "revise" if job_id:
@@ -355,33 +474,56 @@ class Books:
         cast(Scripted, core._policy).decisions = list(decisions)
         assert core.handle(self.now_us, events) == decisions
 
+    def may_resume(self, job_id: int, random: Random) -> bool:
+        job = self.running[job_id]
+        return not job.on_disk or {(run[0], run[2].bit_length() - 1) for run in job.runs} <= set(self.room(random))
+
     def room(self, random: Random) -> list[tuple[int, int]]:
         """Return the free (node, thread) pairs of nodes in service, shuffled."""
         taken = {
-            (node, mask.bit_length() - 1) for job in self.running.values() for node, _, mask, _ in job.runs
+            (node, mask.bit_length() - 1)
+            for job in self.running.values() if not job.on_disk
+            for node, _, mask, _ in job.runs
         }  # fmt: skip
         width = [item.threads for item in self.nodes for _ in range(item.nodes)]
         places = [(node, thread) for node in range(len(width)) for thread in range(width[node])]
         return random.sample(free := [p for p in places if p not in taken and p[0] not in self.down], len(free))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_core_made_from_what_was_told_is_the_live_one(seed: int) -> None:
-    random = Random(seed)
-    books = Books(NODES)
-    core = core_with(welcome=books.welcome())
+def everything(core: SchedulerCore) -> dict[str, Any]:
+    return looks(core) | {"on_disk": list(core.view.on_disk), "swap": list(core._state.pool.free_swap_mb)}
+
+
+@pytest.mark.parametrize("resume_us", [0, 25])
+def test_a_core_made_from_what_was_told_is_the_live_one(resume_us: int) -> None:
     seen: set[str] = set()
-    for step in range(250):
-        if step == 100:
-            core.view.node_table()  # from now on kept up to date
-        books.step(random, core)
-        core.check()
-        fresh = core_with(welcome=books.welcome())
-        fresh.check()
-        assert looks(core) == looks(fresh)
-        told = {job_id: (job.suspended_us, job.measured_ppm, job.limit_us) for job_id, job in books.running.items()}
-        assert told == {n: (r.suspended_us, r.measured_ppm, r.limit_us) for n, r in core.view.running.items()}
-        seen |= {"suspended" for job in books.running.values() if job.suspended_us is not None}
-        seen |= {"measured" for job in books.running.values() if job.measured_ppm}
-        seen |= {"both" for job in books.running.values() if job.suspended_us is not None and measured(core)}
-    assert seen == {"suspended", "measured", "both"}
+    for seed in range(5):
+        random = Random(seed)
+        books = Books(tuple(item._replace(swap_mb=12) for item in NODES), resume_us=resume_us)
+        core = core_with(welcome=books.welcome())
+        for step in range(300):
+            if step == 100:
+                core.view.node_table()  # from now on kept up to date
+            before = dict(books.running)
+            books.step(random, core)
+            core.check()
+            fresh = core_with(welcome=books.welcome())
+            fresh.check()
+            assert everything(core) == everything(fresh)
+            told = {job_id: told_of(job.start_us + job.estimate_us, job) for job_id, job in books.running.items()}
+            assert told == {job_id: told_of(job.end_us, job) for job_id, job in core.view.running.items()}
+            seen |= {"both" for job in books.running.values() if job.suspended_us is not None and measured(core)}
+            for job_id, job in books.running.items():
+                seen |= {"measured"} if job.measured_ppm else set()
+                seen |= {"suspended"} if job.suspended_us is not None else set()
+                if job.on_disk:
+                    seen |= {"on disk"} | ({"on a node that is down"} if books.nodes_of(job_id) & books.down else set())
+                    seen |= set() if core.view.may_resume(core.view.running[job_id]) else {"no room"}
+                if job.suspended_us is not None and job_id in before and before[job_id].ready_us > books.now_us:
+                    seen.add("on its way back")
+    expected = {"suspended", "measured", "both", "on disk", "on a node that is down", "no room"}
+    assert seen == expected | ({"on its way back"} if resume_us else set())
+
+
+def told_of(end_us: int, job: RunningJob | Running) -> tuple[object, ...]:
+    return end_us, job.limit_us, job.suspended_us, job.measured_ppm, job.idle_us, job.on_disk, job.ready_us

@@ -94,6 +94,13 @@ def test_a_start_is_told_with_what_was_said_of_the_job() -> None:
     assert traced(said) == [PLAIN_START | {"reason": "order", "free": 3, "partner": None}]
 
 
+def test_facts_of_ours_have_an_order_and_others_come_behind() -> None:
+    (record,) = traced(
+        [Explain(2, {"mine": 1, "group": {}, "unfair_to": 5, "no_search": "short", "reason": "promise"}), START_PLAIN]
+    )
+    assert list(record) == [*PLAIN_START, "reason", "no_search", "unfair_to", "group", "mine"]
+
+
 def test_those_that_start_together_name_each_other() -> None:
     first, second = traced([Explain(3, {"slowdown": 1.5}), StartTogether((START_PLAIN, START_LIMITED))])
     assert first == PLAIN_START | {"together": [3]}

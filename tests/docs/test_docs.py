@@ -29,6 +29,7 @@ from cosched_emulator.simulation import CHANGES
 from cosched_emulator.workload.swf import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.view import View
+from cosched_plugin.policies.catalogue import ALIASES
 from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
 from cosched_plugin.testing import check_policy
 
@@ -251,8 +252,11 @@ def test_scripted_changes_are_documented() -> None:
 
 
 def test_policy_tables_are_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:6]] for row in rows("policies.md", "| preset |")}
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:8]] for row in rows("policies.md", "| preset |")}
     assert presets == {name: [part["name"] for part in resolve({"preset": name}).values()] for name in PRESETS}
+    aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
+    assert aliases == ALIASES
+    assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())
     documented = [(row[0], names(row[1])[0], names(row[2]), names(row[3])) for row in rows("policies.md", "| kind |")]
     catalogue: list[tuple[str, str, list[str], list[str]]] = []
     for kind, parts in KINDS.items():

@@ -21,8 +21,8 @@ Batch = tuple[int, int, tuple[m.Event, ...]]
 Answer = Callable[[int, Sequence[m.Event]], list[m.Action]]
 
 
-def node_class(nodes: int = 2, threads: int = 2, memory_mb: int = 100) -> m.NodeClass:
-    return m.NodeClass(nodes, 1, threads, 1, memory_mb, 6, 0, 0)
+def node_class(nodes: int = 2, threads: int = 2, memory_mb: int = 100, swap_mb: int = 0) -> m.NodeClass:
+    return m.NodeClass(nodes, 1, threads, 1, memory_mb, 6, 0, 0, swap_mb)
 
 
 def job(
@@ -64,13 +64,14 @@ def manager(
     model: ContentionModel | None = None,
     measure_after_us: int | None = None,
     measure_above_ppm: int = 1_000_000,
+    resume_us: int = 0,
 ) -> Manager:
     """Return a manager of nodes under ``model``; by default under one of bandwidth, or none without ``contention``."""
     nodes = classes or (node_class(),)
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
     truth = None if model is None else Cluster(Machine(nodes), model, composition_named("bulk-synchronous"))
-    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm)
+    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, resume_us)
 
 
 class Player:

@@ -50,7 +50,7 @@ def test_states_from_submission_to_end() -> None:
         150,
         600,
     )
-    assert [tuple(interval) for interval in record.intervals] == [(20, 120, ((0, 1, 1, 1),))]
+    assert [tuple(interval) for interval in record.intervals] == [(20, 120, ((0, 1, 1, 1),), False)]
     assert managed.inventory() == m.Welcome(
         m.PROTOCOL_VERSION, m.FEATURES, 3, 120, (node_class(),), (), BELIEF, (), (), (), ()
     )
@@ -235,7 +235,7 @@ def test_a_node_that_fails_and_returns() -> None:
     managed.check()
     assert managed.inventory().down == (0,)
     assert managed.jobs[1].state == PENDING
-    assert [tuple(each) for each in managed.jobs[1].intervals] == [(10, 40, ((0, 1, 1, 1),))]
+    assert [tuple(each) for each in managed.jobs[1].intervals] == [(10, 40, ((0, 1, 1, 1),), False)]
     assert managed.jobs[1].record().work_us == 30
     assert managed.ended(1, 1) is None  # the end that was scheduled is void
     assert refusals(managed, start(1)) == ["node 0 is not free there"]

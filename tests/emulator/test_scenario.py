@@ -19,6 +19,7 @@ from cosched_emulator.scenario import (
     ClockSection,
     ClusterSection,
     MonitoringSection,
+    PreemptionSection,
     ResultsSection,
     Scenario,
     ScriptEntry,
@@ -29,7 +30,7 @@ from cosched_emulator.scenario import (
 from cosched_emulator.simulation import Scripted, Simulation
 from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.messages import Belief, JobSpec
+from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 
 WHOLE = """
 seed = 7
@@ -43,6 +44,7 @@ memory_bandwidth_mbs = 5000
 network_mbs = 100
 disk_mbs = 50
 memory_mb = 2048
+swap_mb = 4096
 
 [truth]
 contention = "bandwidth"
@@ -94,6 +96,9 @@ wait_s = 6.5
 after_s = 60
 above = 1.5
 
+[preemption]
+resume_s = 7.5
+
 [policy]
 backfill = "sjbf"
 placement = { name = "lessconsume-threshold", threshold = 1.25 }
@@ -126,7 +131,7 @@ def test_every_section(tmp_path: Path) -> None:
     assert scenario == Scenario(
         seed=7,
         requeue=True,
-        cluster=ClusterSection(12, None, "rua-4way", 3, 5000, 100, 50, 2048),
+        cluster=ClusterSection(12, None, "rua-4way", 3, 5000, 100, 50, 2048, 4096),
         truth=TruthSection(
             "bandwidth", "paper", ("memory_bandwidth", "network"), False, "cpu_cpu", "standard", 4, 0.5, 2.0
         ),
@@ -152,13 +157,14 @@ def test_every_section(tmp_path: Path) -> None:
         ),
         clock=ClockSection("virtual", 5.0, 6.5),
         monitoring=MonitoringSection(60.0, 1.5),
+        preemption=PreemptionSection(7.5),
         results=ResultsSection(1, 2),
         policy={"backfill": "sjbf", "placement": {"name": "lessconsume-threshold", "threshold": 1.25}},
         script=(ScriptEntry(10.0, "hold", job=3), ScriptEntry(20.5, "fail-node", node=11)),
     )
     prepared = prepare(scenario)
     (node,) = prepared.nodes
-    assert node == (12, 1, 3, 1, 2048, 5000, 100, 50)
+    assert node == NodeClass(12, 1, 3, 1, 2048, 5000, 100, 50, 4096)
     assert build_script(scenario, 12, 9) == [Scripted(10_000_000, "hold", 3), Scripted(20_500_000, "fail-node", 11)]
     assert len(prepared.workload.jobs) == 9
     for job in prepared.workload.jobs:
@@ -168,8 +174,9 @@ def test_every_section(tmp_path: Path) -> None:
         assert job.demand in ((3000, 10, 0), (1500, 5, 0), (100, 0, 1))
         assert job.spec.limit_us == job.spec.estimate_us >= job.run_us
     assert prepared.workload.jobs[2].usage == ("network", 250_000, 500_000, 250_000, 1_000_000)
-    belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
-    assert belief == Belief("none", "bulk-synchronous", ())
+    inventory = build_manager(scenario, prepared.nodes, prepared.workload).inventory()
+    assert inventory.belief == Belief("none", "bulk-synchronous", ())
+    assert inventory.resume_us == 7_500_000
 
 
 def test_nothing_said_is_all_defaults() -> None:
@@ -219,6 +226,18 @@ def test_any_seed_draws_pairs() -> None:
     prepared = prepare(read_scenario(None, table))
     belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
     assert dict(belief.parameters)["pair_seed"] == -1  # the same draws
+
+
+def test_every_node_has_swap_space(tmp_path: Path) -> None:
+    table = {"cluster": {"processors": 9, "preset": "rua-4way", "swap_mb": 64}}
+    assert [(item.nodes, item.swap_mb) for item in build_machine(read_scenario(None, table))] == [(2, 64), (1, 64)]
+    assert build_machine(Scenario())[0].swap_mb == 0
+    file = tmp_path / "machine.toml"
+    file.write_text('[[nodes]]\npreset = "single"\nswap_mb = 9\n[[nodes]]\npreset = "single"\n')
+    machine = build_machine(read_scenario(None, {"cluster": {"file": str(file)}}))
+    assert [item.swap_mb for item in machine] == [9, 0]
+    with pytest.raises(ConfigurationError, match="either a file or other keys"):
+        build_machine(read_scenario(None, {"cluster": {"file": str(file), "swap_mb": 1}}))
 
 
 def ends(scenario: Scenario) -> tuple[int, ...]:
@@ -318,6 +337,10 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[cluster]\ncores = 5000", "cluster"),
         ("[cluster]\npreset = 'rua'", "cluster"),
         ("[cluster]\nmemory_mb = -1", "cluster"),
+        ("[cluster]\nswap_mb = -1", "cluster"),
+        ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
+        ("[preemption]\nresume_s = nan", "preemption.resume_s"),
+        ("[preemption]\nresume_s = inf", "preemption.resume_s"),
         ("[cluster]\nfile = 'missing.toml'", "cluster"),
         ("[cluster]\nfile = 'missing.toml'\nnodes = 3", "cluster"),
         ("[truth]\ncontention = 'bandwith'", "truth.contention"),
@@ -475,6 +498,7 @@ def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[
 
 USAGE = {"characteristics": "M1"}
 LOMARC = {"contention": "lomarc"}
+STATISTICAL = {"contention": "statistical"}
 
 
 @pytest.mark.parametrize(
@@ -487,14 +511,23 @@ LOMARC = {"contention": "lomarc"}
          "of how jobs use their nodes (belief.usage, belief.usage_missing)"),
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
         ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
+        ("lomarc-r", {"workload": USAGE, "truth": STATISTICAL},
+         'of pairs (truth.contention = "statistical"; give --contention lomarc)'),
+        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention statistical or lomarc)'),
+        ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
+        ("glts", {"truth": STATISTICAL}, None),
+        ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
+        ("glts", {"workload": USAGE, "truth": LOMARC}, None),
+        ("ssp", {}, None),
         ("ac", {}, None),
         ("easy", {}, None),
     ],
 )  # fmt: skip
 def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
     table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
-    found = idle_matching(choose(policy), prepare(read_scenario(None, table)))
-    expected = f"matching response will pair nobody: the scheduler is told nothing {told}"
+    choice = choose(policy)
+    found = idle_matching(choice, prepare(read_scenario(None, table)))
+    expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
     assert found == (None if told is None else expected)
 
 

@@ -114,6 +114,12 @@ def test_shape_without_preset() -> None:
     assert shape == NodeShape("node", 1, 8, 64, caches=(Cache(3, 9, 8),))
 
 
+def test_swap_space_of_a_node() -> None:
+    assert all(load_preset(name).swap_mb == 0 for name in preset_names())
+    machine = from_table({"nodes": [{"preset": "single", "swap_mb": 4096}, {**PLAIN, "swap_mb": 7}, PLAIN]})
+    assert [shape.swap_mb for _, shape in machine.classes] == [4096, 7, 0]
+
+
 PLAIN: dict[str, Any] = {"sockets": 1, "cores_per_socket": 4, "memory_mb": 1}
 
 
@@ -135,6 +141,8 @@ PLAIN: dict[str, Any] = {"sockets": 1, "cores_per_socket": 4, "memory_mb": 1}
         ({"nodes": [{**PLAIN, "sockets": 0}]}, "nodes[0].sockets", "must be at least 1, not 0"),
         ({"nodes": [{**PLAIN, "threads_per_core": -1}]}, "nodes[0].threads_per_core", "must be at least 1"),
         ({"nodes": [{**PLAIN, "network_mbs": -1}]}, "nodes[0].network_mbs", "0: unlimited"),
+        ({"nodes": [{**PLAIN, "swap_mb": -1}]}, "nodes[0].swap_mb", "must be at least 0, not -1"),
+        ({"nodes": [{**PLAIN, "swap_mb": 0.5}]}, "nodes[0].swap_mb", "must be an integer, not float 0.5"),
         ({"nodes": [{"sockets": 1, "cores_per_socket": 1}]}, "nodes[0].memory_mb", "is missing"),
         ({"nodes": [{"preset": "rua-4wya"}]}, "nodes[0].preset", 'did you mean "rua-4way"?'),
         ({"nodes": [{"preset": 4}]}, "nodes[0].preset", "must be a string"),

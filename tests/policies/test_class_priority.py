@@ -11,9 +11,11 @@ from tests.policies.lomarc_cases import GOOD, SECOND_US, decisions, hyperthreade
 from tests.reference.lomarc import class_order
 
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.history import History, Tally, history
 from cosched_plugin.policies.orders import ClassPriority
+from cosched_plugin.policies.waiting import Waiting
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600
@@ -102,3 +104,25 @@ def test_a_note_that_is_none_of_ours_is_no_history(value: object) -> None:
     told = welcome(NODES, GOOD, (), notes=[Note(None, "history", value)])  # type: ignore[arg-type]  # that is the point
     assert history(view_of(told)) == History()
     assert decisions(told, order="class-priority")[0] == []
+
+
+def test_jobs_age_by_the_clock_on_the_wall() -> None:
+    """A class's own clock stands still while others have their slices; who waits then has waited all the same."""
+    now_us = 5 * HOUR_S * SECOND_US
+    jobs = [spec_of(1, 1, 600, None, HOUR_S * SECOND_US), spec_of(2, 1, 60, None, 4 * HOUR_S * SECOND_US)]
+    seen = History(2 * HOUR_S * SECOND_US, 0, Tally(), Tally(1, 1)).note()  # a mean wait of two hours
+    machine = VirtualMachine(
+        view_of(welcome(NODES, GOOD, jobs, notes=[Note(None, seen.key, seen.value)])._replace(now_us=now_us)), 0, now_us
+    )
+    machine.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+    assert machine.now_us == 600 * SECOND_US
+    assert [job.id for job in ClassPriority().arrange(machine.queue, machine)] == [
+        1,
+        2,
+    ]  # after four hours it has risen
+    # So do arrivals count by the hours in which they came.
+    busy = [spec_of(number, 2, 9000, None, 0) for number in (1, 2)]
+    plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
+    sliced = VirtualMachine(plain, 0, now_us)
+    sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+    assert Waiting(sliced.queue).future(sliced) == Waiting(plain.queue).future(plain) != Waiting(busy[:1]).future(plain)

@@ -15,13 +15,39 @@ from cosched_plugin import config
 from cosched_plugin.api import Action, View, WholeNodesView
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.errors import UsageError
-from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, compose, resolve
+from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, Composed, compose, resolve
+from cosched_plugin.policies.slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
 LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
 MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
+UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}}
+GROUP = {
+    "max_slowdown": 1.25,
+    "min_gain": 0.45,
+    "block": 16,
+    "larger": 0.125,
+    "longer_s": 3000.0,
+    "running": 8,
+    "most": 0,
+    "choice": "best",
+    "blocks": "all",
+    "sort": True,
+    "short_s": 600.0,
+    "space": True,
+    "low_load": "all",
+}
+SLACK = {"name": "slack", "factor": 1.5, "adjust": 0.75}
+CLASSES = {
+    "name": "classes",
+    "interval_s": 3600.0,
+    "short_slice_s": 600.0,
+    "medium_share": 0.3,
+    "short_s": 600.0,
+    "medium_s": 10_800.0,
+}
 
 
 def parts(order: str, backfill: str | Mapping[str, Any], placement: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,6 +58,7 @@ def parts(order: str, backfill: str | Mapping[str, Any], placement: Mapping[str,
         "shape": {"name": "threads"},
         "placement": dict(placement),
         "matching": {"name": "none"},
+        **UNLAYERED,
     }
 
 
@@ -42,6 +69,20 @@ def lomarc(matching: str, **parameters: Any) -> dict[str, Any]:
         "shape": {"name": "nodes"},
         "placement": FIRST_FIT,
         "matching": {"name": matching, **parameters},
+        **UNLAYERED,
+    }
+
+
+def scojo(**search: Any) -> dict[str, Any]:
+    """Return conservative backfilling in slices; with ``search``, with groups, which differ from GLTS's in these parameters."""
+    return {
+        "order": {"name": "fcfs"},
+        "backfill": {"name": "conservative"},
+        "shape": {"name": "nodes"},
+        "placement": {"name": "spread", "max_slowdown": 1.25, "two": 1.12},
+        "matching": {"name": "group", **(GROUP | search)},
+        "fairness": SLACK,
+        "slices": CLASSES,
     }
 
 
@@ -65,8 +106,16 @@ def test_presets() -> None:
         "lomarc-u2": lomarc("u2", **MATCH),
         "lomarc-r": lomarc("response", **MATCH, future="longer"),
         "lomarc-n": lomarc("u1", **(MATCH | {"cpu": "standard"})),
+        "ssp": scojo() | {"matching": {"name": "none"}, "fairness": {"name": "none"}},
+        "glts": scojo(),
+        "cst": scojo(most=1, space=False),
+        "cstws": scojo(most=1, choice="first", sort=False, space=False),
+        "glts-fbo": scojo(blocks="first"),
+        "glts-ns": scojo(sort=False),
+        "glts-nh": scojo(blocks="none", choice="first"),
     }
     assert resolve({}) == resolve({"preset": "easy"})
+    assert resolve({"preset": "g-lomarc-ts"}) == resolve({"preset": "glts"})
 
 
 @pytest.mark.parametrize(
@@ -89,6 +138,13 @@ def test_presets() -> None:
         ),
         ({"preset": "lomarc-n", "matching": "u2"}, lomarc("u2", **MATCH)),
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
+        ({"preset": "glts-nh", "matching": {"block": 4}}, scojo(blocks="none", choice="first", block=4)),
+        ({"preset": "cst", "matching": "group"}, scojo(most=1, space=False)),
+        ({"preset": "glts", "slices": "none"}, scojo() | {"slices": {"name": "none"}}),
+        (
+            {"preset": "lomarc-r", "slices": {"name": "classes", "medium_share": 0.5}},
+            lomarc("response", **MATCH, future="longer") | {"slices": CLASSES | {"medium_share": 0.5}},
+        ),
     ],
 )
 def test_parts_are_filled_in(table: dict[str, Any], resolved: dict[str, Any]) -> None:
@@ -102,14 +158,23 @@ def test_every_part_can_be_built() -> None:
             table = {kind: name}
             if name == "rua":
                 table["placement"] = "lessconsume"
-            elif kind == "matching":
+            elif kind in ("matching", "fairness", "slices") or name == "spread":
                 table["shape"] = "nodes"
-            policy = compose(table)
+            if name == "group":
+                table["placement"] = "spread"
+            policy: Any = compose(table)
             assert callable(policy.decide)
-            if kind == "shape":
-                assert policy._shape is {"threads": None, "nodes": WholeNodesView}[name]
-            else:
-                assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
+            match kind, name:
+                case "shape", _:
+                    assert policy._shape is {"threads": None, "nodes": WholeNodesView}[name]
+                case "fairness", "slack":
+                    assert policy._matching._slack.factor == 1.5
+                case "slices", "classes":
+                    assert isinstance(policy, Sliced)
+                case "fairness" | "slices", _:
+                    assert isinstance(policy, Composed)
+                case _:
+                    assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
 
 
 def test_parameters_reach_their_part() -> None:
@@ -118,11 +183,24 @@ def test_parameters_reach_their_part() -> None:
     rua = compose({"preset": "rua", "backfill": {"thresholds": [2, 1.1]}})
     assert rua._backfill.thresholds == (1.1, 2)  # type: ignore[attr-defined]
     assert compose({"preset": "lct"}) is not compose({"preset": "lct"})
+    groups = compose({"preset": "glts", "slices": "none", "placement": {"max_slowdown": 1.5}, "matching": {"most": 2}})
+    fair = groups._matching  # type: ignore[attr-defined]
+    assert fair._spread is fair._matching.spread is groups._placement  # type: ignore[attr-defined]
+    assert (fair._spread._most_ppm, fair._matching._search.most) == (1_500_000, 2)
+
+
+@pytest.mark.parametrize("preset", ["ssp", "glts"])
+def test_every_class_has_a_policy_of_its_own(preset: str) -> None:
+    policies = compose({"preset": preset})._policies  # type: ignore[attr-defined]
+    assert len({id(policy) for policy in policies}) == len({id(policy._backfill) for policy in policies}) == 3
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"presett": "easy"}, "policy.presett: no such key; did you mean 'preset'?"),
-    ({"colour": "red"}, "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching"),
+    (
+        {"colour": "red"},
+        "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching, fairness",
+    ),
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
@@ -179,6 +257,27 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     ({"preset": "conservative", "placement": "lessconsume-threshold"}, "policy: backfill conservative promises"),
     ({"preset": "conservative", "placement": {"extend_limit": True}}, "policy: backfill conservative promises"),
+    ({"preset": "gltss"}, "policy.preset: no policy 'gltss'; did you mean 'glts'?"),
+    ({"fairness": "slak"}, "policy.fairness: no fairness 'slak'; did you mean 'slack'?"),
+    ({"slices": "clases"}, "policy.slices: no slices 'clases'; did you mean 'classes'?"),
+    ({"placement": "spread"}, "policy: placement spread takes whole nodes and needs shape nodes"),
+    (
+        {"preset": "am", "placement": "spread"},
+        "policy: placement spread works with matching none and group, not with adjacent",
+    ),
+    ({"shape": "nodes", "matching": "group"}, "policy: matching group needs placement spread"),
+    ({"fairness": "slack"}, "policy: fairness slack plans with whole nodes and needs shape nodes"),
+    ({"slices": "classes"}, "policy: slices classes plans with whole nodes and needs shape nodes"),
+    ({"shape": "nodes", "backfill": "conservative"}, "and with conservative under placement spread, not with conserv"),
+    ({"preset": "glts", "slices": {"medium_share": 1}}, "policy.slices.medium_share: expected a share from 0.001 to"),
+    ({"preset": "glts", "slices": {"interval_s": 0}}, "policy.slices.interval_s: expected seconds, 1 or more, got 0"),
+    ({"preset": "glts", "fairness": {"factor": 0}}, "policy.fairness.factor: expected a number from 0.01 to 1000000"),
+    ({"preset": "glts", "matching": {"block": 0}}, "policy.matching.block: expected a whole number from 1 to 1000000"),
+    ({"preset": "glts", "matching": {"most": 1.0}}, "policy.matching.most: expected a whole number from 0 to 1000000"),
+    ({"preset": "glts", "matching": {"most": True}}, "policy.matching.most: expected a whole number from 0 to"),
+    ({"preset": "glts", "matching": {"blocks": "some"}}, "policy.matching.blocks: expected all, first or none, got"),
+    ({"preset": "glts", "matching": {"choice": "any"}}, "policy.matching.choice: expected best or first, got 'any'"),
+    ({"preset": "glts", "matching": {"sort": 1}}, "policy.matching.sort: expected true or false, got 1"),
 ]
 
 

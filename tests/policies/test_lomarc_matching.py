@@ -179,14 +179,17 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"matching": "adjacent"},
         "policy: matching adjacent puts a partner beside a job that has its nodes to itself and",
     ),
-    ({"preset": "pss", "backfill": "rua"}, "policy: shape nodes works with backfill none, easy and sjbf, not with rua"),
+    (
+        {"preset": "pss", "backfill": "rua"},
+        "policy: shape nodes works with backfill none, easy and sjbf, and with conservative under placement spread, not",
+    ),
     (
         {"preset": "pss", "placement": "packed"},
-        "policy: shape nodes needs placement first-fit with extend_limit = false",
+        "policy: shape nodes needs placement spread, or first-fit with extend_limit = false: all free nodes are alike",
     ),
     (
         {"preset": "am", "placement": {"extend_limit": True}},
-        "policy: shape nodes needs placement first-fit with extend_limit = false",
+        "policy: shape nodes needs placement spread, or first-fit with extend_limit = false",
     ),
     ({"preset": "pss", "order": {"age_s": -1}}, "policy.order.age_s: expected seconds, 0 or more, got -1"),
     (

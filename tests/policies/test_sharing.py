@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
+from tests.core.parts import Scripted
 from tests.policies.cases import NOW_US
 from tests.policies.lomarc_cases import GOOD, SECOND_US, decisions, hyperthreaded, running_on, spec_of, welcome
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.sharing import keep_up
 from cosched_plugin.protocol.messages import (
     Action,
     Belief,
@@ -269,7 +272,7 @@ def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> Sche
         first, second = first._replace(limit_us=600 * S), second._replace(limit_us=800 * S)
     one = RunningJob(first, 0, ((0, 1, 1, 1),), 850 * S, 850 * S if limited else None, None, measured_ppm)
     two = RunningJob(second, 100 * S, ((0, 1, 2, 1),), 1050 * S, 1050 * S if limited else None)
-    notes = [Note(1, "pace", (2, 100 * S, 500 * S, 1.5)), Note(2, "pace", (1, 100 * S, 800 * S, 1.5))]
+    notes = [Note(1, "pace", (2, 100 * S, 500 * S, 1.5)), Note(2, "pace", (1, 0, 800 * S, 1.5))]
     told = welcome(hyperthreaded(1), GOOD, (), (one, two), notes)
     return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
 
@@ -296,11 +299,15 @@ def test_one_of_a_pair_that_is_too_slow_waits_for_the_other() -> None:
         ReviseJob(1, 700 * S, None),
         ReviseJob(2, 1300 * S, None),  # at 1400 s, since 100 s
         SetNote(1, "pace", (2, 300 * S, 400 * S, 1.0)),
-        SetNote(2, "pace", (1, 300 * S, 700 * S, 1.0)),
+        SetNote(2, "pace", (1, 200 * S, 700 * S, 1.0)),
     ]
     assert core.view.running[2].suspended_us == 300 * S
     assert core.handle(500 * S, ()) == []
-    assert core.handle(700 * S, (JobEnded(1, "COMPLETED"),)) == [ResumeJob(2), SetNote(2, "pace", None)]
+    assert core.handle(700 * S, (JobEnded(1, "COMPLETED"),)) == [
+        ResumeJob(2),
+        ReviseJob(2, 1300 * S, None),  # its expected end has waited for 400 s, which it had been told of before
+        SetNote(2, "pace", None),
+    ]
     assert core.view.running[2].end_us == 1400 * S
 
 
@@ -312,9 +319,13 @@ def test_limits_grow_by_what_a_partner_was_found_to_cost() -> None:
         ReviseJob(1, 1020 * S, 1020 * S),  # 170 s later than expected
         ReviseJob(2, 1440 * S, 1220 * S),  # at 1540 s, since 100 s; 170 s lost so far, and the limit waits with the job
         SetNote(1, "pace", (2, 800 * S, 220 * S, 1.0)),
-        SetNote(2, "pace", (1, 800 * S, 520 * S, 1.0)),
+        SetNote(2, "pace", (1, 700 * S, 520 * S, 1.0)),
     ]
-    assert core.handle(1020 * S, (JobEnded(1, "COMPLETED"),)) == [ResumeJob(2), SetNote(2, "pace", None)]
+    assert core.handle(1020 * S, (JobEnded(1, "COMPLETED"),)) == [
+        ResumeJob(2),
+        ReviseJob(2, 1440 * S, (1220 + 220) * S),
+        SetNote(2, "pace", None),
+    ]
     assert core.view.running[2].limit_us == (1220 + 220) * S  # just what it needs
 
 
@@ -338,6 +349,35 @@ def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancell
     assert core.handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [SetNote(1, "pace", None)]  # 1 was as fast as alone
 
 
+def test_time_on_disk_is_no_work() -> None:
+    """Both go to disk at 200 s, each having done 200/3 s of its work since 100 s; job 1 is cancelled at 700 s."""
+    core = pair_at(200, limited=True)
+    policy = cast(Any, core)._policy
+    cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])
+    core.handle(200 * S, ())
+    cast(Any, core)._policy = policy
+    left_us = 733_333_334  # 800 - 200/3, rounded up
+    assert core.handle(700 * S, (JobEnded(1, "CANCELLED"),)) == [
+        ResumeJob(2),  # by `Composed`, which calls back who was left on disk
+        ReviseJob(2, 600 * S + left_us, (1050 + 500) * S),  # its limit has waited, and it is faster alone
+        SetNote(2, "pace", None),
+    ]
+    assert core.view.running[2].end_us == 700 * S + left_us
+
+
+def test_who_is_on_disk_is_not_called_back_by_what_becomes_of_its_partner() -> None:
+    """Where slices say when a class may go on, news of a pair must not."""
+    core = pair_at(200)
+    cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])
+    core.handle(200 * S, ())
+    cast(Any, core)._policy = Scripted([])
+    core.handle(700 * S, (JobEnded(1, "CANCELLED"),))
+    assert list(keep_up(core.view, 1.6)) == [
+        ReviseJob(2, 600 * S + 733_333_334, None),  # as if it went on now
+        SetNote(2, "pace", None),
+    ]
+
+
 def test_a_pair_within_the_limit_goes_on() -> None:
     assert pair_at(300, measured_ppm=1_500_000).handle(300 * S, ()) == []
 
@@ -349,7 +389,7 @@ def test_what_was_measured_of_a_pair_replaces_what_was_believed() -> None:
         ReviseJob(1, 900 * S, 900 * S),  # 50 s later, and its limit with it
         SetNote(1, "pace", (2, 300 * S, 375 * S, 1.6)),
         ReviseJob(2, 1100 * S, 1100 * S),
-        SetNote(2, "pace", (1, 300 * S, 675 * S, 1.6)),
+        SetNote(2, "pace", (1, 200 * S, 675 * S, 1.6)),
     ]
     assert core.handle(300 * S, ()) == []
 

@@ -39,16 +39,18 @@ WELCOME = m.Welcome(
     m.FEATURES,
     7,
     5_000_000,
-    (m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100), m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100)),
+    (m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100), m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768)),
     (3, 4),
     BELIEF,
     (
         m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),
         m.RunningJob(JOB._replace(id=8), 2_000_000, START.runs, 60_000_000, 90_000_000, 4_000_000, 1_500_000),
+        m.RunningJob(JOB._replace(id=11), 0, START.runs, 60_000_000, None, 4_500_000, 0, 700_000, True, 3_900_000),
     ),
     (m.PendingJob(JOB._replace(id=9), True), m.PendingJob(m.JobSpec(10, 0, 1, 1), False)),
     (m.Note(3, "group", (1, "a", (None, 2.5))), m.Note(None, "mean_wait_us", 12)),
     (6_000_000, 7_000_000),
+    30_000_000,
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,
@@ -56,6 +58,7 @@ ACTIONS: tuple[m.Action, ...] = (
     m.ReviseJob(3, 70_000_000, 95_000_000),
     m.ReviseJob(4, 70_000_000, None),
     m.SuspendJob(3),
+    m.SuspendJob(3, to_disk=True),
     m.ResumeJob(4),
     m.SetNote(3, "level", 2),
     m.SetNote(None, "mean_wait_us", None),
@@ -73,6 +76,7 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobSubmitted(m.JobSpec(4, 1, 2, 3)),
     m.JobSubmitted(m.JobSpec(5, 1, 2, 3, 4, "bob")),
     m.JobSubmitted(m.JobSpec(6, 1, 2, 3, 4, "bob", usage=USAGE)),
+    m.JobSubmitted(m.JobSpec(7, 1, 2, 3, 4, "bob", self_slowdown=(950_000, 1_250_000))),
     m.ProgressMeasured(3, 1_730_000),
     m.Woken(5_000_001),
     m.ActionRefused(6, 0, "stale", (3, 4)),
@@ -129,6 +133,7 @@ jobs = st.builds(
     exclusive=st.booleans(),
     demand=st.none() | st.tuples(times, times, times),
     usage=st.none() | usages,
+    self_slowdown=st.none() | st.tuples(spans, spans),
 ) | st.tuples(times, times, spans, spans, limits, words).map(lambda fields: m.JobSpec(*fields))
 scalars = (
     st.none()
@@ -143,7 +148,7 @@ actions: st.SearchStrategy[m.Action] = st.one_of(
     starts,
     st.builds(m.StartTogether, st.lists(starts, min_size=1, max_size=3).map(tuple)),
     st.builds(m.ReviseJob, times, spans, limits),
-    st.builds(m.SuspendJob, times),
+    st.builds(m.SuspendJob, times, st.booleans()),
     st.builds(m.ResumeJob, times),
     st.builds(m.SetNote, st.none() | times, names, values),
     st.builds(m.WakeAt, times),
@@ -162,7 +167,7 @@ events: st.SearchStrategy[m.Event] = st.one_of(
     st.builds(m.ActionRefused, spans, times, words, st.lists(times, max_size=3).map(tuple)),
 )
 small = st.integers(1, 64)
-classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times)
+classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times)
 
 
 def tuples(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
@@ -180,10 +185,15 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         tuples(classes, 1),
         tuples(nodes),
         st.builds(m.Belief, words, words, tuples(names), tuples(st.tuples(names, values))),
-        tuples(st.builds(m.RunningJob, jobs, times, runs, spans, limits, st.none() | times, times)),
+        tuples(
+            st.builds(
+                m.RunningJob, jobs, times, runs, spans, limits, st.none() | times, times, times, st.booleans(), times
+            )
+        ),
         tuples(st.builds(m.PendingJob, jobs, st.booleans())),
         tuples(st.builds(m.Note, st.none() | times, names, values)),
         tuples(times),
+        times,
     ),
     st.builds(m.Ready, times),
     st.builds(m.Events, spans, times, tuples(events)),
@@ -216,7 +226,11 @@ def test_every_message_event_and_action_has_a_sample() -> None:
     assert {type(event) for event in EVENTS} == set(m.Event.__args__)
     assert {type(action) for action in ACTIONS} == set(m.Action.__args__) - {m.UnknownAction}
     # ... and whatever a job, a running job and a belief may say is said at least once.
-    for record, samples in ((m.JobSpec, SPECS), (m.RunningJob, WELCOME.running), (m.Belief, (WELCOME.belief,))):
+    kinds: list[tuple[Any, Any]] = [
+        (m.JobSpec, SPECS), (m.RunningJob, WELCOME.running), (m.Belief, (WELCOME.belief,)), (m.NodeClass, WELCOME.nodes),
+        (m.Welcome, (WELCOME,)), (m.SuspendJob, [action for action in ACTIONS if isinstance(action, m.SuspendJob)]),
+    ]  # fmt: skip
+    for record, samples in kinds:
         defaults = record._field_defaults
         assert all(any(getattr(each, name) != usual for each in samples) for name, usual in defaults.items())
 
@@ -387,6 +401,8 @@ JOB_RAW = {"id": 1, "submit_us": 0, "processes": 1, "estimate_us": 1}
         ("user", 4), ("user", None), ("name", None), ("ppn_min", 0), ("ppn_max", -1), ("threads_per_process", 0),
         ("memory_mb", -1), ("exclusive", 1), ("exclusive", None), ("demand", [1, 2]), ("demand", [1, 2, -3]),
         ("demand", [1, 2, 3.0]), ("demand", 4), ("usage", 4), ("usage", {}), ("usage", []), ("usage", ["cpu", 1_000_000, 0, 0]),
+        ("self_slowdown", [1_000_000]), ("self_slowdown", [1, 2, 3]), ("self_slowdown", [1, 0]), ("self_slowdown", [1.5, 2]),
+        ("self_slowdown", [True, 1]), ("self_slowdown", 1), ("self_slowdown", {}), ("self_slowdown", "12"),
         ("usage", ["cpu", 1_000_000, 0, 0, 0, 0]), ("usage", ["memory", 1_000_000, 0, 0, 0]), ("usage", [0, 1_000_000, 0, 0, 0]),
     ],
 )  # fmt: skip
@@ -441,12 +457,21 @@ def test_usages_at_the_edge_are_fine(bound: str) -> None:
         ("running[0].measured_ppm", {"running": {"measured_ppm": -1}}),
         ("running[0].measured_ppm", {"running": {"measured_ppm": None}}),
         ("running[0].estimate_us", {"running": {"estimate_us": 0}}),
+        ("running[0].idle_us", {"running": {"idle_us": -1}}),
+        ("running[0].on_disk", {"running": {"on_disk": 1}}),
+        ("running[0].ready_us", {"running": {"ready_us": None}}),
+        ("nodes[0].swap_mb", {"node": {"swap_mb": -1}}),
+        ("nodes[0].swap_mb", {"node": {"swap_mb": 0.5}}),
+        ("resume_us", {"welcome": {"resume_us": -1}}),
+        ("resume_us", {"welcome": {"resume_us": None}}),
     ],
 )
 def test_what_a_welcome_says_of_beliefs_and_running_jobs_is_checked(place: str, changes: dict[str, Any]) -> None:
     raw = raw_of(WELCOME)
     raw["belief"] |= changes.get("belief", {})
     raw["running"][0] |= changes.get("running", {})
+    raw["nodes"][0] |= changes.get("node", {})
+    raw |= changes.get("welcome", {})
     with pytest.raises(RemoteProtocolError) as caught:
         decode_raw(raw)
     assert (caught.value.code, caught.value.path) == ("field", place)
@@ -459,6 +484,8 @@ def test_what_a_welcome_says_of_beliefs_and_running_jobs_is_checked(place: str, 
         ({"type": "revise_job", "job_id": 1, "estimate_us": 0}, "estimate_us"),
         ({"type": "revise_job", "job_id": 1, "estimate_us": 1, "limit_us": 0}, "limit_us"),
         ({"type": "suspend_job", "job_id": None}, "job_id"),
+        ({"type": "suspend_job", "job_id": 1, "to_disk": 1}, "to_disk"),
+        ({"type": "suspend_job", "job_id": 1, "to_disk": None}, "to_disk"),
         ({"type": "resume_job"}, "job_id"),
         ({"type": "progress_measured", "job_id": 1, "slowdown_ppm": 0}, "slowdown_ppm"),
         ({"type": "progress_measured", "job_id": 1, "slowdown_ppm": 1.5}, "slowdown_ppm"),
@@ -529,9 +556,18 @@ def test_fields_at_their_default_are_left_out() -> None:
     assert set(reply["actions"][0]) == {"type", "job_id", "runs", "estimate_us"}
     assert raw_of(m.Bye("")) == {"type": "bye"}
     bare = WELCOME._replace(
-        features=(), down=(), notes=(), wakes=(), belief=BELIEF._replace(parameters=()), running=WELCOME.running[:1]
+        features=(),
+        nodes=WELCOME.nodes[:1],
+        down=(),
+        notes=(),
+        wakes=(),
+        belief=BELIEF._replace(parameters=()),
+        running=WELCOME.running[:1],
+        resume_us=0,
     )
-    assert not {"features", "down", "notes", "wakes"} & set(raw_of(bare))
+    assert not {"features", "down", "notes", "wakes", "resume_us"} & set(raw_of(bare))
+    assert "swap_mb" not in raw_of(bare)["nodes"][0]
+    assert set(raw_of(m.Actions(1, 0, (m.SuspendJob(1),)))["actions"][0]) == {"type", "job_id"}
     assert "parameters" not in raw_of(bare)["belief"]
     assert set(raw_of(bare)["running"][0]) == {"spec", "start_us", "runs", "estimate_us"}
     assert decode(encode(bare)) == bare

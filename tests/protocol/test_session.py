@@ -277,6 +277,49 @@ def test_versions_and_features_come_from_what_both_have() -> None:
     assert heard.actions == (m.UnknownAction("start_together"), *said[1:])
 
 
+START = m.StartJob(1, ((0, 1, 1, 1),), 1, None)
+OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name, and the features that it needs
+    (m.SetNote(None, "k", 1), "set_note", ("notes",)),
+    (m.StartTogether((START,)), "start_together", ("groups",)),
+    (m.WakeAt(9), "wake_at", ("wakes",)),
+    (m.ReviseJob(1, 5, None), "revise_job", ("revise",)),
+    (m.SuspendJob(1), "suspend_job", ("suspend",)),
+    (m.ResumeJob(1), "resume_job", ("suspend",)),
+    (m.SuspendJob(1, to_disk=True), "suspend_job", ("suspend", "disk")),
+]
+
+
+@pytest.mark.parametrize(("action", "name", "needed"), OPTIONAL, ids=str)
+def test_actions_of_features_that_one_end_lacks(action: m.Action, name: str, needed: tuple[str, ...]) -> None:
+    for lacking in m.FEATURES:
+        without = tuple(feature for feature in m.FEATURES if feature != lacking)
+        manager = ManagerSession(lambda: welcome(0))
+        manager.receive(hello(features=without))
+        manager.receive(m.Ready(0))
+        manager.submit(1, NOW_US + 1, ())
+        heard = manager.receive(m.Actions(1, NOW_US + 1, (START, action))).deliver
+        assert isinstance(heard, m.Actions)
+        assert heard.actions == (START, m.UnknownAction(name) if lacking in needed else action)
+
+
+def test_every_feature_stands_for_something() -> None:
+    assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES)
+
+
+def test_a_scheduler_never_says_to_disk_to_a_manager_that_does_not_know_it() -> None:
+    """That manager would overlook it and stop the job where it is."""
+    scheduler = scheduler_in(State.GREETED)
+    scheduler.receive(welcome(5)._replace(features=("notes", "suspend")))
+    scheduler.ready()
+    scheduler.receive(batch(6))
+    with pytest.raises(LocalProtocolError, match="feature disk"):
+        scheduler.answer([m.SuspendJob(1), m.SuspendJob(2, to_disk=True)])
+    said = scheduler.answer([m.SuspendJob(1), m.ReviseJob(1, 5, None)])  # of the latter it is told in a refusal
+    assert len(said.actions) == 2
+    knowing = scheduler_in(State.OPEN)
+    assert knowing.answer([m.SuspendJob(2, to_disk=True)]).actions == (m.SuspendJob(2, to_disk=True),)
+
+
 @pytest.mark.parametrize(
     ("change", "path"), [({"version": 3}, "version"), ({"features": ("notes", "echo")}, "features[1]")]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.results.record import Interval, JobRecord, OnDisk
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
 
@@ -53,6 +53,35 @@ def six_jobs() -> list[JobRecord]:
     ]
 
 
+def preempted_jobs() -> list[JobRecord]:
+    """Return the jobs of the second worked example, on `TWO_NODES`, with the swap space that they take on disk.
+
+    Job 1 (2 GB) leaves node 0 to job 2 and comes back; job 3 (1 GB) goes twice, is requeued from there, and starts again on node 0;
+    job 4 (1 GB) is cancelled on disk, job 5 (4 GB) is still there in the end.
+    """
+    wide, narrow = (0, 1, 0b1111, 4), (1, 1, 0b0001, 1)
+
+    def preempted(record: JobRecord, memory_mb: int, suspended_s: int, *times: tuple[int, int | None]) -> JobRecord:
+        spec = record.job.spec._replace(memory_mb=memory_mb)
+        disk = tuple(OnDisk(start_s * SECOND, None if end_s is None else end_s * SECOND) for start_s, end_s in times)
+        return record._replace(job=record.job._replace(spec=spec), suspended_us=suspended_s * SECOND, disk=disk)
+
+    back = stay(70, 130, wide)._replace(resumed=True)
+    again = stay(50, 60, narrow)._replace(resumed=True)
+    two = record(2, 10, COMPLETED, None, (stay(40, 70, wide),), 30, processes=4)
+    one = record(1, 0, COMPLETED, None, (stay(0, 40, wide), back), 90, processes=4, user="ada")
+    three = record(3, 20, COMPLETED, None, (stay(30, 40, narrow), again, stay(130, 150, (0, 1, 1, 1))), 20)
+    four = record(4, 30, CANCELLED, 100, (stay(60, 80, narrow),), 20, 50)
+    five = record(5, 40, "SUSPENDED", None, (stay(90, 110, (1, 1, 2, 1)),), 20, 50)._replace(end_us=None)
+    return [
+        preempted(one, 512, 40, (40, 70)),
+        two,
+        preempted(three, 1024, 0, (40, 50), (60, 75)),
+        preempted(four, 1024, 20, (80, 100)),
+        preempted(five, 4096, 0, (110, None)),
+    ]
+
+
 def workload_of(records: list[JobRecord]) -> Workload:
     jobs = sorted((item.job for item in records), key=lambda job: (job.spec.submit_us, job.spec.id))
     return Workload(tuple(jobs), 8, "worked example", ("nothing repaired",))
@@ -67,23 +96,42 @@ def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
     for job_id in range(1, draw(st.integers(0, 12)) + 1):
         submit_us = draw(span)
         now_us = submit_us
-        stays = []
+        stays: list[Interval] = []
+        disk: list[OnDisk] = []
         for _ in range(draw(st.integers(0, 3))):
             start_us = now_us + draw(span)
+            runs = draw(st.sampled_from(SHAPES))
             now_us = start_us + max(1, draw(span))  # a job that has started holds its nodes for some time
-            stays.append(Interval(start_us, now_us, draw(st.sampled_from(SHAPES))))
+            stays.append(Interval(start_us, now_us, runs))
+            for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+                start_us = now_us + draw(span)
+                disk.append(OnDisk(now_us, start_us))
+                now_us = start_us + draw(span)
+                stays.append(Interval(start_us, now_us, runs, True))
+            if draw(st.integers(0, 5)) == 0:  # it ends, or is requeued, on disk
+                start_us, now_us = now_us, now_us + draw(span)
+                disk.append(OnDisk(start_us, now_us))
         run_us = draw(st.integers(1, 60 * SECOND))
         if stays:
             state = draw(st.sampled_from([COMPLETED, COMPLETED, TIMEOUT, FAILED, CANCELLED]))
         else:
             state = draw(st.sampled_from([CANCELLED, REJECTED]))
         end_us = None if draw(st.integers(0, 9)) == 0 else now_us
+        if end_us is None and disk and disk[-1].end_us == now_us and stays[-1].end_us == disk[-1].start_us:
+            disk[-1] = disk[-1]._replace(end_us=None)  # the run was cut short while it was there
         work_us = run_us if state == COMPLETED else draw(st.integers(0, run_us))
         spec = JobSpec(
-            job_id, submit_us, draw(st.integers(1, 8)), 2 * run_us, threads_per_process=draw(st.integers(1, 2))
+            job_id,
+            submit_us,
+            draw(st.integers(1, 8)),
+            2 * run_us,
+            threads_per_process=draw(st.integers(1, 2)),
+            memory_mb=draw(st.sampled_from([0, 1, 100])),
         )
         job = WorkloadJob(spec, run_us, None, job_id + draw(st.integers(0, 1)))
-        found.append(JobRecord(job, state, end_us, tuple(stays), work_us if stays else 0, run_us, None))
+        found.append(
+            JobRecord(job, state, end_us, tuple(stays), work_us if stays else 0, run_us, None, disk=tuple(disk))
+        )
     return draw(st.permutations(found))
 
 

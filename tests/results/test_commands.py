@@ -1,4 +1,4 @@
-"""``compare`` and ``plot`` as a user meets them."""
+"""``compare``, ``classes`` and ``plot`` as a user meets them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from tests.results.samples import TWO_NODES, six_jobs, workload_of
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.results.commands import compare, plot, run_names
+from cosched_emulator.results.classes import PAPER_RULES, ClassRules, class_figures, class_tables
+from cosched_emulator.results.commands import classes, compare, plot, run_names
 from cosched_emulator.results.folder import write_run
 from cosched_emulator.results.metrics import Selection, summarise
 
@@ -72,12 +73,58 @@ def test_compare_draws_a_picture(runs: Path) -> None:
     assert (runs / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_no_run_folder_is_named(runs: Path) -> None:
-    result = invoke(compare, runs / "easy", runs / "nowhere")
+def test_classes_prints_a_table_for_each_group(runs: Path) -> None:
+    # Estimates are 200, 64, 64, 8, 20 and 20 s; the jobs of 64 s are a completed and a killed one.
+    rules = ("--short-s", "63", "--medium-s", "64", "--bound-s", "4", "--high-load", "1")
+    tables = output_of(classes, runs / "easy", runs / "rua", *rules).split("\n\n")
+    assert [table.splitlines()[0] for table in tables] == list(class_tables(ClassRules(63, 64, 4, 1)))
+    assert all(table.splitlines()[1].split() == ["easy", "rua"] for table in tables)
+    jobs, relative, response, high_load, run = ([line.split() for line in table.splitlines()[3:]] for table in tables)
+    assert [row[-2:] for row in jobs[:5]] == [["3", "3"], ["2", "2"], ["1", "1"], ["6", "6"], ["1", "1"]]
+    # Job 2 was submitted at 10 s, ended at 60 s, and takes 32 s alone; job 4 took 76 s for its 4 s.
+    assert relative[0] == ["short,", "mean", "19.00", "19.00"]
+    assert response[1] == ["medium,", "mean", "s", "50.00", "50.00"]
+    # Jobs 2 and 3 wait from 10 s to 30 s. Meanwhile job 1 uses four cores, and job 2 two from 20 s on.
+    assert high_load[:2] == [
+        ["medium,", "length", "s", "20.00", "20.00"],
+        ["medium,", "cores", "used", "%", "62.50", "62.50"],
+    ]
+    assert run[1] == ["makespan", "s", "106.0", "106.0"]
+
+
+def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
+    found = json.loads(output_of(classes, runs / "easy", runs / "rua", "--json"))
+    assert [run["name"] for run in found] == ["easy", "rua"]
+    assert found[1]["folder"] == str(runs / "rua")
+    assert found[0]["rules"] == PAPER_RULES._asdict()
+    assert found[0]["figures"] == class_figures(six_jobs(), TWO_NODES).as_dict()
+    options = ("--short-s", "9", "--medium-s", "99", "--bound-s", "1", "--high-load", "2")
+    (other,) = json.loads(output_of(classes, runs / "easy", *options, "--json"))
+    assert other["rules"] == ClassRules(9, 99, 1, 2)._asdict()
+    assert other["figures"] == class_figures(six_jobs(), TWO_NODES, ClassRules(9, 99, 1, 2)).as_dict()
+
+
+def test_classes_out_of_order(runs: Path) -> None:
+    result = invoke(classes, runs / "easy", "--short-s", "10801")
+    assert isinstance(result.exception, ConfigurationError)
+    assert str(result.exception) == "--short-s: expected at most --medium-s, 10800, got 10801"
+    output_of(classes, runs / "easy", "--short-s", "10800")
+
+
+@pytest.mark.parametrize("option", ["--short-s=-1", "--medium-s=1.5", "--bound-s=0", "--high-load=0"])
+def test_classes_by_rules_out_of_range(runs: Path, option: str) -> None:
+    result = invoke(classes, runs / "easy", option)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option.partition('=')[0]}'" in result.output
+
+
+@pytest.mark.parametrize("command", [compare, classes])
+def test_what_is_no_run_folder_is_named(command: Any, runs: Path) -> None:
+    result = invoke(command, runs / "easy", runs / "nowhere")
     assert isinstance(result.exception, InputError)
     assert str(result.exception) == f"{runs / 'nowhere'}: expected a run folder, got nothing of that name"
     (runs / "easy" / "summary.json").write_text('{\n"format": }')
-    broken = invoke(compare, runs / "easy")
+    broken = invoke(command, runs / "easy")
     assert isinstance(broken.exception, InputError)
     assert str(broken.exception).startswith(f"{runs / 'easy' / 'summary.json'}:2: expected JSON")
 
@@ -147,3 +194,4 @@ def test_importing_the_commands_does_not_import_numpy() -> None:
 def test_help_shows_examples() -> None:
     assert "cosched-emulator compare runs/fcfs runs/easy runs/rua\n" in output_of(compare, "--help")
     assert "--kind gantt --from-h 24" in output_of(plot, "--help")
+    assert "cosched-emulator classes runs/ssp runs/glts\n" in output_of(classes, "--help")

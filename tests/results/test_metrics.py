@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.results.samples import SECOND, TWO_NODES, UNEQUAL_NODES, record, records_on_unequal_nodes, six_jobs, stay
+from tests.results.samples import (
+    SECOND,
+    TWO_NODES,
+    UNEQUAL_NODES,
+    preempted_jobs,
+    record,
+    records_on_unequal_nodes,
+    six_jobs,
+    stay,
+)
 
 from cosched_emulator.results.metrics import QUANTITIES, STATES, Selection, summarise
-from cosched_emulator.results.record import JobRecord
+from cosched_emulator.results.record import Interval, JobRecord
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, REJECTED, TIMEOUT, NodeClass
 
 NOTHING = {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}
@@ -112,6 +121,55 @@ def test_figures_of_the_machine(example: dict[str, Any]) -> None:
 
 def test_percentile_rule_is_stated(example: dict[str, Any]) -> None:
     assert example["percentile_rule"] == "linear"
+
+
+# ---------------------------------------------------------------- preempted jobs
+
+
+@pytest.mark.parametrize(
+    ("quantity", "finished", "cancelled"),
+    [
+        ("wait_s", [0, 30, 110], 30),
+        ("response_s", [130, 60, 130], 70),
+        ("bounded_slowdown_60s", [130 / 90, 1, 130 / 60], 70 / 60),
+        ("slowdown", [130 / 90, 2, 130 / 20], 70 / 20),
+        ("penalised_percent", [100 * 10 / 90, 0, 0], 0),  # time on disk is no time on the nodes
+    ],
+)
+def test_each_quantity_of_preempted_jobs(quantity: str, finished: list[float], cancelled: float) -> None:
+    summary = summarise(preempted_jobs(), TWO_NODES)
+    assert summary["finished"][quantity] == pytest.approx(figures(finished), abs=1e-6)
+    assert summary["all"][quantity] == pytest.approx(figures([*finished, cancelled]), abs=1e-6)
+
+
+def test_figures_of_the_machine_with_preempted_jobs() -> None:
+    summary = summarise(preempted_jobs(), TWO_NODES)
+    assert summary["states"]["UNFINISHED"] == 1
+    assert summary["machine"] == {
+        "nodes": 2,
+        "threads": 8,
+        "makespan_s": 150.0,
+        "utilisation": round((4 * (40 + 30 + 60) + 10 + 10 + 20 + 20 + 20) / (8 * 150), 6),
+        "node_utilisation": round((150 + 10 + 10 + 20 + 20) / (2 * 150), 6),
+        "node_sharing": 0.0,
+        "node_efficiency": round((90 + 30 + 20 + 20 + 20) / (2 * 150), 6),
+        # Job 3 waits from 20 to 30 and, requeued, from 75 to 130; job 5 is on disk to the end.
+        "mean_queue_length": round((0 + 30 + 10 + 55 + 30 + 50) / 150, 6),
+        "offered_load": round((4 * 90 + 4 * 30 + 20 + 50 + 50) / (8 * 40), 6),
+        "jobs_per_hour": round(3 * 3600 / 150, 6),
+        "preemptions": 5,
+        "preemptions_per_job": 1.25,
+        "peak_swap_mb": 4096,
+    }
+
+
+def test_jobs_without_memory_take_no_swap_space() -> None:
+    light = [
+        item._replace(job=item.job._replace(spec=item.job.spec._replace(memory_mb=0))) for item in preempted_jobs()
+    ]
+    figures_of_it = summarise(light, TWO_NODES)["machine"]
+    assert "peak_swap_mb" not in figures_of_it
+    assert figures_of_it["preemptions"] == 5
 
 
 # ---------------------------------------------------------------- which jobs count
@@ -237,16 +295,16 @@ def plain_summary(records: list[JobRecord], machine: Sequence[NodeClass], select
         values: dict[str, list[float]] = {quantity: [] for quantity in QUANTITIES}
         for item in chosen:
             assert item.end_us is not None
-            last = item.intervals[-1]
+            last = plain_last_stays(item)
             response = item.end_us - item.job.spec.submit_us
-            values["wait_s"].append((last.start_us - item.job.spec.submit_us) / SECOND)
+            values["wait_s"].append((last[0].start_us - item.job.spec.submit_us) / SECOND)
             values["response_s"].append(response / SECOND)
             for bound in (10, 60):
                 values[f"bounded_slowdown_{bound}s"].append(max(1, response / max(item.work_us, bound * SECOND)))
             values["relative_response_60s"].append(response / max(item.work_us, 60 * SECOND))
             if item.work_us:
                 values["slowdown"].append(response / item.work_us)
-                wall = last.end_us - last.start_us
+                wall = sum(each.end_us - each.start_us for each in last)
                 values["penalised_percent"].append(100 * (wall - item.work_us) / item.work_us)
         result[population] = {quantity: figures(sample) for quantity, sample in values.items()}
     result["machine"] = plain_machine(ordered, machine)
@@ -260,6 +318,7 @@ def plain_machine(records: list[JobRecord], machine: Sequence[NodeClass]) -> dic
     submit_span = max((item.job.spec.submit_us for item in records), default=0) - first
     ends = [item.end_us for item in records if item.end_us is not None]
     ends += [each.end_us for item in records for each in item.intervals]
+    ends += [each.end_us for item in records for each in item.disk if each.end_us is not None]
     last = max(ends, default=first)
     makespan = last - first
     times = sorted({first, last, *ends} | {t for item in records for t in plain_times(item)})
@@ -276,13 +335,18 @@ def plain_machine(records: list[JobRecord], machine: Sequence[NodeClass]) -> dic
                     for node in range(first_node, first_node + count):
                         on_node[node] += 1
             over = item.end_us is not None and item.end_us <= begin
-            queued += (end - begin) * (submitted and not over and not present)
+            queued += (end - begin) * (submitted and not over and not present and not on_disk(item, begin))
         used += (end - begin) * sum(jobs >= 1 for jobs in on_node)
         shared += (end - begin) * sum(jobs >= 2 for jobs in on_node)
     work = sum(item.work_us * sum(run[1] for run in item.intervals[-1].runs) for item in records if item.intervals)
     offered = sum(item.job.run_us * item.job.spec.processes * item.job.spec.threads_per_process for item in records)
     completed = sum(item.state == COMPLETED for item in records)
-    return {
+    preemptions = [len(item.disk) for item in records if item.disk]
+    peak = max((sum(plain_swap(item, time) for item in records) for time in times), default=0)
+    more: dict[str, float | None] = {"peak_swap_mb": peak} if peak else {}
+    if preemptions:
+        more |= {"preemptions": sum(preemptions), "preemptions_per_job": sum(preemptions) / len(preemptions)}
+    return more | {
         "nodes": nodes,
         "threads": threads,
         "makespan_s": makespan / SECOND if records else None,
@@ -297,7 +361,23 @@ def plain_machine(records: list[JobRecord], machine: Sequence[NodeClass]) -> dic
 
 
 def plain_times(item: JobRecord) -> list[int]:
-    return [item.job.spec.submit_us, *(t for each in item.intervals for t in (each.start_us, each.end_us))]
+    times = [item.job.spec.submit_us, *(t for each in item.intervals for t in (each.start_us, each.end_us))]
+    return times + [t for each in item.disk for t in each if t is not None]
+
+
+def plain_last_stays(item: JobRecord) -> list[Interval]:
+    stays: list[Interval] = []
+    for each in item.intervals:
+        stays = [*stays, each] if each.resumed else [each]
+    return stays
+
+
+def on_disk(item: JobRecord, time: int) -> bool:
+    return any(each.start_us <= time and (each.end_us is None or time < each.end_us) for each in item.disk)
+
+
+def plain_swap(item: JobRecord, time: int) -> int:
+    return item.job.spec.processes * item.job.spec.memory_mb if on_disk(item, time) else 0
 
 
 def assert_close(found: Any, expected: Any) -> None:

@@ -10,8 +10,9 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.workload.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
 from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.multicore import with_self_slowdowns
 from cosched_emulator.workload.swf import VERBATIM, read_swf, write_swf
-from cosched_plugin.protocol.messages import JobSpec, UsageTuple
+from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown, UsageTuple
 
 ROW = "{} {} -1 100 4 -1 -1 4 120 -1 1 {} 1 {} -1 -1 -1 -1\n"
 CSV = """\
@@ -206,3 +207,91 @@ def test_numbers_that_repeat_in_a_log_read_back(tmp_path: Path) -> None:
     second = with_annotations(read_swf(again, VERBATIM), read_annotations(write(tmp_path, text)))
     assert [item.usage for item in second.jobs] == [item.usage for item in first.jobs]
     assert [item.usage and item.usage[0] for item in first.jobs] == ["cpu", "network", None]
+
+
+# ---------------------------------------------------------------- self slowdowns
+
+
+def test_self_slowdowns_and_usage_each_take_their_most_specific_row(tmp_path: Path) -> None:
+    text = """\
+job,user,application,cpu,network,memory,self_node,self_core
+1,,,,,,0.95,1.4
+,7,,0.5,0.5,0.1,1.1,1.2
+,,9,1,0,0.2,,
+"""
+    jobs = (job(1, 1, "7", "9"), job(2, 2, "7", "8"), job(3, 3, "8", "9"), job(4, 4, "8", "8"))
+    file = write(tmp_path, text)
+    annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
+    assert [item.self_slowdown for item in annotated.jobs] == [(950_000, 1_400_000), (1_100_000, 1_200_000), None, None]
+    assert [item.usage and item.usage[4] for item in annotated.jobs] == [200_000, 100_000, 200_000, None]
+    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # what is told is another matter
+    assert annotated.notes == (
+        f"annotations {file}: 1 jobs by job, 1 jobs by application, 1 jobs by user, 1 jobs not in it; "
+        "1 jobs without characteristics, 2 without self slowdown",
+    )
+
+
+def test_self_slowdowns_go_on_top_of_drawn_ones(tmp_path: Path) -> None:
+    drawn = with_self_slowdowns(Workload(tuple(job(number, number, "7", "") for number in (1, 2)), None, "by hand"))
+    file = write(tmp_path, "[[job]]\njob = 2\nself_node = 1\nself_core = 1.5\n", "self.toml")
+    annotated = with_annotations(drawn, read_annotations(file))
+    assert annotated.jobs[0] == drawn.jobs[0]
+    assert annotated.jobs[1] == drawn.jobs[1]._replace(self_slowdown=(1_000_000, 1_500_000))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,1.1,", "field 'self_core': expected a factor from 0.000001 to 1000, got none"),
+        ("1,,1.1", "field 'self_node': expected a factor from 0.000001 to 1000, got none"),
+        ("1,0,1", "field 'self_node': expected a factor from 0.000001 to 1000, got '0'"),
+        ("1,1,-1", "field 'self_core': expected a factor from 0.000001 to 1000, got '-1'"),
+        ("1,1,1001", "field 'self_core': expected a factor from 0.000001 to 1000, got '1001'"),
+        ("1,nan,1", "field 'self_node': expected a factor from 0.000001 to 1000, got 'nan'"),
+        ("1,x,1", "field 'self_node': expected a factor from 0.000001 to 1000, got 'x'"),
+        ("1,,", "field 'cpu': expected a fraction (one of cpu, network, disk may be left out), got none"),
+        ("1,1,1\n1,1,1", "expected each key once, got job 1 again"),
+    ],
+)
+def test_wrong_self_slowdowns(row: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_annotations(write(tmp_path, f"job,self_node,self_core\n{row}\n"))
+    assert str(caught.value).endswith(message)
+    with pytest.raises(InputError, match=r"job\[0\]\.self_node': expected a factor from .*, got 'x'"):
+        read_annotations(write(tmp_path, "[[job]]\njob = 1\nself_node = 'x'\n", "self.toml"))
+
+
+@pytest.mark.parametrize(
+    ("usage", "own", "lines"),
+    [
+        (None, (950_000, 1_400_001), ["job,self_node,self_core", "3,0.950000,1.400001"]),
+        (BY_JOB, None, ["job,bound,cpu,network,disk,memory", "3,cpu,0.900000,0.050000,0.050000,0.100000"]),
+        (
+            BY_JOB,
+            (1, 1_000_000_000),
+            [
+                "job,bound,cpu,network,disk,memory,self_node,self_core",
+                "3,cpu,0.900000,0.050000,0.050000,0.100000,0.000001,1000.000000",
+            ],
+        ),
+        (None, None, ["job"]),
+    ],
+)
+def test_lines_have_the_columns_that_are_needed(
+    usage: UsageTuple | None, own: SelfSlowdown | None, lines: list[str], tmp_path: Path
+) -> None:
+    plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
+    workload = Workload((plain[0]._replace(usage=usage, self_slowdown=own), plain[1]), None, "by hand")
+    text = "".join(annotation_lines(workload))
+    assert text.splitlines() == lines
+    if len(lines) > 1:
+        read = with_annotations(Workload(plain, None, "by hand"), read_annotations(write(tmp_path, text)))
+        assert read.jobs == workload.jobs
+
+
+def test_jobs_that_know_one_thing_each_read_back(tmp_path: Path) -> None:
+    plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
+    known = (plain[0]._replace(usage=BY_USER), plain[1]._replace(self_slowdown=(950_000, 1_400_000)))
+    text = "".join(annotation_lines(Workload(known, None, "by hand")))
+    assert text.splitlines()[1:] == ["3,disk,0.200000,0.200000,0.600000,0.400000,,", "4,,,,,,0.950000,1.400000"]
+    assert with_annotations(Workload(plain, None, ""), read_annotations(write(tmp_path, text))).jobs == known

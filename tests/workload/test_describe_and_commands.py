@@ -16,6 +16,7 @@ from cosched_emulator.workload.commands import workload as group
 from cosched_emulator.workload.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
+from cosched_emulator.workload.multicore import grown, with_self_slowdowns
 from cosched_emulator.workload.swf import VERBATIM, read_swf, write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -144,6 +145,53 @@ def test_characteristics_are_described() -> None:
     assert "do not fit" not in as_table(single)
 
 
+def test_classes_and_self_slowdowns_are_described() -> None:
+    jobs = (
+        job(1, 0, 1, 500, 600)._replace(self_slowdown=(900_000, 1_200_000)),
+        job(2, 10, 3, 500, 601)._replace(self_slowdown=(1_100_000, 1_400_000)),
+        job(3, 50, 4, 1000, 10_800),
+        job(4, 60, 2, 2000, 10_801),
+    )
+    found = describe(SMALL._replace(jobs=jobs))
+    assert found.class_shares == (0.25, 0.5, 0.25)
+    assert found.class_work_shares == (0.05, 0.55, 0.4)
+    assert found.self_share == 0.5
+    assert found.self_node is not None
+    assert found.self_core is not None
+    assert (found.self_node.minimum, found.self_node.mean, found.self_node.maximum) == (0.9, 1.0, 1.1)
+    assert (found.self_core.minimum, found.self_core.maximum) == (1.2, 1.4)
+    table = as_table(found)
+    assert "25.0% short (5.0% of the work), 50.0% medium (55.0% of the work), 25.0% long (40.0% of the work)" in table
+    assert "self slowdown known of 50.0% of jobs" in table
+    assert "slowed by cores  1.30  1.20" in table
+    nothing = describe(SMALL)
+    assert (nothing.self_share, nothing.self_node, nothing.self_core) == (0, None, None)
+    assert "slowed by" not in as_table(nothing)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_commands_draw_self_slowdowns_and_let_jobs_grow(tmp_path: Path) -> None:
+    out, usage = tmp_path / "w.swf", tmp_path / "self.csv"
+    drawn = ("--seed", "5", "--self-slowdowns", "table4")
+    arguments = ("lublin", "--jobs", "40", "--processors", "16", *drawn, "--grow", "--usage-out", str(usage))
+    assert run(*arguments, "--out", str(out)).exit_code == 0
+    expected = grown(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
+    read = with_annotations(read_swf(out, VERBATIM), read_annotations(str(usage)))
+    assert read.processors == 64
+    assert [(one.spec.processes, one.self_slowdown) for one in read.jobs] == [
+        (one.spec.processes, one.self_slowdown) for one in expected.jobs
+    ]
+    modelled = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--grow", "--json").output)
+    assert modelled == json.loads(json.dumps(describe(expected).as_dict()))
+    assert modelled["processors"] == 64
+    of_file = json.loads(run("describe", str(out), *drawn, "--json").output)
+    assert of_file["self_node"] == modelled["self_node"]
+    plain = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--json").output)
+    assert (plain["processors"], plain["self_core"]) == (16, modelled["self_core"])
+    without = run("describe", "--lublin", "40", "--grow")
+    assert isinstance(without.exception, ConfigurationError)
+
+
 def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
     out, usage = tmp_path / "w.swf", tmp_path / "usage.csv"
     arguments = ("lublin", "--jobs", "40", "--seed", "5", "--characteristics", "M2", "--usage-out", str(usage))
@@ -164,6 +212,10 @@ def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
     [
         ("lublin", "--jobs", "5", "--out", "x", "--characteristics", "M1"),
         ("lublin", "--jobs", "5", "--out", "x", "--usage-out", "x"),
+        ("lublin", "--jobs", "5", "--out", "x", "--self-slowdowns", "table4"),
+        ("lublin", "--jobs", "5", "--out", "x", "--grow"),
+        ("lublin", "--jobs", "5", "--out", "x", "--grow", "--characteristics", "M1", "--usage-out", "x"),
+        ("describe", "x.swf", "--grow"),
         ("describe",),
         ("describe", "x.swf", "--lublin", "5"),
         ("describe", "x.swf", "--aarr", "9"),

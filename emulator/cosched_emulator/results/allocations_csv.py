@@ -1,4 +1,4 @@
-"""``allocations.csv``: where and when every job held what, exactly.
+"""``allocations.csv``: where and when every job held what, exactly; a preempted job has a stay for each time on its nodes.
 
 One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask``
 (hexadecimal) says which hardware threads it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by

@@ -1,7 +1,9 @@
 """Job records as numpy columns, built once and shared by metrics and plots.
 
 Rows of `JobColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it.
-A requeued job starts anew, so ``start_us`` and ``wall_us`` describe its *last* stay; what it lost before is waiting.
+A requeued job starts anew, so ``start_us`` and ``wall_us`` are as of its *last* start; what it lost before is waiting. A preempted
+job, which was suspended to disk, has a stay on its nodes before and one after, all of one start; on disk it neither waits nor holds
+anything but swap space.
 """
 
 from __future__ import annotations
@@ -20,22 +22,37 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
+class DiskColumns:
+    """One row per time that a job was on disk."""
+
+    job: IntArray  # row in `JobColumns`
+    start_us: IntArray
+    end_us: IntArray  # 0 where it has none
+    ended: BoolArray
+    swap_mb: IntArray  # taken on all its nodes
+
+    def __len__(self) -> int:
+        return self.job.size
+
+
+@dataclass(frozen=True, slots=True)
 class JobColumns:
     """One row per job. Times are int64 microseconds; 0 stands where ``started`` or ``ended`` says there is none."""
 
     id: IntArray
     submit_us: IntArray
-    start_us: IntArray  # of the last stay
-    wall_us: IntArray  # length of the last stay
+    start_us: IntArray  # the last one
+    wall_us: IntArray  # on its nodes since then
     held_us: IntArray  # length of all stays
     end_us: IntArray
-    work_us: IntArray  # work done in the last stay
+    work_us: IntArray  # work done since the last start
     run_us: IntArray  # run time alone
     threads: IntArray  # hardware threads asked for
     nodes: IntArray  # nodes held in the last stay
     started: BoolArray
     ended: BoolArray
     state: tuple[str, ...]
+    disk: DiskColumns
 
     def __len__(self) -> int:
         return len(self.state)
@@ -71,21 +88,28 @@ def job_columns(records: Sequence[JobRecord]) -> JobColumns:
     """Return the columns of ``records``, in order of submission."""
     rows = submission_order(records)
     specs = [record.job.spec for record in rows]
-    last = [record.intervals[-1] if record.intervals else None for record in rows]
+    last = [record.last_stays for record in rows]
     return JobColumns(
         id=int_array(spec.id for spec in specs),
         submit_us=int_array(spec.submit_us for spec in specs),
-        start_us=int_array(stay.start_us if stay else 0 for stay in last),
-        wall_us=int_array(stay.end_us - stay.start_us if stay else 0 for stay in last),
+        start_us=int_array(stays[0].start_us if stays else 0 for stays in last),
+        wall_us=int_array(sum(stay.end_us - stay.start_us for stay in stays) for stays in last),
         held_us=int_array(sum(stay.end_us - stay.start_us for stay in record.intervals) for record in rows),
         end_us=int_array(0 if record.end_us is None else record.end_us for record in rows),
         work_us=int_array(record.work_us if record.intervals else 0 for record in rows),
         run_us=int_array(record.job.run_us for record in rows),
         threads=int_array(spec.processes * spec.threads_per_process for spec in specs),
-        nodes=int_array(sum(run[1] for run in stay.runs) if stay else 0 for stay in last),
-        started=np.array([stay is not None for stay in last], dtype=np.bool_),
+        nodes=int_array(sum(run[1] for run in stays[0].runs) if stays else 0 for stays in last),
+        started=np.array([bool(stays) for stays in last], dtype=np.bool_),
         ended=np.array([record.end_us is not None for record in rows], dtype=np.bool_),
         state=tuple(record.state for record in rows),
+        disk=disk_of_rows(
+            [
+                (index, time.start_us, time.end_us, record.swap_mb)
+                for index, record in enumerate(rows)
+                for time in record.disk
+            ]
+        ),
     )
 
 
@@ -104,6 +128,17 @@ def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
     """Return (job, start_us, end_us) of every stay once, however many runs of nodes it has."""
     keys = np.unique(np.stack([stays.job, stays.start_us, stays.end_us], axis=1), axis=0)
     return keys[:, 0], keys[:, 1], keys[:, 2]
+
+
+def disk_of_rows(rows: Sequence[tuple[int, int, int | None, int]]) -> DiskColumns:
+    """Return columns of rows (job, start_us, end_us or None, swap_mb)."""
+    return DiskColumns(
+        job=int_array(row[0] for row in rows),
+        start_us=int_array(row[1] for row in rows),
+        end_us=int_array(row[2] or 0 for row in rows),
+        ended=np.array([row[2] is not None for row in rows], dtype=np.bool_),
+        swap_mb=int_array(row[3] for row in rows),
+    )
 
 
 def stays_of_rows(rows: Sequence[tuple[int, int, int, int, int, int, int]]) -> StayColumns:

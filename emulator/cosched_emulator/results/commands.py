@@ -1,4 +1,4 @@
-"""``compare`` and ``plot``: commands that look at run folders."""
+"""``compare``, ``classes`` and ``plot``: commands that look at run folders."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ POPULATION = click.option(
     show_default=True,
     help="Whose waits and slowdowns count: jobs that completed, or all that ran.",
 )
+SECONDS = click.IntRange(0, 10**9)
 # Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
 DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
     "bsld": ("bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
@@ -76,6 +77,63 @@ def compare(
         return
     show = table.markdown_table if markdown else table.text_table
     click.echo(show(names, table.compare(summaries, population)), nl=False)
+
+
+@click.command()
+@RUN_DIRS
+@click.option(
+    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Estimate of a short job, at most."
+)
+@click.option("--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one.")
+@click.option(
+    "--bound-s",
+    type=click.IntRange(1, 10**9),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Shorter run times count as this.",
+)
+@click.option(
+    "--high-load",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Load is high while N jobs of a class wait.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, a list with an object for each run.")
+def classes(
+    run_dirs: tuple[Path, ...], short_s: int, medium_s: int, bound_s: int, high_load: int, as_json: bool
+) -> None:
+    """Compare short, medium and long jobs, a column for each RUN_DIR.
+
+    A job's class goes by its user's estimate. Response times are those of completed jobs. The warm-up counts, too.
+
+    \b
+    Examples:
+      cosched-emulator classes runs/ssp runs/glts
+      cosched-emulator classes runs/glts --short-s 3600 --medium-s 36000 --json
+    """
+    from cosched_emulator.results import table  # noqa: PLC0415
+    from cosched_emulator.results.classes import ClassRules, class_figures_of_run, class_tables  # noqa: PLC0415
+
+    if short_s > medium_s:
+        raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
+    names = run_names(run_dirs)
+    rules = ClassRules(short_s, medium_s, bound_s, high_load)
+    figures = [class_figures_of_run(folder, rules).as_dict() for folder in run_dirs]
+    if as_json:
+        runs: list[dict[str, Any]] = [
+            {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": found}
+            for name, folder, found in zip(names, run_dirs, figures, strict=True)
+        ]
+        click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
+        return
+    tables = [
+        f"{heading}\n{table.text_table(names, table.compare(figures, figures=rows))}"
+        for heading, rows in class_tables(rules).items()
+    ]
+    click.echo("\n".join(tables), nl=False)
 
 
 @click.command()

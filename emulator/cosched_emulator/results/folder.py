@@ -3,6 +3,7 @@
 ========================  ==========================================================================
 ``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
+``preemptions.csv``       every time of a job on disk (`preemptions_csv`); only where there is any
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
 ``workload-usage.csv``    true characteristics of its jobs (`annotations`); only where some are known
@@ -33,6 +34,7 @@ import numpy as np
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.allocations_csv import allocations_csv
 from cosched_emulator.results.jobs_csv import jobs_csv
+from cosched_emulator.results.preemptions_csv import preemptions_csv
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.schedule_swf import schedule_swf
 from cosched_emulator.results.threads import ThreadNumbering
@@ -44,6 +46,7 @@ from cosched_plugin.protocol.messages import NodeClass
 RUN_FORMAT = 1
 JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD = "jobs.csv", "allocations.csv", "schedule.swf", "workload.swf"
 USAGE = "workload-usage.csv"
+PREEMPTIONS = "preemptions.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
 
@@ -118,10 +121,12 @@ def write_files(
     """Write all files of a run into an existing ``folder``."""
     _write_lines(folder / JOBS, jobs_csv(records, ThreadNumbering(machine)))
     _write_lines(folder / ALLOCATIONS, allocations_csv(records))
+    if any(record.disk for record in records):
+        _write_lines(folder / PREEMPTIONS, preemptions_csv(records))
     _write_lines(folder / SCHEDULE, schedule_swf(records, machine, workload.origin))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
-    if any(job.usage is not None for job in workload.jobs):
+    if any(job.usage is not None or job.self_slowdown is not None for job in workload.jobs):
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
@@ -191,7 +196,7 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Tell whether ``path`` is a folder with nothing in it but a run's files, or some of them."""
-    names = {JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
+    names = {JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 

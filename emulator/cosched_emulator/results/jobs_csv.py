@@ -1,14 +1,15 @@
 """``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that its tools read ours.
 
 Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
-decimals of seconds; start and execution time are those of the last stay. A job that never started has empty times, one
-that never ended has an empty finish, and comes last. ``stretch`` is turnaround / execution time, to six places. Energy
-is not measured: -1, as Batsim writes.
+decimals of seconds; the start is the last one, and execution time goes from there to the end, time on disk included. A job
+that never started has empty times, one that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
+execution time, to six places. Energy is not measured: -1, as Batsim writes.
 
 ``metadata`` holds what Batsim has no column for: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
 percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply
-``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``user``, ``source``
-(number in the trace), ``reason``, and ``end_s`` (of a job that was refused: Batsim leaves its times empty).
+``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to
+disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``,
+``source`` (number in the trace), ``reason``, and ``end_s`` (of a job that was refused: Batsim leaves its times empty).
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def _row(record: JobRecord, numbering: ThreadNumbering) -> str:
         finish = seconds_text(end_us)
         turnaround = seconds_text(end_us - spec.submit_us)
     if record.intervals:
-        stay = record.intervals[-1]
-        wall_us = stay.end_us - stay.start_us
+        stay = record.last_stays[0]
+        wall_us = record.left_us - stay.start_us
         start = seconds_text(stay.start_us)
         execution = seconds_text(wall_us)
         waiting = seconds_text(stay.start_us - spec.submit_us)
@@ -91,8 +92,10 @@ def _metadata(record: JobRecord) -> str:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"
-        if len(record.intervals) > 1:
-            text += f";starts={len(record.intervals)}"
+        if record.starts > 1:
+            text += f";starts={record.starts}"
+        if record.disk:
+            text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
     if record.state == REJECTED and record.end_us is not None:
         text += f";end_s={seconds_text(record.end_us)}"
     if job.spec.user:

@@ -1,9 +1,9 @@
 """The figures of a run: waits, slowdowns, penalties, kills and utilisation.
 
-Definitions, for one job (`columns` says which stay counts when a job was requeued):
+Definitions, for one job (`columns` says what counts when a job was requeued or preempted):
 
-- wait = last start - submission; response = end - submission; run = work done in the last stay, which for a completed
-  job is its run time alone; penalised = wall time of the last stay - run (negative if it ran faster than alone).
+- wait = last start - submission; response = end - submission; run = work done since the last start, which for a completed
+  job is its run time alone; penalised = time on the nodes since then - run (negative if it ran faster than alone).
 - bounded slowdown = max(1, response / max(run, bound)), relative response = response / max(run, bound) (LOMARC's RBR),
   slowdown = response / run, percent penalised = 100·penalised / run. The last two do not exist for a job with run 0.
 
@@ -24,13 +24,14 @@ import numpy.typing as npt
 
 from cosched_emulator.results.columns import (
     BoolArray,
+    DiskColumns,
     IntArray,
     JobColumns,
     StayColumns,
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.occupancy import occupancy
+from cosched_emulator.results.occupancy import occupancy, swap_taken
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import MICROSECONDS
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
@@ -199,16 +200,22 @@ def _machine_figures(
     nodes · makespan. The queue's mean length is over the makespan, which goes from the first submission to the last
     end. Offered load is Σ run·threads asked over cores · time between the first and the last submission: a second hardware
     thread makes no second processor.
+
+    Only where some job was preempted: how often, how often on average of the jobs that were, and the most swap space that was taken
+    at any time on all nodes together, if any was. A job on disk counts neither as running nor as waiting.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
     held = occupancy(stays, nodes)
     first_us = min(jobs.submit_us.tolist(), default=0)
-    last_us = max([*jobs.end_us[jobs.ended].tolist(), *stays.end_us.tolist()], default=first_us)
+    disk = jobs.disk
+    ends_us = [jobs.end_us[jobs.ended], stays.end_us, disk.end_us[disk.ended]]
+    last_us = max([end_us for ends in ends_us for end_us in ends.tolist()], default=first_us)
     makespan_us = last_us - first_us
     submit_span_us = max(jobs.submit_us.tolist(), default=0) - first_us
     queued_us = np.where(jobs.ended, jobs.end_us, last_us) - jobs.submit_us - jobs.held_us
+    np.subtract.at(queued_us, disk.job, np.where(disk.ended, disk.end_us, last_us) - disk.start_us)
     completed = jobs.state.count(COMPLETED)
     return {
         "nodes": nodes,
@@ -221,6 +228,16 @@ def _machine_figures(
         "mean_queue_length": _ratio(sum(np.maximum(queued_us, 0).tolist()), makespan_us),
         "offered_load": _ratio(_product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
         "jobs_per_hour": _ratio(completed * 3600 * MICROSECONDS, makespan_us),
+        **(_preemption_figures(disk) if len(disk) else {}),
+    }
+
+
+def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
+    peak_mb = int(swap_taken(disk).values.max())
+    return {
+        "preemptions": len(disk),
+        "preemptions_per_job": _ratio(len(disk), len(set(disk.job.tolist()))),
+        **({"peak_swap_mb": peak_mb} if peak_mb else {}),
     }
 
 

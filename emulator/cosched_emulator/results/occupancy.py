@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.columns import IntArray, JobColumns, StayColumns, distinct_stays
+from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
 
 # Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
 PAIRS_AT_ONCE = 1_000_000
@@ -70,12 +70,19 @@ def threads_held(stays: StayColumns) -> Steps:
 
 
 def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
-    """Return how many submitted jobs hold no nodes and have not ended, over time."""
+    """Return how many submitted jobs hold no nodes, are not on disk and have not ended, over time."""
     _, start_us, end_us = distinct_stays(stays)
-    ends_us = jobs.end_us[jobs.ended]
-    ones = [np.full(size, sign) for size, sign in ((len(jobs), 1), (ends_us.size, -1))]
-    stay_ones = [np.full(start_us.size, sign) for sign in (-1, 1)]
-    return steps_of(np.concatenate([jobs.submit_us, ends_us, start_us, end_us]), np.concatenate(ones + stay_ones))
+    disk = jobs.disk
+    more_us = [jobs.submit_us, end_us, disk.end_us[disk.ended]]
+    fewer_us = [jobs.end_us[jobs.ended], start_us, disk.start_us]
+    changes = [np.full(times.size, sign) for sign, group in ((1, more_us), (-1, fewer_us)) for times in group]
+    return steps_of(np.concatenate(more_us + fewer_us), np.concatenate(changes))
+
+
+def swap_taken(disk: DiskColumns) -> Steps:
+    """Return how much swap space jobs take on all nodes, in MB, over time."""
+    taken, given = disk.swap_mb, -disk.swap_mb[disk.ended]
+    return steps_of(np.concatenate([disk.start_us, disk.end_us[disk.ended]]), np.concatenate([taken, given]))
 
 
 def time_average(steps: Steps, edges_us: IntArray) -> npt.NDArray[np.float64]:

@@ -12,9 +12,18 @@ from urllib.parse import unquote
 import numpy as np
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results import allocations_csv, jobs_csv
-from cosched_emulator.results.columns import JobColumns, StayColumns, distinct_stays, int_array, stays_of_rows
-from cosched_emulator.results.folder import ALLOCATIONS, JOBS, RUN, read_json, read_summary
+from cosched_emulator.results import allocations_csv, jobs_csv, preemptions_csv
+from cosched_emulator.results.columns import (
+    DiskColumns,
+    IntArray,
+    JobColumns,
+    StayColumns,
+    disk_of_rows,
+    distinct_stays,
+    int_array,
+    stays_of_rows,
+)
+from cosched_emulator.results.folder import ALLOCATIONS, JOBS, PREEMPTIONS, RUN, read_json, read_summary
 from cosched_emulator.results.metrics import Selection
 from cosched_emulator.results.seconds import parse_seconds
 from cosched_plugin.protocol.messages import NodeClass
@@ -36,7 +45,6 @@ class _JobRow(NamedTuple):
     submit_us: int
     id: int
     start_us: int | None
-    wall_us: int
     end_us: int | None
     work_us: int
     run_us: int
@@ -74,24 +82,27 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     summary = read_summary(folder)
     machine = _read_machine(folder)
     rows = _read_jobs(Path(folder) / JOBS)
-    stays = _read_stays(Path(folder) / ALLOCATIONS, {row.id: index for index, row in enumerate(rows)}, machine)
+    index_of = {row.id: index for index, row in enumerate(rows)}
+    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, index_of, machine)
+    disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
     selection = summary["selection"]
     try:
         chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
-    return StoredRun(machine, _columns(rows, stays), stays, summary, chosen)
+    return StoredRun(machine, _columns(rows, stays, numbers, disk), stays, summary, chosen)
 
 
-def _columns(rows: Sequence[_JobRow], stays: StayColumns) -> JobColumns:
+def _columns(rows: Sequence[_JobRow], stays: StayColumns, numbers: IntArray, disk: DiskColumns) -> JobColumns:
     start_us = int_array(row.start_us or 0 for row in rows)
-    wall_us = int_array(row.wall_us for row in rows)
-    nodes = np.zeros(len(rows), dtype=np.int64)
-    last = stays.start_us == start_us[stays.job]
-    np.add.at(nodes, stays.job[last], stays.node_count[last])
-    held_us = np.zeros(len(rows), dtype=np.int64)
+    nodes, wall_us, held_us, last = (np.zeros(len(rows), dtype=np.int64) for _ in range(4))
+    np.maximum.at(last, stays.job, numbers)
+    of_last = numbers == last[stays.job]
+    np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
     job, begin_us, until_us = distinct_stays(stays)
     np.add.at(held_us, job, until_us - begin_us)
+    since = begin_us >= start_us[job]  # a stay of an earlier start that begins there has no length
+    np.add.at(wall_us, job[since], (until_us - begin_us)[since])
     return JobColumns(
         id=int_array(row.id for row in rows),
         submit_us=int_array(row.submit_us for row in rows),
@@ -106,6 +117,7 @@ def _columns(rows: Sequence[_JobRow], stays: StayColumns) -> JobColumns:
         started=np.array([row.start_us is not None for row in rows], dtype=np.bool_),
         ended=np.array([row.end_us is not None for row in rows], dtype=np.bool_),
         state=tuple(row.state for row in rows),
+        disk=disk,
     )
 
 
@@ -132,7 +144,6 @@ def _read_jobs(file: Path) -> list[_JobRow]:
                 row.time_us("submission_time"),
                 row.count("job_id"),
                 row.time_if_any_us("starting_time"),
-                row.time_if_any_us("execution_time") or 0,
                 row.time_if_any_us("metadata end_s") if finish_us is None else finish_us,
                 row.time_if_any_us("metadata work_s") or 0,
                 row.time_us("metadata run_s"),
@@ -143,19 +154,36 @@ def _read_jobs(file: Path) -> list[_JobRow]:
     return sorted(rows)
 
 
-def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClass]) -> StayColumns:
+def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClass]) -> tuple[StayColumns, IntArray]:
+    """Return the stays, and which of its job's each of them is."""
     nodes = sum(node_class.nodes for node_class in machine)
-    rows = []
+    rows, numbers = [], []
     for row in _rows(file, allocations_csv.COLUMNS):
-        job = index_of.get(row.count("job_id"))
-        if job is None:
-            raise InputError(str(file), f"a job of {JOBS}", row.values["job_id"], row.line, "job_id")
+        job = _job_of(row, index_of)
+        numbers.append(row.count("interval"))
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
             raise InputError(str(file), f"nodes below {nodes}", f"{first} + {count}", row.line, "first_node")
         rows.append((job, row.time_us("start_s"), row.time_us("end_s"), first, count, mask.bit_count(), mask))
-    return stays_of_rows(rows)
+    return stays_of_rows(rows), int_array(numbers)
+
+
+def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
+    """Return the times on disk; a run without any has no such file."""
+    return disk_of_rows(
+        [
+            (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
+            for row in (_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
+        ]
+    )
+
+
+def _job_of(row: _Row, index_of: dict[int, int]) -> int:
+    job = index_of.get(row.count("job_id"))
+    if job is None:
+        raise InputError(str(row.file), f"a job of {JOBS}", row.values["job_id"], row.line, "job_id")
+    return job
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:

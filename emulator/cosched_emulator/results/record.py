@@ -14,6 +14,14 @@ class Interval(NamedTuple):
     start_us: int
     end_us: int
     runs: tuple[Run, ...]
+    resumed: bool = False  # it began with the job coming back from disk, not with a start
+
+
+class OnDisk(NamedTuple):
+    """A time that a job spent on disk: it was preempted, that is suspended to disk."""
+
+    start_us: int
+    end_us: int | None  # it went on, ended or was requeued; None: it never left
 
 
 class JobRecord(NamedTuple):
@@ -23,8 +31,33 @@ class JobRecord(NamedTuple):
     state: str  # COMPLETED, TIMEOUT, CANCELLED, REJECTED, ... (Slurm's names)
     end_us: int | None  # None: never ended (the run was cut short)
     intervals: tuple[Interval, ...]  # empty: never started
-    work_us: int  # work done in the last interval: equals the job's run_us when it completed
-    estimate_us: int  # run time expected at its last start
-    limit_us: int | None  # limit granted at its last start
+    work_us: int  # work done since the last start: equals the job's run_us when it completed
+    estimate_us: int  # run time expected at its last start, or as last revised, and what it has waited since then
+    limit_us: int | None  # limit granted, likewise
     reason: str = ""  # why it was refused, failed or cancelled
-    suspended_us: int = 0  # time suspended in the last interval: it held its nodes and did no work
+    suspended_us: int = 0  # time since the last start in which it was suspended, or on its way back from disk
+    disk: tuple[OnDisk, ...] = ()  # of all starts
+
+    @property
+    def last_stays(self) -> tuple[Interval, ...]:
+        """Return the stays since the last start; none where it never started."""
+        stays = self.intervals
+        first = len(stays) - 1
+        while first > 0 and stays[first].resumed:
+            first -= 1
+        return stays[first:] if stays else ()
+
+    @property
+    def starts(self) -> int:
+        """Return how many times it started: once, and again after each requeue."""
+        return sum([not stay.resumed for stay in self.intervals])
+
+    @property
+    def left_us(self) -> int:
+        """Return when it last left its nodes, or the disk after them; IndexError where it never ran."""
+        return max([self.intervals[-1].end_us, *[time.end_us or 0 for time in self.disk]])
+
+    @property
+    def swap_mb(self) -> int:
+        """Return the swap space that it takes on all its nodes while it is on disk."""
+        return self.job.spec.processes * self.job.spec.memory_mb

@@ -1,7 +1,8 @@
 """``schedule.swf``: the schedule that came out, in the Standard Workload Format.
 
 The format knows whole seconds. Submissions, starts and ends are each rounded up: the order of events stays, and no two
-jobs overlap that did not. Processors are hardware threads; the last stay of a job counts. Status: 1 completed,
+jobs overlap that did not. Processors are hardware threads; the last start of a job counts, and its run time goes from there to its
+end: others may have been on its processors while it was on disk. Status: 1 completed,
 5 cancelled or refused, 0 failed, killed at its limit, or lost with a node, -1 not ended. A job that never started has
 no run time and no allocated processors.
 """
@@ -21,6 +22,7 @@ NOTES = (
     "the schedule of an emulated machine; submissions, starts and ends rounded up to whole seconds",
     "processors are hardware threads; status 0 includes jobs killed at their limit",
 )
+PREEMPTED = "the run times of preempted jobs include their time on disk, when others may have had their processors"
 
 
 def schedule_swf(records: Sequence[JobRecord], machine: Sequence[NodeClass], origin: str) -> Iterator[str]:
@@ -31,7 +33,7 @@ def schedule_swf(records: Sequence[JobRecord], machine: Sequence[NodeClass], ori
         jobs=len(records),
         processors=threads,
         origin=origin,
-        notes=NOTES,
+        notes=(*NOTES, PREEMPTED) if any(record.disk for record in records) else NOTES,
         computer="cosched emulator",
         more=[("MaxNodes", str(nodes))],
     )
@@ -47,12 +49,12 @@ def _row(record: JobRecord) -> str:
     wait_us = run_us = None
     allocated = -1
     if record.intervals:
-        stay = record.intervals[-1]
+        stay = record.last_stays[0]
         start_us = _whole(stay.start_us)
         wait_us = start_us - submit_us
         allocated = sum(count * mask.bit_count() for _, count, mask, _ in stay.runs)
         if record.end_us is not None:
-            run_us = _whole(stay.end_us) - start_us
+            run_us = _whole(record.left_us) - start_us
     elif record.end_us is not None:
         wait_us = _whole(record.end_us) - submit_us
     row = format_row(

@@ -25,6 +25,7 @@ class Figure:
     kind: Kind = "figure"
     better: Better = "low"
     unit: str = ""
+    optional: bool = False  # left out where no run has it
 
 
 FIGURES = (
@@ -52,6 +53,9 @@ FIGURES = (
     Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high"),
     Figure("node time shared", ("machine", "node_sharing"), "share", ""),
     Figure("offered load", ("machine", "offered_load"), "share", ""),
+    Figure("preemptions", ("machine", "preemptions"), "count", "", optional=True),
+    Figure("preemptions a preempted job", ("machine", "preemptions_per_job"), better="", optional=True),
+    Figure("swap space taken, most", ("machine", "peak_swap_mb"), "count", "", "MB", optional=True),
 )
 
 
@@ -69,7 +73,10 @@ def compare(
     summaries: Sequence[Mapping[str, Any]], population: str = "finished", figures: Sequence[Figure] = FIGURES
 ) -> list[Row]:
     """Return one row per figure; ``population`` is ``finished`` or ``all``."""
-    return [_row(figure, [value_of(summary, figure, population) for summary in summaries]) for figure in figures]
+    rows = [(figure, [value_of(summary, figure, population) for summary in summaries]) for figure in figures]
+    return [
+        _row(figure, values) for figure, values in rows if not figure.optional or any(v is not None for v in values)
+    ]
 
 
 def value_of(summary: Mapping[str, Any], figure: Figure, population: str) -> float | None:

@@ -6,8 +6,11 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``cpu``, ``network``, ``disk``: fractions of the run time, with a sum of 1, to a millionth; one may be left out and is the rest.
 - ``memory``: that of the job's processes on one node, as a fraction of a node's.
 - ``bound``: cpu, network or disk; left out: where the largest fraction is, the first of equal ones.
+- ``self_node``, ``self_core``: how the job slows itself down: how many times as long it takes with a process on each CPU of
+  its nodes, and, on top, with processes on all cores of a CPU. Both or none; the other values may all be left out with them.
 
-Of the rows that apply to a job the most specific one wins: that which names the job, then the application, then the user.
+Of the rows that apply to a job and say something of its use of nodes, or of its self slowdown, the most specific one wins: that
+which names the job, then the application, then the user.
 """
 
 from __future__ import annotations
@@ -19,23 +22,28 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
-from cosched_plugin.protocol.messages import UsageTuple
+from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
+Value = TypeVar("Value")
 KEYS = ("job", "application", "user")  # the most specific first
 WARNING = "warning: "  # how a note begins that nobody should miss
-COLUMNS = (*KEYS, "bound", *BOUNDS, "memory")
+USAGE = ("bound", *BOUNDS, "memory")
+SELF = ("self_node", "self_core")
+COLUMNS = (*KEYS, *USAGE, *SELF)
 _SUM_ERROR = Decimal("1e-6")  # what fractions that were rounded may lack of a sum of 1, or exceed it by
 _TABLES = "job"  # of a TOML file
+_LARGEST_FACTOR = 1_000
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, but for fractions
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
+    **dict.fromkeys(SELF, ((int, Decimal), f"a factor from 0.000001 to {_LARGEST_FACTOR}")),
 }
 
 
@@ -52,10 +60,12 @@ class Annotations(NamedTuple):
 
     file: str
     usages: Mapping[JobKey, UsageTuple]
+    selves: Mapping[JobKey, SelfSlowdown]
 
     def patterns(self) -> list[tuple[bool, ...]]:
         """Return the combinations of keys that occur, the most specific first."""
-        return sorted({tuple(value is not None for value in key) for key in self.usages}, reverse=True)
+        keys = (*self.usages, *self.selves)
+        return sorted({tuple(value is not None for value in key) for key in keys}, reverse=True)
 
 
 class _Row(NamedTuple):
@@ -76,31 +86,43 @@ def read_annotations(file: str) -> Annotations:
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
     usages: dict[JobKey, UsageTuple] = {}
+    selves: dict[JobKey, SelfSlowdown] = {}
     for row in _toml_rows(file) if file.endswith(".toml") else _csv_rows(file):
         key = _key(row)
-        if key in usages:
+        if key in usages or key in selves:
             text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
             raise row.error(None, "each key once", f"{text} again")
-        usages[key] = _usage(row)
-    if not usages:
+        own = any(row.values.get(name, "") for name in SELF)
+        if own:
+            selves[key] = (_factor_ppm(row, "self_node"), _factor_ppm(row, "self_core"))
+        if not own or any(row.values.get(name, "") for name in USAGE):
+            usages[key] = _usage(row)
+    if not (usages or selves):
         raise InputError(file, "at least one row of values", "none")
-    return Annotations(file, usages)
+    return Annotations(file, usages, selves)
 
 
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
-    """Return the workload with the annotated jobs' true usage replaced; a note counts them by the kind of key, or warns of none."""
+    """Return the workload with the annotated jobs' true usage and self slowdown replaced.
+
+    A note counts the jobs by the kind of key, of the two the more specific one, or warns of none.
+    """
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
     jobs = []
     for job in workload.jobs:
-        for pattern in patterns:
-            usage = annotations.usages.get(_key_of(job, pattern))
-            if usage is not None:
-                counts[pattern] += 1
-                jobs.append(job._replace(usage=usage))
-                break
-        else:
-            jobs.append(job)
+        keys = [_key_of(job, pattern) for pattern in patterns]
+        usage = _first(annotations.usages, keys)
+        own = _first(annotations.selves, keys)
+        found = [keys.index(key) for key, _ in filter(None, (usage, own))]
+        if found:
+            counts[patterns[min(found)]] += 1
+        jobs.append(
+            job._replace(
+                usage=job.usage if usage is None else usage[1],
+                self_slowdown=job.self_slowdown if own is None else own[1],
+            )
+        )
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
@@ -108,6 +130,8 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     parts.append(f"{len(jobs) - sum(counts.values())} jobs not in it")
     without = sum(job.usage is None for job in jobs)
     note = f"annotations {annotations.file}: {', '.join(parts)}; {without} jobs without characteristics"
+    if annotations.selves:
+        note += f", {sum(job.self_slowdown is None for job in jobs)} without self slowdown"
     notes = (*workload.notes, note)
     if not any(counts.values()):
         notes += (f"{WARNING}{annotations.file} annotates none of the {len(jobs)} jobs",)
@@ -117,18 +141,35 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
 def annotation_lines(workload: Workload) -> Iterator[str]:
     """Yield the lines of a CSV file that annotates this workload, when it is read back, as it is annotated now.
 
-    Keyed by job; where numbers of the source repeat, by application and user as well.
+    Keyed by job; where numbers of the source repeat, by application and user as well. Columns that no job has a value for are
+    left out.
     """
     repeated = len({job.source_id for job in workload.jobs}) < len(workload.jobs)
     keys = KEYS if repeated else KEYS[:1]
-    usages = {
-        _key_of(job, tuple(name in keys for name in KEYS)): job.usage for job in workload.jobs if job.usage is not None
+    pattern = tuple(name in keys for name in KEYS)
+    known = {
+        _key_of(job, pattern): job for job in workload.jobs if job.usage is not None or job.self_slowdown is not None
     }
-    yield ",".join((*keys, *COLUMNS[len(KEYS) :])) + "\n"
-    for key, (bound, *parts) in usages.items():
-        named = ["" if value is None else str(value) for value in key[: len(keys)]]
+    usages = any(job.usage is not None for job in known.values())
+    selves = any(job.self_slowdown is not None for job in known.values())
+    yield ",".join((*keys, *(USAGE if usages else ()), *(SELF if selves else ()))) + "\n"
+    for key, job in known.items():
+        cells = ["" if value is None else str(value) for value in key[: len(keys)]]
         # Logs have numbers for names, and `write_swf` keeps no others: nothing here needs quotes.
-        yield ",".join((*named, bound, *(f"{part / WHOLE_PPM:.6f}" for part in parts))) + "\n"
+        if usages:
+            cells += [""] * len(USAGE) if job.usage is None else [job.usage[0], *map(_decimal, job.usage[1:])]
+        if selves:
+            cells += [""] * len(SELF) if job.self_slowdown is None else map(_decimal, job.self_slowdown)
+        yield ",".join(cells) + "\n"
+
+
+def _decimal(ppm: int) -> str:
+    return f"{ppm / WHOLE_PPM:.6f}"
+
+
+def _first(values: Mapping[JobKey, Value], keys: Iterable[JobKey]) -> tuple[JobKey, Value] | None:
+    """Return the first of ``keys`` that has a value, with that value."""
+    return next(((key, values[key]) for key in keys if key in values), None)
 
 
 def _key_of(job: WorkloadJob, pattern: tuple[bool, ...]) -> JobKey:
@@ -170,13 +211,27 @@ def _usage(row: _Row) -> UsageTuple:
     return (bound, ppm["cpu"], ppm["network"], ppm["disk"], round(_fraction(row, "memory") * WHOLE_PPM))
 
 
+def _factor_ppm(row: _Row, name: str) -> int:
+    """Return a factor in whole millionths."""
+    value = _number(row, name)
+    if not (value.is_finite() and Decimal("1e-6") <= value <= _LARGEST_FACTOR):
+        text = row.values.get(name, "")
+        raise row.error(name, f"a factor from 0.000001 to {_LARGEST_FACTOR}", repr(text) if text else "none")
+    return round(value * WHOLE_PPM)
+
+
+def _number(row: _Row, name: str) -> Decimal:
+    """Return a number as it is written; not a number where it is none."""
+    try:
+        return Decimal(row.values.get(name, ""))
+    except InvalidOperation:
+        return Decimal("nan")
+
+
 def _fraction(row: _Row, name: str) -> Decimal:
     """Return a fraction as it is written."""
+    value = _number(row, name)
     text = row.values.get(name, "")
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        value = Decimal("nan")
     if not (value.is_finite() and 0 <= value <= 1):
         raise row.error(name, "a fraction from 0 to 1", repr(text) if text else "none")
     return value

@@ -20,6 +20,7 @@ _DESCRIBE_EXAMPLES = """Examples:
   cosched-emulator workload describe CTC-SP2-1996-3.1-cln.swf.gz
   cosched-emulator workload describe trace.swf --first 10000 --jobs 10000 --json
   cosched-emulator workload describe --lublin 8000 --aarr 8.83 --characteristics M1
+  cosched-emulator workload describe --lublin 10000 --aarr 10.33 --self-slowdowns table4 --grow
 """
 _LUBLIN_EXAMPLES = """Examples:
 
@@ -27,9 +28,16 @@ _LUBLIN_EXAMPLES = """Examples:
   cosched-emulator workload lublin --jobs 8000 --aarr 9.83 --seed 3 --out w2.swf.gz
   cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
   cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
   cosched-emulator workload lublin --jobs 20 --out -
 """
 _POSITIVE = click.IntRange(min=1)
+_SELF_SLOWDOWNS = click.option(
+    "--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."
+)
+_GROW = click.option(
+    "--grow", is_flag=True, help="Let sizes grow: --processors are nodes of two CPUs with two cores each."
+)
 
 
 @click.group()
@@ -49,6 +57,8 @@ def workload() -> None:
 @click.option(
     "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
 )
+@_SELF_SLOWDOWNS
+@_GROW
 @click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
 @click.option("--jobs", type=_POSITIVE, help="File: read at most so many jobs.  [default: all]")
 @click.option("--skip-bad-rows", is_flag=True, help="File: leave malformed rows out instead of stopping.")
@@ -62,6 +72,8 @@ def describe(
     seed: int | None,
     characteristics: str | None,
     annotations: str | None,
+    self_slowdowns: str | None,
+    grow: bool,
     first: int | None,
     jobs: int | None,
     skip_bad_rows: bool,
@@ -72,7 +84,11 @@ def describe(
     if (file is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     file_flags = {"--first": first, "--jobs": jobs, "--skip-bad-rows": skip_bad_rows, "--as-logged": as_logged}
-    model_flags = {"--aarr": aarr, "--seed": seed if characteristics is None else None}
+    model_flags = {
+        "--aarr": aarr,
+        "--seed": seed if characteristics is None and self_slowdowns is None else None,
+        "--grow": grow,
+    }
     wrong = [
         flag
         for flag, value in (file_flags if file is None else model_flags).items()
@@ -95,7 +111,10 @@ def describe(
             else SwfOptions(skip_bad_rows=skip_bad_rows)
         )
         chosen = read_swf(str(file), options, first or 0, jobs)
-    chosen = _characterised(chosen, characteristics, annotations, 1 if seed is None else seed)
+    chosen = _characterised(chosen, characteristics, annotations, self_slowdowns, 1 if seed is None else seed)
+    if grow:
+        chosen = _grown(chosen)
+        processors = chosen.processors
     description = statistics_of(chosen, processors)
     click.echo(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
 
@@ -110,7 +129,11 @@ def describe(
 @click.option(
     "--characteristics", metavar="MIX", help="Draw what bounds jobs, too: M1, M2, M3, or shares such as 40:30:30."
 )
-@click.option("--usage-out", type=click.Path(), metavar="FILE", help="Where to write that, as annotations in CSV.")
+@_SELF_SLOWDOWNS
+@_GROW
+@click.option(
+    "--usage-out", type=click.Path(), metavar="FILE", help="Where to write what is drawn, as annotations in CSV."
+)
 @click.option("--out", required=True, type=click.Path(), help="File to write (.gz compresses); - for standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def lublin(
@@ -121,18 +144,24 @@ def lublin(
     gap_factor: float,
     run_factor: float,
     characteristics: str | None,
+    self_slowdowns: str | None,
+    grow: bool,
     usage_out: str | None,
     out: str,
     force: bool,
 ) -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
-    if (characteristics is None) != (usage_out is None):
-        raise click.UsageError("--characteristics and --usage-out go together")
+    if (characteristics is None and self_slowdowns is None) != (usage_out is None):
+        raise click.UsageError("--usage-out goes together with --characteristics, --self-slowdowns, or both")
+    if grow and self_slowdowns is None:
+        raise click.UsageError("--grow needs --self-slowdowns")
     from cosched_emulator.workload.annotations import annotation_lines  # noqa: PLC0415
     from cosched_emulator.workload.atomic_file import new_text_file  # noqa: PLC0415
 
     generated = _generated(jobs, processors, aarr, seed, gap_factor, run_factor)
-    generated = _characterised(generated, characteristics, None, seed)
+    generated = _characterised(generated, characteristics, None, self_slowdowns, seed)
+    if grow:
+        generated = _grown(generated)
     if usage_out is None:
         _write(generated, out, force=force)
         return
@@ -151,13 +180,24 @@ def _write(generated: Workload, out: str, *, force: bool) -> None:
         click.echo(f"{len(generated.jobs)} jobs written to {out}")
 
 
-def _characterised(workload: Workload, characteristics: str | None, annotations: str | None, seed: int) -> Workload:
+def _characterised(
+    workload: Workload, characteristics: str | None, annotations: str | None, self_slowdowns: str | None, seed: int
+) -> Workload:
     from cosched_emulator.workload.annotations import read_annotations, with_annotations  # noqa: PLC0415
     from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics  # noqa: PLC0415
+    from cosched_emulator.workload.multicore import with_self_slowdowns  # noqa: PLC0415
 
     if characteristics is not None:
         workload = with_characteristics(workload, parse_characteristics(characteristics), seed)
+    if self_slowdowns is not None:
+        workload = with_self_slowdowns(workload, seed)
     return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
+
+
+def _grown(workload: Workload) -> Workload:
+    from cosched_emulator.workload.multicore import CORES_PER_NODE, grown  # noqa: PLC0415
+
+    return grown(workload, (workload.processors or 0) * CORES_PER_NODE)
 
 
 def _generated(

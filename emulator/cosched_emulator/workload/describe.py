@@ -14,6 +14,8 @@ from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, UsageTuple
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 _SECOND_US = 1_000_000
+CLASSES = ("short", "medium", "long")
+CLASS_BOUNDS_S = (600, 10_800)  # short jobs, by estimate, and those up to medium (G-LOMARC-TS paper, section 5.1)
 
 
 class Spread(NamedTuple):
@@ -56,6 +58,11 @@ class Description(NamedTuple):
     bound_shares: tuple[float, float, float] | None  # bound by cpu, network, disk
     memory: Spread | None  # as a part of a node's
     memory_conflict_share: float | None  # of all pairs, those that do not fit into a node's memory together
+    class_shares: tuple[float, float, float]  # of jobs: short, medium, long by estimate
+    class_work_shares: tuple[float, float, float]  # of the work
+    self_share: float  # jobs whose self slowdown is known
+    self_node: Spread | None  # of these
+    self_core: Spread | None
 
     def as_dict(self) -> dict[str, object]:
         """Return the same with plain dictionaries, ready for JSON."""
@@ -87,6 +94,8 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
     span = (specs[-1].submit_us - specs[0].submit_us) / _SECOND_US
     usages = [job.usage for job in workload.jobs if job.usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
+    selves = np.array([job.self_slowdown for job in workload.jobs if job.self_slowdown is not None], dtype=np.int64)
+    class_shares, class_work_shares = _class_shares(workload)
     accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / _SECOND_US))
     return Description(
         origin=workload.origin,
@@ -112,6 +121,11 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         bound_shares=_bound_shares(usages),
         memory=_spread(memory / WHOLE_PPM) if usages else None,
         memory_conflict_share=_conflict_share(memory),
+        class_shares=class_shares,
+        class_work_shares=class_work_shares,
+        self_share=len(selves) / len(specs),
+        self_node=_spread(selves[:, 0] / WHOLE_PPM) if len(selves) else None,
+        self_core=_spread(selves[:, 1] / WHOLE_PPM) if len(selves) else None,
     )
 
 
@@ -123,6 +137,8 @@ def as_table(description: Description) -> str:
         ("gap [s]", description.gap_s),
         ("estimate [s]", description.estimate_s),
         ("memory [node]", description.memory),
+        ("slowed by CPUs", description.self_node),
+        ("slowed by cores", description.self_core),
     ]
     rows = [["", "mean", "min", "5 %", "25 %", "median", "75 %", "95 %", "99 %", "max"]]
     rows += [[name, *(_short(value) for value in spread)] for name, spread in spreads if spread is not None]
@@ -143,11 +159,32 @@ def as_table(description: Description) -> str:
             f"accuracy {description.estimate_accuracy:.2f}, {description.exact_estimate_share:.1%} exact, "
             f"{description.run_above_estimate_share:.1%} below the run time; {description.limited_share:.1%} of jobs limited",
         ),
+        ("classes", _class_text(description)),
         *([("bounds", _usage_text(description))] if description.usage_share else []),
+        *([("self slowdown", f"known of {description.self_share:.1%} of jobs")] if description.self_share else []),
         *(("note", note) for note in description.notes),
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
     return "\n".join([*lines, "", *_aligned(rows)])
+
+
+def _class_shares(workload: Workload) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return which part of the jobs, and of their work, is in each class."""
+    short_us, medium_us = (bound_s * _SECOND_US for bound_s in CLASS_BOUNDS_S)
+    jobs, work = [0, 0, 0], [0, 0, 0]
+    for job in workload.jobs:
+        index = (job.spec.estimate_us > short_us) + (job.spec.estimate_us > medium_us)
+        jobs[index] += 1
+        work[index] += job.run_us * job.spec.processes
+    (a, b, c), (x, y, z) = jobs, work
+    all_jobs, all_work = sum(jobs), max(1, sum(work))
+    return (a / all_jobs, b / all_jobs, c / all_jobs), (x / all_work, y / all_work, z / all_work)
+
+
+def _class_text(description: Description) -> str:
+    shares = zip(CLASSES, description.class_shares, description.class_work_shares, strict=True)
+    text = ", ".join(f"{jobs:.1%} {name} ({work:.1%} of the work)" for name, jobs, work in shares)
+    return f"{text}; short to {CLASS_BOUNDS_S[0]} s, medium to {CLASS_BOUNDS_S[1]} s"
 
 
 def _usage_text(description: Description) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosched_plugin.protocol.messages import DemandTuple, JobSpec, UsageTuple
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 
 class WorkloadJob(NamedTuple):
@@ -17,6 +17,7 @@ class WorkloadJob(NamedTuple):
     usage: UsageTuple | None = (
         None  # true use of its nodes; None: not known, it neither slows others nor is slowed by them
     )
+    self_slowdown: SelfSlowdown | None = None  # the true one; None: not known, its processes do not slow each other
 
 
 class Workload(NamedTuple):

@@ -6,11 +6,12 @@ from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief
 
-MODELS = ("none", "bandwidth", "lomarc")
+MODELS = ("none", "bandwidth", "lomarc", "statistical")
 
 
 def believed_model(belief: Belief) -> BandwidthModel:
@@ -30,6 +31,16 @@ def believed_pairs(belief: Belief) -> LomarcModel | None:
         return None
     try:
         return LomarcModel.from_parameters(belief.parameters)
+    except HardwareModelError as error:
+        raise RemoteProtocolError("unsupported", "welcome.belief.parameters", str(error)) from error
+
+
+def believed_statistical(belief: Belief) -> StatisticalModel | None:
+    """Return what the site believes of pairs that were drawn from measured slowdowns, or None; RemoteProtocolError as above."""
+    if belief.contention != "statistical":
+        return None
+    try:
+        return StatisticalModel.from_parameters(belief.parameters)
     except HardwareModelError as error:
         raise RemoteProtocolError("unsupported", "welcome.belief.parameters", str(error)) from error
 

@@ -152,11 +152,9 @@ class SchedulerCore:
             case ReviseJob():
                 self._revise(decision)
             case SuspendJob():
-                self._running(decision, decision.job_id, suspended=False)
-                state.suspend(decision.job_id)
+                self._suspend(decision)
             case ResumeJob():
-                self._running(decision, decision.job_id, suspended=True)
-                state.resume(decision.job_id)
+                self._resume(decision)
             case SetNote():
                 if not is_note_value(decision.value):
                     raise PolicyError(
@@ -194,6 +192,21 @@ class SchedulerCore:
         if reason is not None:
             raise PolicyError(revision, reason)
         self._state.revise(revision)
+
+    def _suspend(self, suspension: SuspendJob) -> None:
+        running = self._running(suspension, suspension.job_id, suspended=False)
+        reason = self._state.pool.disk_refusal(running.job, running.runs) if suspension.to_disk else None
+        if reason is not None:
+            raise PolicyError(suspension, reason)
+        self._state.suspend(suspension.job_id, to_disk=suspension.to_disk)
+
+    def _resume(self, resumption: ResumeJob) -> None:
+        running = self._running(resumption, resumption.job_id, suspended=True)
+        if running.on_disk:
+            reason = self._state.pool.return_refusal(running.job, running.runs, running.layers)
+            if reason is not None:
+                raise PolicyError(resumption, reason)
+        self._state.resume(resumption.job_id)
 
     def _running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
         """Return the running job that a decision is about; ``suspended`` tells in which state it must be."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
-from cosched_plugin.core.contention import believed_model, believed_pairs, empty_table
+from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
@@ -40,6 +40,9 @@ class Running(NamedTuple):
     limit_us: int | None
     suspended_us: int | None = None  # since when it is suspended
     measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
+    idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
+    on_disk: bool = False  # others may have its threads
+    ready_us: int = 0  # when it went on, or will, that came back from disk
 
 
 class State:
@@ -56,11 +59,14 @@ class State:
         "model",
         "notes",
         "now_us",
+        "on_disk",
         "pairs",
         "pool",
         "queue",
         "releases",
+        "resume_us",
         "running",
+        "statistical",
         "version",
         "wakes",
     )
@@ -70,7 +76,9 @@ class State:
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
         self.pairs = believed_pairs(welcome.belief)
+        self.statistical = believed_statistical(welcome.belief)
         self.now_us = welcome.now_us
+        self.resume_us = welcome.resume_us
         self.pool = ThreadPool(self.machine, welcome.down)
         self.queue: dict[int, JobSpec] = {}  # may be started, in order of (submission, id)
         self.held: dict[int, JobSpec] = {}
@@ -79,6 +87,7 @@ class State:
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs of which a slowdown was measured
+        self.on_disk: set[int] = set()  # running jobs that are suspended to disk
         self.version = 0  # changes whenever nodes or running jobs do
         # Of the nodes that are not empty; kept once `node_table` was called.
         self._residents: dict[int, list[Resident]] = {}
@@ -91,7 +100,12 @@ class State:
             self._seat(
                 _running(
                     running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
-                )._replace(suspended_us=running.suspended_us)
+                )._replace(
+                    suspended_us=running.suspended_us,
+                    idle_us=running.idle_us,
+                    on_disk=running.on_disk,
+                    ready_us=running.ready_us,
+                )
             )
         for running in welcome.running:
             if running.measured_ppm:
@@ -120,8 +134,12 @@ class State:
         self.version += 1
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
-        self.pool.give_back(running.job, running.runs, running.layers)
         self.measured.discard(job_id)
+        if running.on_disk:
+            self.on_disk.discard(job_id)
+            self.pool.drop_from_disk(running.job, running.runs)
+            return running.job
+        self.pool.give_back(running.job, running.runs, running.layers)
         self._disturb(running)
         if self._table is not None:
             self._unseat_residents(running)
@@ -132,27 +150,45 @@ class State:
         self.version += 1
         running = self.running[revision.job_id]
         revised = running._replace(end_us=running.start_us + revision.estimate_us, limit_us=revision.limit_us)
-        del self.releases[bisect_left(self.releases, (running.end_us, running.job.id))]
-        insort(self.releases, (revised.end_us, running.job.id))
-        self.running[running.job.id] = revised
-        if self._table is not None:
-            self._unseat_residents(running)
-            self._seat_residents(revised)
+        self._replace(running, revised)
 
-    def suspend(self, job_id: int) -> None:
-        """Stop a running job where it is."""
-        self.version += 1
-        self.running[job_id] = running = self.running[job_id]._replace(suspended_us=self.now_us)
-        self._disturb(running)
-
-    def resume(self, job_id: int) -> None:
-        """Let a suspended job go on; its limit has waited with it."""
+    def suspend(self, job_id: int, *, to_disk: bool = False) -> None:
+        """Stop a running job where it is, or take it off its nodes for the time being."""
         self.version += 1
         running = self.running[job_id]
-        if running.limit_us is not None and running.suspended_us is not None:
-            running = running._replace(limit_us=running.limit_us + self.now_us - running.suspended_us)
-        self.running[job_id] = running = running._replace(suspended_us=None)
-        self._disturb(running)
+        suspended = running._replace(suspended_us=self.now_us, on_disk=to_disk)
+        self._replace(running, suspended)
+        self._disturb(suspended)
+        if to_disk:
+            self.on_disk.add(job_id)
+            self.pool.to_disk(running.job, running.runs, running.layers)
+
+    def resume(self, job_id: int) -> None:
+        """Let a suspended job go on; its limit and its expected end have waited with it."""
+        self.version += 1
+        running = self.running[job_id]
+        assert running.suspended_us is not None
+        # Up to `ready_us` its times have waited already, if it was suspended on its way back from disk.
+        since_us = max(running.suspended_us, running.ready_us)
+        ready_us = self.now_us + self.resume_us if running.on_disk else running.ready_us
+        resumed = _later(running, max(self.now_us, ready_us) - since_us)
+        resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us)
+        self._replace(running, resumed)
+        if running.on_disk:
+            self.on_disk.discard(job_id)
+            self.pool.from_disk(running.job, running.runs, running.layers)
+        self._disturb(resumed)
+
+    def _replace(self, before: Running, after: Running) -> None:
+        """Take another expected end of a running job."""
+        del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
+        insort(self.releases, (after.end_us, after.job.id))
+        self.running[before.job.id] = after
+        if self._table is not None:
+            if not before.on_disk:
+                self._unseat_residents(before)
+            if not after.on_disk:
+                self._seat_residents(after)
 
     def measure(self, job_id: int, slowdown_ppm: int) -> None:
         """Take the measured slowdown of a running job; it holds until its neighbours change."""
@@ -178,9 +214,13 @@ class State:
 
     def _seat(self, running: Running) -> None:
         self.version += 1
-        self.pool.take(running.job, running.runs, running.layers)
         self.running[running.job.id] = running
         insort(self.releases, (running.end_us, running.job.id))
+        if running.on_disk:
+            self.on_disk.add(running.job.id)
+            self.pool.put_on_disk(running.job, running.runs)
+            return
+        self.pool.take(running.job, running.runs, running.layers)
         self._disturb(running)
         if self._table is not None:
             self._seat_residents(running)
@@ -195,7 +235,7 @@ class State:
     def return_node(self, node: int) -> None:
         """Put a node back into service, less what jobs still hold there."""
         self.version += 1
-        self.pool.return_node(node, [running.layers for running in self.running.values()])
+        self.pool.return_node(node, [running.layers for running in self.running.values() if not running.on_disk])
 
     def set_note(self, job_id: int | None, key: str, value: NoteValue) -> None:
         """Keep a note, or drop it where ``value`` is None."""
@@ -213,7 +253,8 @@ class State:
         if self._table is None:
             self._table = empty_table(self.model, self.machine)
             for running in self.running.values():
-                self._seat_residents(running)
+                if not running.on_disk:
+                    self._seat_residents(running)
         for node in self._changed:
             self._table.put(node, self._residents[node])
         self._changed.clear()
@@ -236,17 +277,26 @@ class State:
         machine = self.machine
         taken = none_of(machine)
         memory = list(machine.memory_mb)
+        swap = list(machine.swap_mb)
         for job_id, running in self.running.items():
             _assert(
                 job_id == running.job.id and job_id not in self.queue and job_id not in self.held,
                 f"job {job_id} is in two places",
             )
             _assert(running.layers == layers_of(running.runs, machine.depth), f"job {job_id}: layers are not its runs")
+            _assert(running.on_disk == (job_id in self.on_disk), f"job {job_id} is on disk, or not")
+            if running.on_disk:
+                _assert(running.suspended_us is not None, f"job {job_id} is on disk and not suspended")
+                for node, processes in each_node(running.runs):
+                    swap[node] -= processes * running.job.memory_mb
+                continue
             _assert(not any(a & b for a, b in zip(taken, running.layers, strict=True)), f"job {job_id} shares a thread")
             taken = union(taken, running.layers)
             for node, processes in each_node(running.runs):
                 memory[node] -= processes * running.job.memory_mb
         _assert(min(memory, default=0) >= 0, "memory is over-committed")
+        _assert(min(swap, default=0) >= 0, "swap space is over-committed")
+        _assert(swap == self.pool.free_swap_mb, "free swap space differs from what suspended jobs leave")
         free = tuple(layer & self.pool.up for layer in minus(machine.exists, taken))
         _assert(free == self.pool.free, "free threads differ from what running jobs leave")
         _assert(memory == self.pool.free_memory_mb, "free memory differs from what running jobs leave")
@@ -269,6 +319,15 @@ def _running(
 ) -> Running:
     layers = layers_of(runs, machine.depth)
     return Running(job, start_us, start_us + estimate_us, tuple(runs), layers, size(layers), limit_us)
+
+
+def _later(running: Running, by_us: int) -> Running:
+    """Return a job that has made no progress for so long: its expected end and its limit wait with it."""
+    return running._replace(
+        end_us=running.end_us + by_us,
+        limit_us=None if running.limit_us is None else running.limit_us + by_us,
+        idle_us=running.idle_us + by_us,
+    )
 
 
 def _resident(running: Running, processes: int) -> Resident:

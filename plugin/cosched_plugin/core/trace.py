@@ -17,7 +17,8 @@ TraceSink: TypeAlias = Callable[[TraceRecord], None]
 
 # The order of what our own policies say, the longest last; what others say comes behind.
 FACTS: Final = (
-    "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "partners", "hosts",
+    "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "unfair_to", "group",
+    "partners", "hosts",
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ class Trace:
             case SuspendJob() | ResumeJob():
                 kind = "suspend" if isinstance(decision, SuspendJob) else "resume"
                 facts = self._facts.pop(decision.job_id, {})
+                if isinstance(decision, SuspendJob) and decision.to_disk:
+                    facts["to_disk"] = True
                 self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
             case RejectJob():
                 self._sink(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cosched_hwmodel.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.firstfit import thread_counts
 from cosched_plugin.core.state import Running, State
@@ -26,7 +27,7 @@ class View:
         self._state = state
         self.trace = trace
         self._plan: list[tuple[int, Layers]] = []
-        self._plan_key = (-1, -1)
+        self._plan_key: object = None
         self._counts: dict[Layers, Ints] = {}
         self._counts_version = -1
 
@@ -49,6 +50,11 @@ class View:
     def pairs(self) -> LomarcModel | None:
         """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
         return self._state.pairs
+
+    @property
+    def statistical(self) -> StatisticalModel | None:
+        """Return what the site believes of the measured slowdowns of pairs; None if that is not its model of contention."""
+        return self._state.statistical
 
     @property
     def counts(self) -> bool:
@@ -135,6 +141,36 @@ class View:
         """Return the instants at which the manager will wake the scheduler, ascending."""
         return sorted(self._state.wakes)
 
+    @property
+    def resume_us(self) -> int:
+        """Return how long a job that comes back from disk makes no progress."""
+        return self._state.resume_us
+
+    @property
+    def on_disk(self) -> Sequence[int]:
+        """Return the running jobs that are suspended to disk, by id."""
+        on_disk = self._state.on_disk
+        return sorted(on_disk) if on_disk else ()
+
+    @property
+    def free_swap_mb(self) -> Sequence[int]:
+        """Return the disk space of each node for the memory of further jobs."""
+        return self._state.pool.free_swap_mb
+
+    def may_resume(self, running: Running) -> bool:
+        """Tell whether a job on disk could go on now: its threads and memory are free."""
+        return self._state.pool.return_refusal(running.job, running.runs, running.layers) is None
+
+    def progress_us(self, running: Running) -> int:
+        """Return for how long a running job has made progress since its start: neither suspended nor on its way back from disk."""
+        told = self._state.running[running.job.id]  # another view may tell of another time
+        until_us = self._state.now_us if told.suspended_us is None else told.suspended_us
+        return max(until_us, told.ready_us) - told.start_us - told.idle_us
+
+    def wall_us(self, at_us: int) -> int:
+        """Return when an instant of this view's time will be: views of a part of the time have time of their own."""
+        return at_us
+
     def expected_end(self, running: Running) -> int:
         """Return when a running job should end; one that is over its time may end at the next instant."""
         return max(running.end_us, self._state.now_us + 1)
@@ -142,6 +178,8 @@ class View:
     def threads_back(self, running: Running) -> int:
         """Return how many threads will be free when a running job ends: those on nodes in service."""
         pool = self._state.pool
+        if running.on_disk:
+            return 0
         if pool.all_up:
             return running.threads
         return sum([(layer & pool.up).bit_count() for layer in running.layers])
@@ -174,6 +212,8 @@ class View:
             plan = [(state.now_us, free)]
             for expected_us, job_id in state.releases:
                 running = state.running[job_id]
+                if running.on_disk:
+                    continue
                 end_us = max(expected_us, state.now_us + 1)
                 free = union(free, tuple([layer & up for layer in running.layers]))
                 if plan[-1][0] == end_us:
@@ -198,7 +238,7 @@ class View:
         state = self._state
         memory = list(state.pool.free_memory_mb)
         for running in state.running.values():
-            if running.job.memory_mb and self.expected_end(running) <= instant_us:
+            if running.job.memory_mb and not running.on_disk and self.expected_end(running) <= instant_us:
                 for first, count, _, processes in running.runs:
                     for node in range(first, first + count):
                         memory[node] += processes * running.job.memory_mb

@@ -7,21 +7,32 @@ the plain one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from cosched_plugin.core.firstfit import any_layer, first_fit
 from cosched_plugin.core.view import View
 from cosched_plugin.protocol.allocation import Layers, layers_of, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 
+class Stay(NamedTuple):
+    """A job on nodes from now on."""
+
+    end_us: int
+    job_id: int
+    nodes: int  # a set of bits
+
+
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_free", "_free_version")
+    __slots__ = ("_free", "_free_key")
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
         self._free: Layers = ()
-        self._free_version = -1
+        self._free_key: object = None
 
     @property
     def counts(self) -> bool:
@@ -29,15 +40,35 @@ class WholeNodesView(View):
         return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
 
     @property
+    def key(self) -> object:
+        """Return what changes whenever time passes, or nodes or running jobs change: for caches."""
+        return (self._state.now_us, self._state.version)
+
+    @property
+    def free_nodes(self) -> int:
+        """Return the nodes, as a set of bits, that a job may start on now."""
+        pool = self._state.pool
+        held = 0
+        for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
+            held |= exists & ~free
+        return pool.up & ~held
+
+    @property
+    def idle_nodes(self) -> int:
+        """Return the free nodes, as a set of bits, that nobody has to leave first."""
+        return self.free_nodes
+
+    @property
+    def unclaimed_nodes(self) -> int:
+        """Return the idle nodes, as a set of bits, to which nobody will want to come back."""
+        return self.idle_nodes
+
+    @property
     def free(self) -> Layers:
         """Return the first threads of the cores of empty nodes in service."""
-        if self._free_version != self._state.version:
-            self._free_version = self._state.version
-            pool = self._state.pool
-            held = 0
-            for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
-                held |= exists & ~free
-            self._free = self.firsts(pool.up & ~held)
+        if self._free_key != self.key:
+            self._free_key = self.key
+            self._free = self.firsts(self.free_nodes)
         return self._free
 
     @property
@@ -72,31 +103,47 @@ class WholeNodesView(View):
         """Return the first expected end after which so many of these threads are free, and how many more are."""
         for at_us, free in self.plan():
             extra = size(free) - threads
-            if extra >= 0 and at_us > self._state.now_us:
+            if extra >= 0 and at_us > self.now_us:
                 return at_us, extra
         return None
 
     def plan(self) -> list[tuple[int, Layers]]:
         """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
-        state = self._state
-        key = (state.now_us, state.version)
-        if self._plan_key != key:
-            self._plan_key = key
-            soonest_us = state.now_us + 1
-            steps = [(state.now_us, 0)]
-            for expected_us, job_id in state.releases:
-                end_us = expected_us if expected_us > soonest_us else soonest_us
-                nodes = any_layer(state.running[job_id].layers)
-                if steps[-1][0] == end_us:
-                    steps[-1] = (end_us, steps[-1][1] | nodes)
-                else:
-                    steps.append((end_us, nodes))
-            busy = 0
-            plan: list[tuple[int, Layers]] = []
-            for at_us, leaving in reversed(steps):
-                plan.append((at_us, self.firsts(state.pool.up & ~busy)))
-                busy |= leaving
-            plan.reverse()
-            plan[0] = (state.now_us, self.free)  # also less the nodes that a job on its way out of service holds
-            self._plan = plan
+        if self._plan_key != self.key:
+            self._plan_key = self.key
+            self._plan = [(at_us, self.firsts(nodes)) for at_us, nodes in self.steps()]
         return self._plan
+
+    def steps(self, besides: Sequence[Stay] = ()) -> list[tuple[int, int]]:
+        """Return (instant, free nodes from then on as a set of bits) now and at every expected end, ascending.
+
+        ``besides``: further stays, as if those jobs were there from now on.
+        """
+        stays = sorted([*self.stays(), *besides]) if besides else self.stays()
+        now_us = self.now_us
+        steps = [(now_us, 0)]
+        for end_us, _, nodes in stays:
+            if steps[-1][0] == end_us:
+                steps[-1] = (end_us, steps[-1][1] | nodes)
+            else:
+                steps.append((end_us, nodes))
+        up = self._state.pool.up
+        busy = 0
+        free: list[tuple[int, int]] = []
+        for at_us, leaving in reversed(steps):
+            free.append((at_us, up & ~busy))
+            busy |= leaving
+        free.reverse()
+        # Now also less the nodes that a job on its way out of service holds.
+        free[0] = (now_us, free[0][1] & self.free_nodes)
+        return free
+
+    def stays(self) -> list[Stay]:
+        """Return who holds nodes until when, by (expected end, job id); an end that has passed is at the next instant."""
+        state = self._state
+        soonest_us = state.now_us + 1
+        return [
+            Stay(max(end_us, soonest_us), job_id, any_layer(running.layers))
+            for end_us, job_id in state.releases
+            if not (running := state.running[job_id]).on_disk
+        ]

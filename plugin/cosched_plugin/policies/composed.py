@@ -1,195 +1,28 @@
-"""A scheduler as a composition of parts: queue order x backfill x shape x placement x matching.
+"""A scheduler as a composition of parts: queue order x backfill x shape x placement x matching x fairness x slices.
 
-The tables below are the whole catalogue: the parts by name, with the parameters they take, and the named compositions with the
-papers' names. `compose` builds a policy from a plain table, as TOML or the command line give it, and refuses what makes no sense.
+`compose` builds a policy from a plain table, as TOML or the command line give it, and refuses what makes no sense. `catalogue` has the
+parts and the named compositions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-from cosched_plugin.api import Action, UsageError, View, WholeNodesView, started_by
-from cosched_plugin.policies.conservative import Conservative
-from cosched_plugin.policies.easy import Backfill, Easy, NoBackfill, Sjbf
+from cosched_plugin.api import Action, Policy, ResumeJob, UsageError, View, VirtualMachine, started_by
+from cosched_plugin.policies.catalogue import ALIASES, DEFAULTS, KINDS, PRESETS, Parameter, Part, Preset, Table
+from cosched_plugin.policies.easy import Backfill
+from cosched_plugin.policies.grouping import Grouping
 from cosched_plugin.policies.history import history
-from cosched_plugin.policies.lessconsume import LessConsume
-from cosched_plugin.policies.lookahead import FUTURES, HEURISTICS, Lookahead
-from cosched_plugin.policies.matching import Adjacent, Always, Matching, NoMatching
-from cosched_plugin.policies.orders import ClassPriority, Fcfs, Order, Shortest
-from cosched_plugin.policies.placements import FirstFit, Packed, Placement
-from cosched_plugin.policies.rua import PAPER_THRESHOLDS, Rua
+from cosched_plugin.policies.matching import Matching, NoMatching
+from cosched_plugin.policies.orders import Order
+from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.slices import Sliced
+from cosched_plugin.policies.spread import Spread
 
-Table = Mapping[str, Any]
-
-
-class Parameter(NamedTuple):
-    """A setting of a part: what it accepts, what it is by default, what it means."""
-
-    check: Callable[[object], bool]
-    expected: str
-    default: object
-    text: str
-
-
-class Part(NamedTuple):
-    """A part of a composition by name."""
-
-    build: Callable[..., Any]
-    text: str
-    parameters: Mapping[str, Parameter] = {}
-
-
-def _is_factor(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 1.0 <= value < float("inf")
-
-
-def _is_factors(value: object) -> bool:
-    return isinstance(value, list | tuple) and len(value) > 0 and all(_is_factor(item) for item in value)
-
-
-def _extend(default: bool) -> Parameter:
-    return Parameter(
-        lambda value: isinstance(value, bool),
-        "true or false",
-        default,
-        "multiply estimate and limit by the penalty factor expected at the start",
-    )
-
-
-def _is_number(low: float, high: float) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-
-
-ORDERS: Mapping[str, Part] = {
-    "fcfs": Part(Fcfs, "first come, first served"),
-    "shortest": Part(Shortest, "shortest estimate first"),
-    "class-priority": Part(
-        ClassPriority,
-        "short, medium, long jobs; who waits rises",
-        {
-            "age_s": Parameter(
-                _is_number(0, 1e9), "seconds, 0 or more", 0.0, "wait that lifts a job by a class; 0: the mean wait"
-            )
-        },
-    ),
-}
-BACKFILLS: Mapping[str, Part] = {
-    "none": Part(NoBackfill, "start in queue order until one does not fit"),
-    "easy": Part(Easy, "one reservation, for the head; others in queue order"),
-    "sjbf": Part(Sjbf, "one reservation, for the head; others shortest first"),
-    "conservative": Part(Conservative, "a promised start for every job, compressed when jobs end early"),
-    "rua": Part(
-        Rua,
-        "one reservation; places with the least expected slowdown, jobs that lose least first",
-        {
-            "thresholds": Parameter(
-                _is_factors, "a list of numbers >= 1", list(PAPER_THRESHOLDS), "penalty factors to try for every job"
-            )
-        },
-    ),
-}
-PLACEMENTS: Mapping[str, Part] = {
-    "first-fit": Part(FirstFit, "lowest free threads", {"extend_limit": _extend(False)}),
-    "packed": Part(Packed, "nodes with the fewest free threads first", {"extend_limit": _extend(False)}),
-    "lessconsume": Part(LessConsume, "least penalty factor at the same start", {"extend_limit": _extend(True)}),
-    "lessconsume-threshold": Part(
-        LessConsume,
-        "first start with a penalty factor within the threshold",
-        {
-            "threshold": Parameter(_is_factor, "a number >= 1", 1.15, "largest penalty factor accepted"),
-            "extend_limit": _extend(True),
-        },
-    ),
-}
-SHAPES: Mapping[str, Part] = {
-    "threads": Part(lambda: None, "a job takes free hardware threads, wherever they are"),
-    "nodes": Part(lambda: WholeNodesView, "a job takes nodes that nobody is on, one process a core"),
-}
-_MATCHING: Mapping[str, Parameter] = {
-    "max_slowdown": Parameter(_is_factor, "a number >= 1", 1.6, "largest slowdown of a pair"),
-    "cpu": Parameter(
-        lambda value: value in ("hyperthreaded", "standard"),
-        "hyperthreaded or standard",
-        "hyperthreaded",
-        "standard: the CPU is time-shared, only cpu-bound and disk-bound jobs match",
-    ),
-    "weak_load": Parameter(
-        _is_number(0, 1),
-        "a number from 0 to 1",
-        0.2,
-        "no match while the queue asks for no more than the free nodes less this share",
-    ),
-}
-_FUTURE: Mapping[str, Mapping[str, Parameter]] = {
-    "response": {
-        "future": Parameter(
-            lambda value: value in FUTURES,
-            ", ".join(FUTURES[:-1]) + f" or {FUTURES[-1]}",
-            FUTURES[0],
-            "expected arrivals that count: medium and long ones, all, or none",
-        )
-    },
-}
-_LOOKAHEAD: Mapping[str, str] = {
-    "first": "the first match in the queue, or among running jobs",
-    "u1": "the match with the highest utilisation gain, over the time that is shared",
-    "u2": "the match with the highest utilisation gain, whatever the run times",
-    "response": "the match with the best impact on response times",
-}
-MATCHINGS: Mapping[str, Part] = {
-    "none": Part(NoMatching, "every job alone"),
-    "always": Part(Always, "a job and the next in the queue, whatever they are"),
-    "adjacent": Part(Adjacent, "a job and the next in the queue, if they match", _MATCHING),
-    **{
-        name: Part(partial(Lookahead, name), _LOOKAHEAD[name], {**_MATCHING, **_FUTURE.get(name, {})})
-        for name in HEURISTICS
-    },
-}
-KINDS: Mapping[str, Mapping[str, Part]] = {
-    "order": ORDERS,
-    "backfill": BACKFILLS,
-    "shape": SHAPES,
-    "placement": PLACEMENTS,
-    "matching": MATCHINGS,
-}
-
-
-class Preset(NamedTuple):
-    """A named composition."""
-
-    text: str
-    table: Table
-
-
-_LOMARC: Table = {"order": "class-priority", "backfill": "easy", "shape": "nodes"}
-PRESETS: Mapping[str, Preset] = {
-    "fcfs": Preset("first come, first served, no backfilling", {"backfill": "none"}),
-    "easy": Preset("EASY backfilling", {"backfill": "easy"}),
-    "sjbf": Preset("shortest-job-backfilled-first", {"backfill": "sjbf"}),
-    "conservative": Preset("conservative backfilling with compression", {"backfill": "conservative"}),
-    "lc": Preset("SJBF with LessConsume", {"backfill": "sjbf", "placement": "lessconsume"}),
-    "lct": Preset("SJBF with LessConsume Threshold", {"backfill": "sjbf", "placement": "lessconsume-threshold"}),
-    "rua": Preset("Resource-Usage-Aware backfilling", {"backfill": "rua", "placement": "lessconsume"}),
-    "pss": Preset("space sharing by class priority", _LOMARC),
-    "ac": Preset("coscheduling of whoever comes next", {**_LOMARC, "matching": "always"}),
-    "am": Preset("coscheduling of neighbours in the queue", {**_LOMARC, "matching": "adjacent"}),
-    "lomarc-fm": Preset("LOMARC, first match", {**_LOMARC, "matching": "first"}),
-    "lomarc-u1": Preset("LOMARC, utilisation gain by time", {**_LOMARC, "matching": "u1"}),
-    "lomarc-u2": Preset("LOMARC, utilisation gain", {**_LOMARC, "matching": "u2"}),
-    "lomarc-r": Preset("LOMARC, response times", {**_LOMARC, "matching": "response"}),
-    "lomarc-n": Preset("LOMARC on standard CPUs", {**_LOMARC, "matching": {"name": "u1", "cpu": "standard"}}),
-}
-DEFAULTS: Table = {
-    "order": "fcfs",
-    "backfill": "easy",
-    "shape": "threads",
-    "placement": "first-fit",
-    "matching": "none",
-}
+__all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]
 
 
 class Composed:
@@ -213,9 +46,23 @@ class Composed:
         self._shaped: tuple[View, View] | None = None  # the plain view, and what the shape made of it
         self._matching = matching or NoMatching()
 
+    def check(self, view: View) -> None:
+        """Raise MachineError if the parts cannot work on this machine."""
+        if isinstance(self._placement, Spread):
+            self._placement.sides(view)
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield what a pass would put in order first."""
+        return self._matching.prepare(view)
+
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
-        if self._shape is not None:
+        if view.on_disk and not isinstance(view, VirtualMachine):
+            return chain(_called_back(view), self._decide(view))
+        return self._decide(view)
+
+    def _decide(self, view: View) -> Iterator[Action]:
+        if self._shape is not None and not isinstance(view, VirtualMachine):
             if self._shaped is None or self._shaped[0] is not view:
                 self._shaped = (view, self._shape(view))
             view = self._shaped[1]
@@ -236,23 +83,48 @@ class Composed:
                 started += started_by(action)
             if not started:
                 return
-            yield history(view).plus([view.running[job_id].job for job_id in started], view.now_us).note()
+            yield history(view).plus([view.running[job_id].job for job_id in started], view.wall_us(view.now_us)).note()
 
 
-def compose(table: Table) -> Composed:
+def _called_back(view: View) -> Iterator[Action]:
+    """Yield the return from disk of jobs that a policy with time slices has left there, as soon as their threads are free."""
+    for job_id in view.on_disk:
+        if view.may_resume(view.running[job_id]):
+            yield ResumeJob(job_id)
+
+
+def compose(table: Table) -> Policy:
     """Build the policy that ``resolve`` describes."""
-    parts = {}
-    for kind, entry in resolve(table).items():
-        parameters = {key: value for key, value in entry.items() if key != "name"}
-        parts[kind] = KINDS[kind][entry["name"]].build(**parameters)
-    return Composed(parts["order"], parts["backfill"], parts["placement"], parts["shape"], parts["matching"])
+    resolved = resolve(table)
+    slices = _part("slices", resolved)
+    return _composed(resolved) if slices is None else Sliced(slices, lambda: _composed(resolved))
+
+
+def _composed(resolved: Mapping[str, Mapping[str, Any]]) -> Composed:
+    placement: Placement = _part("placement", resolved)
+    # Where jobs have whole nodes, one process a core is what they take under any placement.
+    spread = placement if isinstance(placement, Spread) else Spread()
+    matching: Matching = _part("matching", resolved)
+    if isinstance(matching, Grouping):
+        matching.spread = spread
+    matching = _part("fairness", resolved).over(matching, spread)
+    return Composed(
+        _part("order", resolved), _part("backfill", resolved), placement, _part("shape", resolved), matching
+    )
+
+
+def _part(kind: str, resolved: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Build one part of a composition."""
+    parameters = {key: value for key, value in resolved[kind].items() if key != "name"}
+    return KINDS[kind][resolved[kind]["name"]].build(**parameters)
 
 
 def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """Return the full table of a composition, each part with its name and all its parameters.
 
-    ``table`` may name a ``preset`` to start from; the parts (``order``, ``backfill``, ``shape``, ``placement``, ``matching``) are
-    names, or tables with ``name`` and parameters. Raises UsageError naming the key, with the closest valid one.
+    ``table`` may name a ``preset`` to start from; the parts (``order``, ``backfill``, ``shape``, ``placement``, ``matching``,
+    ``fairness``, ``slices``) are names, or tables with ``name`` and parameters. Raises UsageError naming the key, with the closest
+    valid one.
     """
     for key in table:
         if key != "preset" and key not in KINDS:
@@ -260,6 +132,7 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     preset = table.get("preset")
     base: dict[str, Any] = dict(DEFAULTS)
     if preset is not None:
+        preset = ALIASES.get(preset, preset) if isinstance(preset, str) else preset
         if not isinstance(preset, str) or preset not in PRESETS:
             raise UsageError(f"policy.preset: no policy {preset!r}{_suggest(str(preset), PRESETS)}")
         base |= PRESETS[preset].table
@@ -303,17 +176,30 @@ def _refuse_nonsense(parts: Mapping[str, Mapping[str, Any]]) -> None:
         raise UsageError(
             f"policy: matching {matching} puts a partner beside a job that has its nodes to itself and needs shape nodes"
         )
-    if shape == "nodes" and backfill not in ("none", "easy", "sjbf"):
-        raise UsageError(f"policy: shape nodes works with backfill none, easy and sjbf, not with {backfill}")
-    if shape == "nodes" and (placement["name"] != "first-fit" or placement["extend_limit"]):
+    spread = placement["name"] == "spread"
+    if shape == "nodes" and backfill not in ("none", "easy", "sjbf") and not (backfill == "conservative" and spread):
         raise UsageError(
-            "policy: shape nodes needs placement first-fit with extend_limit = false: all free nodes are alike"
+            "policy: shape nodes works with backfill none, easy and sjbf, and with conservative under placement spread, "
+            f"not with {backfill}"
         )
+    if shape == "nodes" and not spread and (placement["name"] != "first-fit" or placement["extend_limit"]):
+        raise UsageError(
+            "policy: shape nodes needs placement spread, or first-fit with extend_limit = false: all free nodes are alike"
+        )
+    if spread and shape != "nodes":
+        raise UsageError("policy: placement spread takes whole nodes and needs shape nodes")
+    if spread and matching not in ("none", "group"):
+        raise UsageError(f"policy: placement spread works with matching none and group, not with {matching}")
+    if matching == "group" and not spread:
+        raise UsageError("policy: matching group needs placement spread")
+    for layer in ("fairness", "slices"):
+        if parts[layer]["name"] != "none" and shape != "nodes":
+            raise UsageError(f"policy: {layer} {parts[layer]['name']} plans with whole nodes and needs shape nodes")
     if backfill == "rua" and placement["name"] != "lessconsume":
         raise UsageError(
             f"policy: backfill rua brings thresholds of its own and needs placement lessconsume, not {placement['name']}"
         )
-    if backfill == "conservative" and (placement["name"].startswith("lessconsume") or placement["extend_limit"]):
+    if backfill == "conservative" and (placement["name"].startswith("lessconsume") or placement.get("extend_limit")):
         raise UsageError(
             "policy: backfill conservative promises starts by estimates; "
             "a placement that stretches run times or waits for better neighbours would break them"

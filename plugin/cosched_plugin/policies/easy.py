@@ -14,6 +14,7 @@ from cosched_plugin.policies.reservation import Reservation, Unreserved, reserve
 from cosched_plugin.policies.waiting import Waiting
 
 _UNRESERVED = Unreserved()
+NEVER = "{} processes wanted, more than fit when each node is one job's alone"
 
 
 class Backfill(Protocol):
@@ -76,7 +77,7 @@ class Easy:
             waiting = Waiting(waiting.jobs[1:])
             reason = "overtake"
         if view.trace is not None:
-            view.trace.tell("reserve", job=head.id, shadow_us=reservation.shadow_us)
+            view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
         others = placement.promising(_worth_a_try(others, reservation, free, hopeful), reservation.plan(plan_now(view)))
         if self.candidates is not None:
             others = self.candidates.arrange(others, view)
@@ -118,9 +119,7 @@ def start_in_order(
         if seat is None:
             if not view.never(job):
                 break
-            yield RejectJob(
-                job.id, f"{job.processes} processes wanted, more than fit when each node is one job's alone"
-            )
+            yield RejectJob(job.id, NEVER.format(job.processes))
             waiting = Waiting(waiting.jobs[1:])
             continue
         yield from decided(seat, reason, view)

@@ -42,7 +42,7 @@ class History(NamedTuple):
         return self.waited_us // jobs if jobs else 0
 
     def plus(self, jobs: Iterable[JobSpec], now_us: int) -> History:
-        """Return the history with jobs that have just been started."""
+        """Return the history with jobs that have just been started, at ``now_us`` as submissions count."""
         waited_us, since_us, short, longer = self
         for job in jobs:
             waited_us += now_us - job.submit_us

@@ -32,7 +32,7 @@ class Hosts:
         self._seen: dict[int, JobSpec] = {}  # jobs that wait or have waited, held against all running ones
         self._known: set[int] = set()  # running jobs that all seen ones were held against
         self._slow: dict[int, dict[int, float]] = {}  # slowdown by running job, by waiting job
-        self._alone: list[Running] = []
+        self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
         self._alone_at = -1
 
     def pairs(self, waiting: Waiting, view: View, model: LomarcModel) -> Pairs:
@@ -68,9 +68,11 @@ class Hosts:
                 nodes_of.append((nodes, running))
                 twice |= once & nodes
                 once |= nodes
-            alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
-            self._alone = sorted(alone, key=lambda running: (running.start_us, running.job.id))
-        return self._alone
+            self._alone = [
+                running.job.id for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None
+            ]
+        alone = [view.running[job_id] for job_id in self._alone]
+        return sorted(alone, key=lambda running: (running.start_us, running.job.id))
 
     def looked(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""

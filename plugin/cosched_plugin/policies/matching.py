@@ -26,9 +26,20 @@ BLIND_SLOWDOWN = 2.0
 class Matching(Protocol):
     """Finds company for jobs. Every seat that is returned has been admitted."""
 
-    name: ClassVar[str]
-    remembers: ClassVar[bool]  # whether it looks at `history`
-    settled: ClassVar[bool]  # whether a job that found no seat in a pass has no better chance for those that did
+    @property
+    def name(self) -> str:
+        """Return its name in a composition."""
+        ...
+
+    @property
+    def remembers(self) -> bool:
+        """Tell whether it looks at `history`."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether a job that found no seat in a pass has no better chance for those that did."""
+        ...
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what has to be put in order before a pass."""

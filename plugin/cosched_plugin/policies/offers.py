@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from cosched_plugin.api import Action, JobSpec, Layers, Planned, Run, StartJob, View, each_node, minus
+from cosched_plugin.api import Action, JobSpec, Layers, Planned, Run, StartJob, Stay, View, each_node, layers_of, minus
 
 
 class Seat(Protocol):
@@ -24,6 +24,11 @@ class Seat(Protocol):
     @property
     def decisions(self) -> tuple[Action, ...]:
         """Return the decisions that take it."""
+        ...
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
         ...
 
     def held(self, at_us: int, view: View) -> Layers:
@@ -49,7 +54,7 @@ class Offer(NamedTuple):
     job: JobSpec
     start_us: int
     runs: tuple[Run, ...]
-    factor: float  # expected run time there / run time alone, never below 1
+    factor: float  # expected run time there / run time alone
     run_us: int  # run time to plan with
     limit_us: int | None  # kill limit to ask for
 
@@ -67,6 +72,11 @@ class Offer(NamedTuple):
     def decisions(self) -> tuple[Action, ...]:
         """Return the decision that takes the offer."""
         return (self.start(),)
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """Return the one job on its nodes."""
+        return (Stay(self.end_us, self.job.id, nodes_of(self.runs)),)
 
     def start(self) -> StartJob:
         """Return the decision that takes the offer."""
@@ -107,6 +117,12 @@ class Plan(NamedTuple):
             ((node, (bandwidth * count, network * count, disk * count)) for node, count in each_node(offer.runs)),
         )
         return self._replace(planned=(*self.planned, planned))
+
+
+def nodes_of(runs: Sequence[Run]) -> int:
+    """Return the nodes that ``runs`` name, as a set of bits."""
+    (nodes,) = layers_of(runs, 1)
+    return nodes
 
 
 def plan_now(view: View) -> Plan:

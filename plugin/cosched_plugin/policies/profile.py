@@ -1,8 +1,9 @@
 """Future availability with many reservations: steps of constant free capacity, for conservative backfilling.
 
 `CountProfile` counts threads, which is exact for jobs that take any threads: whatever can be promised by counting can be kept,
-because jobs that have not started can take other threads than planned. `PlacedProfile` plans with the threads themselves, for
-queues in which some job needs whole nodes, memory or a certain number of processes a node.
+because jobs that have not started can take other threads than planned. `NodeProfile` counts nodes, for jobs that take whole ones
+that are all alike. `PlacedProfile` plans with the threads themselves, for queues in which some job needs whole nodes among others
+that do not, memory or a certain number of processes a node.
 
 A *promise* is a tuple of ints and runs that a note can hold: the start, and for `PlacedProfile` the runs.
 """
@@ -13,9 +14,22 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, cast
 
-from cosched_plugin.api import JobSpec, Layers, NoteValue, Run, View, each_node, layers_of, minus, union
+from cosched_plugin.api import (
+    JobSpec,
+    Layers,
+    NoteValue,
+    Run,
+    Stay,
+    View,
+    WholeNodesView,
+    each_node,
+    layers_of,
+    minus,
+    union,
+)
 from cosched_plugin.policies.offers import Offer, Plan, plan_now
 from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.spread import Spread
 
 Promise: TypeAlias = tuple[NoteValue, ...]
 
@@ -46,6 +60,10 @@ class Profile(Protocol):
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
         """Return the job's place now, its promise being for now."""
+        ...
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job cannot be put on this machine, empty and with all nodes in service."""
         ...
 
 
@@ -79,7 +97,8 @@ class CountProfile:
 
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first instant from which there are enough threads for the whole estimate."""
-        times, free, need, span = self._times, self._free, job.processes, job.estimate_us
+        need, span = self._needs(job)
+        times, free = self._times, self._free
         steps = len(times)
         start = 0
         step = 0
@@ -95,31 +114,41 @@ class CountProfile:
 
     def fits(self, job: JobSpec, promise: Promise) -> bool:
         """Tell whether there are enough threads for the whole estimate."""
+        need, span = self._needs(job)
         start_us = start_of(promise)
         if start_us < self._view.now_us:
             return False
-        last = bisect_left(self._times, start_us + job.estimate_us)
-        return min(self._free[_step_at(self._times, start_us) : last]) >= job.processes
+        last = bisect_left(self._times, start_us + span)
+        return min(self._free[_step_at(self._times, start_us) : last]) >= need
 
     def reserve(self, job: JobSpec, promise: Promise) -> None:
         """Take the job's threads."""
-        self._add(job, promise, -job.processes)
+        need, span = self._needs(job)
+        self._add(start_of(promise), span, -need)
 
     def lift(self, job: JobSpec, promise: Promise) -> None:
         """Give the job's threads back."""
-        self._add(job, promise, job.processes)
+        need, span = self._needs(job)
+        self._add(start_of(promise), span, need)
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:  # noqa: ARG002 - any threads will do
         """Return the job's place now, on whatever threads the placement likes."""
         return self._placement.offer(job, plan_now(self._view))
 
-    def _add(self, job: JobSpec, promise: Promise, threads: int) -> None:
-        start_us = start_of(promise)
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._view.never(job)
+
+    def _needs(self, job: JobSpec) -> tuple[int, int]:
+        """Return how much the job takes, and for how long."""
+        return job.processes, job.estimate_us
+
+    def _add(self, start_us: int, span_us: int, amount: int) -> None:
         first = self._cut(start_us)
-        last = self._cut(start_us + job.estimate_us)
+        last = self._cut(start_us + span_us)
         free = self._free
         for step in range(first, last):
-            free[step] += threads
+            free[step] += amount
 
     def _cut(self, at_us: int) -> int:
         """Return the step that begins at ``at_us``, made if there is none."""
@@ -128,6 +157,44 @@ class CountProfile:
             self._times.insert(step, at_us)
             self._free.insert(step, self._free[step - 1])
         return step
+
+
+class NodeProfile(CountProfile):
+    """Free nodes over time, under a placement that knows how many a job takes."""
+
+    __slots__ = ("_spread",)
+
+    def __init__(self, view: WholeNodesView, spread: Spread, besides: Sequence[Stay] = ()) -> None:
+        """``besides``: jobs that are not running, as if they were from now on."""
+        self._view = view
+        self._placement = self._spread = spread
+        steps = view.steps(besides)
+        self._times = [at_us for at_us, _ in steps]
+        self._free = [nodes.bit_count() for _, nodes in steps]
+
+    def admits(self, stays: Sequence[Stay]) -> bool:
+        """Tell whether these stays, all from now on, find enough free nodes besides what is reserved."""
+        nodes = 0
+        for stay in sorted(
+            stays, reverse=True
+        ):  # the longest first: shorter ones share its nodes, or need more for their time
+            nodes |= stay.nodes
+            if min(self._free[: bisect_left(self._times, stay.end_us)]) < nodes.bit_count():
+                return False
+        return True
+
+    def earliest(self, job: JobSpec) -> Promise | None:
+        """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""
+        return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._spread.footprint(job, self._view) is None
+
+    def _needs(self, job: JobSpec) -> tuple[int, int]:
+        footprint = self._spread.footprint(job, self._view)
+        assert footprint is not None  # nobody plans with a job that has no place
+        return footprint.nodes, footprint.run_us
 
 
 class PlacedProfile:
@@ -186,6 +253,10 @@ class PlacedProfile:
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
         """Return the job where it was promised."""
         return Offer(job, self._view.now_us, _runs(promise), 1.0, job.estimate_us, job.limit_us)
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._view.never(job)
 
     def _plan(self, job: JobSpec, start_us: int) -> Plan:
         """Return what is free from ``start_us`` on for the whole of the job's estimate."""

@@ -21,6 +21,7 @@ from cosched_plugin.api import (
     Running,
     SetNote,
     StartTogether,
+    Stay,
     SuspendJob,
     View,
     any_layer,
@@ -30,7 +31,7 @@ from cosched_plugin.api import (
     round_up_us,
     share_nodes,
 )
-from cosched_plugin.policies.offers import Gate, Offer
+from cosched_plugin.policies.offers import Gate, Offer, nodes_of
 
 NOTE: Final = "pace"
 
@@ -39,13 +40,21 @@ class Pace(NamedTuple):
     """What is believed of a running job that shares its nodes."""
 
     partner: int
-    since_us: int
+    progress_us: int  # time in which it had made progress when this was written
     left_us: int  # work left then, in run time alone
     slowdown: float  # from then on, while the partner is there
 
-    def left_at(self, now_us: int, slowdown: float) -> int:
-        """Return the work left at a later instant, having been slowed so much since; at least a microsecond."""
-        return max(1, round_up_us(self.left_us - (now_us - self.since_us) / slowdown))
+    def left_after(self, progress_us: int, slowdown: float) -> int:
+        """Return the work left once it has made progress for so long, slowed so much since then; at least a microsecond."""
+        return max(1, round_up_us(self.left_us - (progress_us - self.progress_us) / slowdown))
+
+
+class _Work(NamedTuple):
+    """A job, and what is left of it at present."""
+
+    job_id: int
+    left_us: int
+    progress_us: int = 0  # time in which it has made progress so far
 
 
 def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, int]:
@@ -76,11 +85,16 @@ class Pair(NamedTuple):
     @property
     def decisions(self) -> tuple[Action, ...]:
         """Return the start of both, and what to remember."""
-        host, guest, now_us = self.host.job, self.guest.job, self.host.start_us
+        host, guest = self.host.job, self.guest.job
         return (
             StartTogether((self.host.start(), self.guest.start())),
-            *_paces((host.id, host.estimate_us), (guest.id, guest.estimate_us), now_us, self.slowdown),
+            *_paces(_Work(host.id, host.estimate_us), _Work(guest.id, guest.estimate_us), self.slowdown),
         )
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """Return both jobs on their nodes."""
+        return (*self.host.stays, *self.guest.stays)
 
     def held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
@@ -95,6 +109,7 @@ class Guest(NamedTuple):
     slowdown: float
     left_us: int  # work left of the host
     host_span_us: int  # time left of the host, beside the guest
+    progress_us: int  # time in which the host has made progress so far
 
     @property
     def job_ids(self) -> tuple[int, ...]:
@@ -115,8 +130,16 @@ class Guest(NamedTuple):
         return (
             self.guest.start(),
             ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
-            *_paces((host.job.id, self.left_us), (guest.id, guest.estimate_us), now_us, self.slowdown),
+            *_paces(
+                _Work(host.job.id, self.left_us, self.progress_us), _Work(guest.id, guest.estimate_us), self.slowdown
+            ),
         )
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """Return the guest and its host on their nodes."""
+        host = Stay(self.guest.start_us + self.host_span_us, self.host.job.id, nodes_of(self.host.runs))
+        return (host, *self.guest.stays)
 
     def held(self, at_us: int, view: View) -> Layers:
         """Return the threads that one of the two has at ``at_us`` and that would be free if the host stayed alone."""
@@ -160,7 +183,8 @@ def join(host: Running, guest: JobSpec, slowdown: float, view: View, gate: Gate)
     runs = beside(None, host.runs, guest, view)
     if runs is None:
         return None
-    seat = Guest(host, _slowed(guest, now_us, runs, guest_us), slowdown, left_us, host_us)
+    offer = _slowed(guest, now_us, runs, guest_us)
+    seat = Guest(host, offer, slowdown, left_us, host_us, view.progress_us(host))
     if not gate.admit(seat):
         return None
     if view.trace is not None:
@@ -195,8 +219,8 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
 def pace_of(job_id: int, view: View) -> Pace | None:
     """Return what is remembered of a job that shares its nodes."""
     match view.note(job_id, NOTE):
-        case (int(partner), int(since_us), int(left_us), float(slowdown)):
-            return Pace(partner, since_us, left_us, slowdown)
+        case (int(partner), int(progress_us), int(left_us), float(slowdown)):
+            return Pace(partner, progress_us, left_us, slowdown)
         case _:
             return None
 
@@ -224,42 +248,43 @@ def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
 
 def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
-    if running.suspended_us is None:
-        yield from _expect(job_id, view.now_us + pace.left_at(view.now_us, pace.slowdown), view)
-    else:
+    end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
+    stopped = running.suspended_us is not None
+    if stopped and not running.on_disk:
         yield ResumeJob(job_id)
-        yield from _expect(job_id, view.now_us + pace.left_us, view, lost_us=0)  # its limit has waited with it
+    yield from _expect(job_id, end_us, view, lost_us=0 if stopped else None)  # the limit of one that stopped has waited
     yield SetNote(job_id, NOTE, None)
 
 
 def _at_another_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
     """Expect of a pair what was measured of it, up to now and from now on."""
     now_us = view.now_us
-    one_us, other_us = (_left(running, measured, view) for running in (one, other))
-    paces = _paces((one.job.id, one_us), (other.job.id, other_us), now_us, measured)
-    for running, span_us, pace in zip((one, other), spans_together(one_us, other_us, measured), paces, strict=True):
+    left = [_left(running, measured, view) for running in (one, other)]
+    spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
+    for running, span_us, pace in zip((one, other), spans_us, _paces(left[0], left[1], measured), strict=True):
         yield from _expect(running.job.id, now_us + span_us, view)
         yield pace
 
 
-def _left(running: Running, measured: float, view: View) -> int:
+def _left(running: Running, measured: float, view: View) -> _Work:
     """Return the work left of one of a pair, going by what was measured since the note was made."""
     pace = pace_of(running.job.id, view)
-    return 1 if pace is None else pace.left_at(view.now_us, measured)
+    progress_us = view.progress_us(running)
+    return _Work(running.job.id, 1 if pace is None else pace.left_after(progress_us, measured), progress_us)
 
 
 def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
     """Suspend the one of a pair that came later, until its partner ends."""
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
-    stays_us, stops_us = (_left(running, measured, view) for running in (stays, stops))
+    goes_on, waits = _left(stays, measured, view), _left(stops, measured, view)
     if view.trace is not None:
         view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
-    yield from _expect(stays.job.id, now_us + stays_us, view)
-    lost_us = now_us + stops_us - stops.end_us  # up to now; its limit will wait with it
-    yield from _expect(stops.job.id, now_us + stays_us + stops_us, view, lost_us=lost_us)
-    yield from _paces((stays.job.id, stays_us), (stops.job.id, stops_us), now_us, 1.0)
+    yield from _expect(stays.job.id, now_us + goes_on.left_us, view)
+    lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
+    yield from _expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
+    yield from _paces(goes_on, waits, 1.0)
 
 
 def _expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
@@ -278,9 +303,9 @@ def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> O
     return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)
 
 
-def _paces(one: tuple[int, int], other: tuple[int, int], now_us: int, slowdown: float) -> tuple[SetNote, SetNote]:
-    """Return what to remember of a pair, given as (job, work left)."""
+def _paces(one: _Work, other: _Work, slowdown: float) -> tuple[SetNote, SetNote]:
+    """Return what to remember of a pair."""
     return (
-        SetNote(one[0], NOTE, tuple(Pace(other[0], now_us, one[1], slowdown))),
-        SetNote(other[0], NOTE, tuple(Pace(one[0], now_us, other[1], slowdown))),
+        SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
+        SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
     )

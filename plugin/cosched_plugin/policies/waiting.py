@@ -68,12 +68,13 @@ class Waiting:
         first_us = min([job.submit_us for job in self.jobs])
         if seen.short.jobs or seen.longer.jobs:
             first_us = min(first_us, seen.since_us)
-        if view.now_us <= first_us:
+        now_us = view.wall_us(view.now_us)  # as submissions count
+        if now_us <= first_us:
             return Future()
         processors = view.machine.cores
         work_s = self.work_s(processors)
         short = self.columns().short
-        spans = float(np.add.reduce(work_s)) * SECOND_US / (view.now_us - first_us)
+        spans = float(np.add.reduce(work_s)) * SECOND_US / (now_us - first_us)
 
         def arrivals(started: Tally, waiting: Floats) -> Arrivals:
             jobs = started.jobs + len(waiting)

@@ -104,6 +104,7 @@ class Machine:
         "memory_mb",
         "nodes",
         "second_threads",
+        "swap_mb",
         "threads",
         "threads_of",
     )
@@ -115,6 +116,7 @@ class Machine:
         exists, firsts, seconds = ([0] * self.depth for _ in range(3))
         self.threads_of: list[int] = []
         self.memory_mb: list[int] = []
+        self.swap_mb: list[int] = []
         self.capacity_of: list[DemandTuple] = []  # by node: memory bandwidth, network, disk in MB/s
         first = 0
         for node_class in classes:
@@ -128,6 +130,7 @@ class Machine:
                     seconds[layer] |= mask
             self.threads_of += [node_class.threads] * node_class.nodes
             self.memory_mb += [node_class.memory_mb] * node_class.nodes
+            self.swap_mb += [node_class.swap_mb] * node_class.nodes
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
@@ -160,9 +163,9 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
 
 
 class ThreadPool:
-    """Free threads and free memory of a machine, as jobs take them and give them back."""
+    """Free threads, memory and swap space of a machine, as jobs take them and give them back."""
 
-    __slots__ = ("_everything", "free", "free_memory_mb", "machine", "up")
+    __slots__ = ("_everything", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
@@ -170,6 +173,7 @@ class ThreadPool:
         self.up = self._everything  # nodes in service
         self.free: Layers = machine.exists  # threads of nodes in service that no job holds
         self.free_memory_mb = list(machine.memory_mb)
+        self.free_swap_mb = list(machine.swap_mb)
         for node in down:
             self.fail_node(node)
 
@@ -240,6 +244,43 @@ class ThreadPool:
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] += processes * job.memory_mb
+
+    def disk_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
+        """Return why a job on ``runs`` cannot be suspended to disk, or None if it can."""
+        for node, processes in each_node(runs) if job.memory_mb else ():
+            if processes * job.memory_mb > self.free_swap_mb[node]:
+                return f"node {node} has {self.free_swap_mb[node]} MB of swap space free, {processes * job.memory_mb} wanted"
+        return None
+
+    def return_refusal(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> str | None:
+        """Return why a job on disk cannot go on where it was, or None if it can."""
+        for wanted, free in zip(layers, self.free, strict=True):
+            if wanted & ~free:
+                return f"node {next(bits_of(wanted & ~free))} is not free there"
+        for node, processes in each_node(runs) if job.memory_mb else ():
+            if processes * job.memory_mb > self.free_memory_mb[node]:
+                return f"node {node} has {self.free_memory_mb[node]} MB free, {processes * job.memory_mb} wanted"
+        return None
+
+    def to_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Take these threads back from ``job``, whose memory goes to disk."""
+        self.give_back(job, runs, layers)
+        self.put_on_disk(job, runs)
+
+    def from_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Give ``job`` its threads again; they must be free."""
+        self.drop_from_disk(job, runs)
+        self.take(job, runs, layers)
+
+    def put_on_disk(self, job: JobSpec, runs: Sequence[Run]) -> None:
+        """Give ``job``, which holds no threads now, the swap space for its memory."""
+        for node, processes in each_node(runs) if job.memory_mb else ():
+            self.free_swap_mb[node] -= processes * job.memory_mb
+
+    def drop_from_disk(self, job: JobSpec, runs: Sequence[Run]) -> None:
+        """Take that swap space back."""
+        for node, processes in each_node(runs) if job.memory_mb else ():
+            self.free_swap_mb[node] += processes * job.memory_mb
 
     def fail_node(self, node: int) -> None:
         """Take ``node`` out of service."""

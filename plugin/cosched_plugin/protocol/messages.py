@@ -16,11 +16,14 @@ DemandTuple: TypeAlias = tuple[int, int, int]
 # How a job uses its nodes: (class: cpu, network or disk; then, in millionths, the shares of its run time on cpu, network and disk,
 # which make up the whole, and its memory as a part of a node's).
 UsageTuple: TypeAlias = tuple[str, int, int, int, int]
+# How a job slows itself down, in millionths: by how much longer it takes with a process on each CPU of its nodes than with one
+# process a node, and by how much more with processes on all cores of a CPU than on one.
+SelfSlowdown: TypeAlias = tuple[int, int]
 # A value that a policy may leave with the manager.
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
-FEATURES = ("notes", "groups", "wakes", "revise", "suspend")
+FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk")
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
 COMPLETED = "COMPLETED"
@@ -49,6 +52,7 @@ class JobSpec(NamedTuple):
     exclusive: bool = False  # whole nodes
     demand: DemandTuple | None = None  # per process; None: unknown
     usage: UsageTuple | None = None  # None: unknown
+    self_slowdown: SelfSlowdown | None = None  # None: unknown
 
 
 class NodeClass(NamedTuple):
@@ -62,6 +66,7 @@ class NodeClass(NamedTuple):
     memory_bandwidth_mbs: int
     network_mbs: int
     disk_mbs: int
+    swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
 
     @property
     def threads(self) -> int:
@@ -75,10 +80,13 @@ class RunningJob(NamedTuple):
     spec: JobSpec
     start_us: int
     runs: tuple[Run, ...]
-    estimate_us: int  # run time expected, from the start on, time suspended included; as last revised
+    estimate_us: int  # run time expected, from the start on, time suspended so far included; as last revised
     limit_us: int | None  # limit granted, from the start on; as last revised
     suspended_us: int | None = None  # since when it is suspended; None: it runs
     measured_ppm: int = 0  # slowdown last measured among its present neighbours, in millionths; 0: not measured
+    idle_us: int = 0  # time since its start in which it was suspended, or came back from disk, up to `ready_us`
+    on_disk: bool = False  # suspended to disk: others may have its threads and its memory
+    ready_us: int = 0  # when it last came back from disk and went on, or will; 0: never
 
 
 class PendingJob(NamedTuple):
@@ -212,13 +220,18 @@ class ReviseJob(NamedTuple):
 
 
 class SuspendJob(NamedTuple):
-    """Stop a running job where it is: it keeps its threads and its memory, and makes no progress; its limit waits with it."""
+    """Stop a running job: it makes no progress, and its limit and its expected end wait with it.
+
+    It keeps its threads and its memory; with ``to_disk`` it leaves them to others, its memory goes to the disks of its nodes, and
+    it can only go on where it was.
+    """
 
     job_id: int
+    to_disk: bool = False
 
 
 class ResumeJob(NamedTuple):
-    """Let a suspended job go on where it stopped."""
+    """Let a suspended job go on where it stopped; from disk, once its threads and memory are free, and after `Welcome.resume_us`."""
 
     job_id: int
 
@@ -290,6 +303,7 @@ class Welcome(NamedTuple):
     pending: tuple[PendingJob, ...]
     notes: tuple[Note, ...]
     wakes: tuple[int, ...]
+    resume_us: int = 0  # how long a job that comes back from disk makes no progress
 
 
 class Ready(NamedTuple):

@@ -34,8 +34,11 @@ from cosched_plugin.protocol.messages import (
     Ping,
     Pong,
     Ready,
+    ResumeJob,
+    ReviseJob,
     SetNote,
     StartTogether,
+    SuspendJob,
     UnknownAction,
     WakeAt,
     Welcome,
@@ -99,12 +102,16 @@ CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
     },
 }
 
-# Actions that may be used only where both ends know the feature, with their names on the wire.
-FEATURE_ACTIONS: Final[Mapping[str, tuple[type, str]]] = {
-    "notes": (SetNote, "set_note"),
-    "groups": (StartTogether, "start_together"),
-    "wakes": (WakeAt, "wake_at"),
+# Actions that may be used only where both ends know the feature: their names on the wire, and the feature.
+FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
+    SetNote: ("set_note", "notes"),
+    StartTogether: ("start_together", "groups"),
+    WakeAt: ("wake_at", "wakes"),
+    ReviseJob: ("revise_job", "revise"),
+    SuspendJob: ("suspend_job", "suspend"),
+    ResumeJob: ("resume_job", "suspend"),
 }
+DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
 
 
 class Received(NamedTuple):
@@ -115,6 +122,14 @@ class Received(NamedTuple):
 
 
 NOTHING: Final = Received()
+
+
+def needed_feature(action: Action, features: Sequence[str]) -> str | None:
+    """Return the feature without which ``action`` may not be used and that ``features`` lack; None: it may be used."""
+    _, feature = FEATURE_ACTIONS.get(type(action), ("", None))
+    if feature is not None and feature not in features:
+        return feature
+    return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None
 
 
 def report_of(error: RemoteProtocolError) -> ErrorReport:
@@ -194,6 +209,7 @@ class SchedulerSession(_Session):
         self._hello = Hello(versions, features, instance, policy)
         self.seq = 0  # last batch taken in
         self.now_us = 0
+        self._features: tuple[str, ...] = ()  # agreed on
         self._reply: Actions | None = None  # to the batch ``seq``
         self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
 
@@ -208,7 +224,13 @@ class SchedulerSession(_Session):
         return Ready(self.seq)
 
     def answer(self, actions: Sequence[Action]) -> Actions:
-        """Return the reply to the batch that was delivered last."""
+        """Return the reply to the batch that was delivered last.
+
+        LocalProtocolError for a suspension to disk where the manager does not know of disks: it would stop the job where it is. Other
+        actions of features that were not agreed on are refused by the manager.
+        """
+        if any(needed_feature(action, self._features) == DISK for action in actions):
+            raise LocalProtocolError(f"the manager does not know the feature {DISK}: no job can be suspended to disk")
         self._say(Actions)
         self._reply = Actions(self.seq, self.now_us, tuple(actions))
         return self._reply
@@ -229,6 +251,7 @@ class SchedulerSession(_Session):
             if feature not in self._hello.features:
                 raise RemoteProtocolError("version", f"features[{index}]", "was not offered")
         self.state = State.WELCOMED
+        self._features = message.features
         self.seq = message.seq
         self.now_us = message.now_us
         self._reply = None
@@ -273,7 +296,6 @@ class ManagerSession(_Session):
         self._versions = versions
         self._features = features
         self._agreed: tuple[int, tuple[str, ...]] = (0, ())
-        self._foreign: dict[type, UnknownAction] = {}  # actions of features that were not agreed on
         self.peer: Hello | None = None  # who is served
         self.batch: Events | None = None  # the open batch
         start = inventory()
@@ -328,9 +350,6 @@ class ManagerSession(_Session):
         self.peer = message
         features = tuple(feature for feature in self._features if feature in message.features)
         self._agreed = (max(common), features)
-        self._foreign = {
-            kind: UnknownAction(name) for feature, (kind, name) in FEATURE_ACTIONS.items() if feature not in features
-        }
         return Received((self._welcome(),), message)
 
     def _on_ready(self, message: Ready) -> Received:
@@ -356,9 +375,9 @@ class ManagerSession(_Session):
         self.state = after
         self.seq = message.seq
         self.batch = None
-        if self._foreign:
-            known: list[Action] = [self._foreign.get(type(action), action) for action in message.actions]
-            message = message._replace(actions=tuple(known))
+        _, features = self._agreed
+        if features != FEATURES:  # which are all
+            message = message._replace(actions=tuple([_known(action, features) for action in message.actions]))
         return Received((), message)
 
     def _send_batch(self) -> tuple[Message, ...]:
@@ -374,3 +393,11 @@ class ManagerSession(_Session):
         self._say(Welcome)
         version, features = self._agreed
         return inventory._replace(version=version, features=features)
+
+
+def _known(action: Action, features: Sequence[str]) -> Action:
+    """Return ``action``, or an unknown one where the two ends did not agree on its feature."""
+    if needed_feature(action, features) is None:
+        return action
+    name, _ = FEATURE_ACTIONS[type(action)]
+    return UnknownAction(name)

@@ -22,6 +22,7 @@ from cosched_plugin.protocol.wire import (
     read_name,
     read_pairs,
     read_runs,
+    read_self_slowdown,
     read_usage,
     read_value,
     record,
@@ -75,6 +76,7 @@ JOB: Final = record(
     _flag("exclusive"),
     special("demand", optional(read_demand), None, None),
     special("usage", optional(read_usage), None, None),
+    special("self_slowdown", optional(read_self_slowdown), None, None),
 )
 _NODE_CLASS: Final = record(
     m.NodeClass,
@@ -87,6 +89,7 @@ _NODE_CLASS: Final = record(
     integer("memory_bandwidth_mbs"),
     integer("network_mbs"),
     integer("disk_mbs"),
+    integer("swap_mb", default=0),
 )
 _RUNNING: Final = record(
     m.RunningJob,
@@ -98,6 +101,9 @@ _RUNNING: Final = record(
     _limit(None),
     special("suspended_us", optional(checked_integer(0)), None, None),
     integer("measured_ppm", default=0),
+    integer("idle_us", default=0),
+    _flag("on_disk"),
+    integer("ready_us", default=0),
 )
 _PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
 _BELIEF: Final = record(
@@ -134,7 +140,7 @@ _ACTIONS: Final = (
     _START,
     record(m.StartTogether, "start_together", listed("starts", _STARTED, least=1)),
     record(m.ReviseJob, "revise_job", integer("job_id"), integer("estimate_us", 1), _limit(None)),
-    record(m.SuspendJob, "suspend_job", integer("job_id")),
+    record(m.SuspendJob, "suspend_job", integer("job_id"), _flag("to_disk")),
     record(m.ResumeJob, "resume_job", integer("job_id")),
     _note(m.SetNote, "set_note"),
     record(m.WakeAt, "wake_at", integer("at_us")),
@@ -172,6 +178,7 @@ _MESSAGES: Final = (
         listed("pending", _PENDING),
         listed("notes", _note(m.Note, None), ()),
         integers("wakes", default=()),
+        integer("resume_us", default=0),
     ),
     record(m.Ready, "ready", integer("seq")),
     record(

@@ -301,6 +301,13 @@ def read_usage(raw: Any) -> Any:
     return raw
 
 
+def read_self_slowdown(raw: Any) -> Any:
+    """Return how a job slows itself down: two numbers of millionths above 0."""
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of 2 integers", raw)
+    return _each(raw, checked_integer(1))
+
+
 def read_runs(raw: Any) -> Any:
     """Return an allocation: at least one run of ``[first_node, count, thread_mask, processes_per_node]``."""
     if type(raw) is not tuple or not raw:

@@ -1,0 +1,88 @@
+"""Jobs for nodes of several cores: how each slows itself down, and to what size it grows (G-LOMARC-TS paper, section 4.8)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.usage import WHOLE_PPM
+from cosched_plugin.protocol.messages import SelfSlowdown
+
+SELF_SLOWDOWNS = ("table4",)
+CORES_PER_NODE = 4  # of the paper's nodes, on two CPUs
+MAX_SLOWDOWN_PPM = 1_250_000  # MAX_SL
+TWO_PPM = 1_120_000  # SELF_SL_2
+
+
+class Growth(IntEnum):
+    """How many processes of a job a node takes: one, one on each CPU, or one on each core (formula 8)."""
+
+    NONE = 1
+    TWO = 2
+    FOUR = CORES_PER_NODE
+
+
+def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
+    """Return the workload with a true self slowdown for every job, drawn from the paper's Table 4 by its `source_id`."""
+    jobs = tuple(job._replace(self_slowdown=draw_self_slowdown(seed, job.source_id)) for job in workload.jobs)
+    note = f"self slowdowns: drawn from Table 4, seed {seed}"
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def growth_of(size: int, own: SelfSlowdown, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, two_ppm: int = TWO_PPM) -> Growth:
+    """Return how many processes a node takes of a job of this size and self slowdown.
+
+    Four where all cores of a node slow it by ``max_slowdown_ppm`` at most; else two where both CPUs slow it by ``two_ppm``
+    at most; one for a serial job, whatever its slowdown.
+    """
+    node_ppm, core_ppm = own
+    if size == 1:
+        return Growth.NONE
+    if node_ppm * core_ppm <= max_slowdown_ppm * WHOLE_PPM:
+        return Growth.FOUR
+    return Growth.TWO if node_ppm <= two_ppm else Growth.NONE
+
+
+def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
+    """Return the size of a job that users make larger because nodes take ``growth`` of its processes.
+
+    A power of two grows exactly twofold or fourfold, as the paper's text keeps their share; any other size by the printed
+    formula, twofold over SL_sno or fourfold over SL_sno x SL_scr, to the nearest whole number.
+    """
+    if growth is Growth.NONE:
+        return size
+    if size & (size - 1) == 0:
+        return size * growth
+    node_ppm, core_ppm = own
+    slowdown = node_ppm * (WHOLE_PPM if growth is Growth.TWO else core_ppm)
+    return (2 * size * growth * WHOLE_PPM**2 + slowdown) // (2 * slowdown)
+
+
+def grown(workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, two_ppm: int = TWO_PPM) -> Workload:
+    """Return a workload for one process a node with the sizes that users would choose on a machine of ``cores`` in all.
+
+    Run times stay, and so do jobs without a self slowdown. Sizes may exceed the machine, which then refuses the job; a note
+    counts those. Raises `ConfigurationError` where no job has a self slowdown.
+    """
+    counts = dict.fromkeys(Growth, 0)
+    jobs = []
+    for job in workload.jobs:
+        size = job.spec.processes
+        if job.self_slowdown is not None:
+            growth = growth_of(size, job.self_slowdown, max_slowdown_ppm, two_ppm)
+            counts[growth] += 1
+            size = grown_size(size, job.self_slowdown, growth)
+        jobs.append(job._replace(spec=job.spec._replace(processes=size)))
+    unknown = len(jobs) - sum(counts.values())
+    if unknown == len(jobs):
+        raise ConfigurationError(
+            "workload.grow", "self slowdowns of jobs (workload.self_slowdowns, annotations)", "none"
+        )
+    sizes = [job.spec.processes for job in jobs]
+    note = (
+        f"sizes grown: {counts[Growth.TWO]} jobs twofold, {counts[Growth.FOUR]} fourfold, {counts[Growth.NONE]} not, "
+        f"{unknown} without self slowdown; largest {max(sizes)}, {sum(size > cores for size in sizes)} above the {cores} cores"
+    )
+    return workload._replace(jobs=tuple(jobs), processors=cores, notes=(*workload.notes, note))

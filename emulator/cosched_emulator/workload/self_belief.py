@@ -1,0 +1,58 @@
+"""What the scheduler is told of how jobs slow themselves down: the truth, something near it, or nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.draws import uniform
+from cosched_plugin.protocol.messages import SelfSlowdown
+
+BELIEFS = ("exact", "unknown")
+
+
+class SelfBelief(NamedTuple):
+    """How belief differs from truth. ``exact`` without noise is the truth itself."""
+
+    self_slowdowns: str = "exact"  # or unknown: nothing of any job
+    noise: float = 0.0  # relative, from 0 to below 1
+
+
+def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> Workload:
+    """Return the workload with what the scheduler is told of each job's self slowdown in its spec; the truth stays.
+
+    Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
+    """
+    if belief.self_slowdowns not in BELIEFS:
+        raise ConfigurationError.unknown_name("belief.self_slowdowns", belief.self_slowdowns, BELIEFS)
+    if not 0 <= belief.noise < 1:  # nan is not
+        raise ConfigurationError("belief.self_noise", "a number from 0 to below 1", str(belief.noise))
+    if all(job.self_slowdown is None for job in workload.jobs):
+        return workload
+    jobs = []
+    known = 0
+    for job in workload.jobs:
+        told = None if job.self_slowdown is None else told_slowdown(job.self_slowdown, belief, seed, job.source_id)
+        known += told is not None
+        jobs.append(job._replace(spec=job.spec._replace(self_slowdown=told)))
+    note = f"self slowdowns told to the scheduler of {known} of {len(jobs)} jobs"
+    if known and belief.noise:
+        note += f", noise {belief.noise:g}"
+    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+
+
+def told_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:
+    """Return what is told of a job that truly slows itself down by ``own``; None: nothing.
+
+    Each of the two is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each, and rounded to millionths.
+    """
+    if belief.self_slowdowns == "unknown":
+        return None
+    if not belief.noise:
+        return own
+    node_ppm, core_ppm = (
+        max(1, round(value * (1 + belief.noise * (2 * uniform(seed, "self_noise", source_id, index) - 1))))
+        for index, value in enumerate(own)
+    )
+    return (node_ppm, core_ppm)

@@ -1,0 +1,137 @@
+"""A group with its nodes: who starts where, who goes on at another pace, and what is remembered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cosched_plugin.api import (
+    Action,
+    Layers,
+    Run,
+    StartJob,
+    StartTogether,
+    Stay,
+    View,
+    WholeNodesView,
+    any_layer,
+    bits_of,
+    runs_from,
+)
+from cosched_plugin.policies.company import expect, remember
+from cosched_plugin.policies.evolution import Member
+from cosched_plugin.policies.formation import Found
+from cosched_plugin.policies.spread import Sides, Spread, limit_beside
+
+
+class Group(NamedTuple):
+    """A group that starts now, all of it or all but the jobs that run already."""
+
+    found: Found
+    starts: tuple[StartJob, ...]
+    decisions: tuple[Action, ...]
+    stays: tuple[Stay, ...]  # of all its jobs, from now on
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        return tuple(start.job_id for start in self.starts)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of its jobs should be gone."""
+        return max(stay.end_us for stay in self.stays)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads of the nodes that are free at ``at_us`` without the group, and are not with it."""
+        assert isinstance(view, WholeNodesView)
+        nodes = 0
+        for stay in self.stays:
+            if stay.end_us > at_us:
+                nodes |= stay.nodes
+        expected = {stay.job_id: stay for stay in view.stays()}
+        for stay in self.stays:
+            before = expected.get(stay.job_id)
+            if before is not None and before.end_us > at_us:
+                nodes &= ~before.nodes
+        return view.firsts(nodes)
+
+
+def seated(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
+    """Return a group on its nodes; None if there are too few empty ones for it."""
+    nodes = _nodes_of(found, spread, view)
+    if nodes is None:
+        return None
+    sides = spread.sides(view)
+    now_us = view.now_us
+    members = (found.primary, *found.matched)
+    taken = _threads_of(members)
+    starts: list[StartJob] = []
+    revisions: list[Action] = []
+    stays: list[Stay] = []
+    for member, span_us, held in zip(members, found.outcome.spans_us, nodes, strict=True):
+        stays.append(Stay(now_us + span_us, member.job.id, _bits(held)))
+        if member.running is None:
+            runs = _beside(member, held, sides, taken)
+            starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
+        else:
+            revisions += expect(member, span_us, view)
+    start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
+    decisions = (start, *revisions, *remember(found.primary, found.matched, view))
+    return Group(found, tuple(starts), decisions, tuple(stays))
+
+
+def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[int]] | None:
+    """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
+
+    Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; what finds no room there goes to
+    empty nodes.
+    """
+    taken = [
+        node
+        for member in (found.primary, *found.matched)
+        if member.running is not None
+        for node in bits_of(any_layer(member.running.layers))
+    ]
+    wanted = found.nodes - len(taken)
+    if wanted > 0:
+        free = view.free_nodes
+        if free.bit_count() < wanted:
+            return None
+        preferred = spread.preferred(free, wanted, view)
+        taken += [node for node, _ in zip(bits_of(preferred), range(wanted), strict=False)]
+    placed = [taken[: found.primary.nodes]]
+    at = 0
+    for member in found.matched:
+        placed.append(taken[at : at + member.nodes])
+        at += member.nodes
+    return placed
+
+
+def _threads_of(members: Sequence[Member]) -> dict[int, int]:
+    """Return the hardware threads, by node, of those that run already."""
+    taken: dict[int, int] = {}
+    for member in members:
+        for first, count, mask, _ in () if member.running is None else member.running.runs:
+            for node in range(first, first + count):
+                taken[node] = mask
+    return taken
+
+
+def _beside(member: Member, nodes: Sequence[int], sides: Sides, taken: dict[int, int]) -> tuple[Run, ...]:
+    """Return the runs of a job that starts: on each node the side that nobody has; its threads are entered in ``taken``."""
+    placed = []
+    left = member.job.processes
+    for node in nodes:
+        count = min(left, member.per_node)
+        left -= count
+        mask = sides.mask(count)
+        if mask & taken.get(node, 0):
+            mask = sides.mask(count, upper=True)
+        taken[node] = taken.get(node, 0) | mask
+        placed.append((node, mask, count))
+    return runs_from(placed)
+
+
+def _bits(nodes: Sequence[int]) -> int:
+    return sum([1 << node for node in nodes])

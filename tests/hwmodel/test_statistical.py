@@ -1,0 +1,471 @@
+"""The statistical model of G-LOMARC-TS: Table 4, pairs and their two directions, arrays, jobs on a node, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.draws import key, uniform
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.self_slowdown import (
+    CORE_SHARES,
+    NODE_SHARES,
+    SelfSlowdown,
+    draw_self_slowdown,
+    self_factor,
+    spread,
+)
+from cosched_hwmodel.slowdown_ranges import drawn_ppm, drawn_ppms
+from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel, StatisticalParameterError
+from cosched_hwmodel.topology import NodeShape, load_preset
+
+# Table 4 once more, from [0.9, 1.0) on.
+TABLE_4 = {
+    "scr": (0, 25, 17, 17, 13, 17, 8, 3, 0),
+    "sno": (25, 45, 12, 5, 13, 0, 0, 0, 0),
+    "cos": (0, 68, 17, 7, 3, 2, 1, 1, 1),
+}
+# What it was made from: SL_scr in Tables 2 and 3, SL_sno in Table 3.
+TABLE_2 = (131, 146, 130, 142, 105, 119, 100, 116, 161, 151, 148, 157, 129, 115, 109, 121)
+TABLE_3_SCR = (137, 105, 127, 104, 108, 111, 122, 147)
+TABLE_3_SNO = (135, 105, 116, 99, 99, 100, 101, 101)
+
+MODEL_MD = (Path(__file__).parents[2] / "hwmodel" / "MODEL.md").read_text(encoding="utf-8")
+NODE = load_preset("g-lomarc-2x2")
+INT64 = st.integers(-(2**63), 2**63 - 1)
+JOBS = st.integers(0, 1 << 40)
+MODEL = StatisticalModel()
+# By degrees of freedom: what chi-square exceeds once in ten thousand times.
+RARE = {4: 23.5, 6: 27.9, 7: 29.9, 9: 33.7, 34: 73.7}
+
+
+@st.composite
+def models(draw: st.DrawFn) -> StatisticalModel:
+    cuts = sorted(draw(st.lists(st.integers(0, 100), max_size=12)))
+    shares = tuple(high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True))
+    return StatisticalModel(draw(INT64), shares)
+
+
+SELVES = st.tuples(st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000))
+
+
+def chi_square(found: Iterable[int], expected: Iterable[float]) -> float:
+    return sum((seen - due) ** 2 / due for seen, due in zip(found, expected, strict=True) if due)
+
+
+def by_range(slowdowns_ppm: Sequence[int]) -> list[int]:
+    """Count as Table 4 does; whatever is outside of it fails."""
+    counts = [0] * 9
+    for slowdown_ppm in slowdowns_ppm:
+        assert 900_000 <= slowdown_ppm < 1_800_000
+        counts[slowdown_ppm // 100_000 - 9] += 1
+    return counts
+
+
+def pairs_ppm(model: StatisticalModel, jobs: int) -> dict[tuple[int, int], int]:
+    found: dict[tuple[int, int], int] = {}
+    for job in range(jobs):
+        others = np.arange(job + 1, jobs)
+        of_job, of_others = model.coschedulings(job, others)
+        for other, its, the_others in zip(others.tolist(), of_job.tolist(), of_others.tolist(), strict=True):
+            found[job, other] = round(its * 1_000_000)
+            found[other, job] = round(the_others * 1_000_000)
+    return found
+
+
+# ---------------------------------------------------------------- Table 4
+
+
+def test_table_4_is_what_tables_2_and_3_give() -> None:
+    """SL_scr but for a rounding that makes 100; of SL_sno the paper has moved 5 percent from [1.0, 1.1) to [1.2, 1.3)."""
+    core = [percent * 10_000 for percent in TABLE_2 + TABLE_3_SCR]
+    node = [percent * 10_000 for percent in TABLE_3_SNO]
+    of_core = [count * 100 / len(core) for count in by_range(core)]
+    of_node = [count * 100 / len(node) for count in by_range(node)]
+    assert [abs(a - b) < 1.2 for a, b in zip(of_core, TABLE_4["scr"], strict=True)] == [True] * 9
+    moved = [0, -5, 0, 5, 0, 0, 0, 0, 0]
+    assert [abs(a + b - c) <= 0.5 for a, b, c in zip(of_node, moved, TABLE_4["sno"], strict=True)] == [True] * 9
+
+
+def test_columns_are_table_4() -> None:
+    assert (0, *CORE_SHARES, 0) == TABLE_4["scr"]
+    assert (*NODE_SHARES, 0, 0, 0, 0) == TABLE_4["sno"]
+    assert (0, *MODEL.shares) == TABLE_4["cos"]
+    assert {sum(column) for column in TABLE_4.values()} == {100}
+
+
+def test_model_md_has_the_table() -> None:
+    stated = [[cell.strip() for cell in row.split("|")[1:-1]] for row in MODEL_MD.splitlines() if row.startswith("| [")]
+    columns = list(zip(*stated, strict=True))
+    assert columns[0] == tuple(f"[{tenth / 10}, {(tenth + 1) / 10})" for tenth in range(9, 18))
+    assert columns[1:] == [tuple(f"{share} %" if share else "" for share in column) for column in TABLE_4.values()]
+    means = [
+        sum(share * (95 + 10 * index) for index, share in enumerate(column)) / 10_000 for column in TABLE_4.values()
+    ]
+    assert f"| mean | {' | '.join(f'{mean:.3f}' for mean in means)} |" in MODEL_MD
+
+
+@pytest.mark.parametrize("seed", [1, 2, 77])
+def test_self_slowdowns_are_distributed_as_table_4(seed: int) -> None:
+    number = 20_000
+    drawn = [draw_self_slowdown(seed, job) for job in range(number)]
+    node, core = ([own[column] for own in drawn] for column in (0, 1))
+    assert chi_square(by_range(node), (number * share / 100 for share in TABLE_4["sno"])) < RARE[4]
+    assert chi_square(by_range(core), (number * share / 100 for share in TABLE_4["scr"])) < RARE[6]
+    # Neither says anything of the other: a table of five by seven ranges, whose chi-square has 34 degrees of freedom.
+    joint = [0] * 35
+    for node_ppm, core_ppm in drawn:
+        joint[(node_ppm // 100_000 - 9) * 7 + core_ppm // 100_000 - 10] += 1
+    shares = (number * a * b / 10_000 for a, b in product(NODE_SHARES, CORE_SHARES))
+    assert chi_square(joint, shares) < RARE[34]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 77])
+def test_pairs_are_distributed_as_table_4(seed: int) -> None:
+    """Over all ordered pairs, and over those of one job: both those that it suffers and those that it causes."""
+    found = pairs_ppm(StatisticalModel(seed), 200)
+    assert len(found) == 200 * 199
+    some = StatisticalModel(seed).coschedulings(5, np.arange(6, 20_006))
+    for drawn in (list(found.values()), *([round(x * 1_000_000) for x in slowdowns.tolist()] for slowdowns in some)):
+        assert chi_square(by_range(drawn), (len(drawn) * share / 100 for share in TABLE_4["cos"])) < RARE[7]
+
+
+def test_even_inside_a_range() -> None:
+    """The tenths of the widest ranges of each column are equally frequent."""
+    found = pairs_ppm(MODEL, 200).values()
+    drawn = [draw_self_slowdown(1, job) for job in range(20_000)]
+    for slowdowns, first in (
+        (found, 1_000_000),
+        ((n for n, _ in drawn), 1_000_000),
+        ((c for _, c in drawn), 1_400_000),
+    ):
+        tenths = [0] * 10
+        for slowdown_ppm in slowdowns:
+            if first <= slowdown_ppm < first + 100_000:
+                tenths[(slowdown_ppm - first) // 10_000] += 1
+        assert sum(tenths) > 3_000
+        assert chi_square(tenths, [sum(tenths) / 10] * 10) < RARE[9]
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected_ppm"),
+    [
+        (0.0, 1_000_000),
+        (0.34, 1_050_000),
+        (0.68 - 1e-9, 1_099_999),
+        (0.68, 1_100_000),
+        (0.99, 1_700_000),
+        (1 - 2**-53, 1_799_999),
+    ],
+)
+def test_places_in_ranges(draw: float, expected_ppm: int) -> None:
+    assert drawn_ppm(draw, MODEL.shares, 1_000_000) == expected_ppm
+    assert drawn_ppms(np.array([draw]), MODEL.shares, 1_000_000).tolist() == [expected_ppm]
+
+
+@pytest.mark.parametrize(("draw", "expected_ppm"), [(0.0, 1_100_000), (0.5, 1_300_000)])
+def test_a_range_without_a_share_is_never_drawn(draw: float, expected_ppm: int) -> None:
+    shares = (0, 50, 0, 50, 0)
+    assert drawn_ppm(draw, shares, 1_000_000) == expected_ppm
+    assert drawn_ppms(np.array([draw]), shares, 1_000_000).tolist() == [expected_ppm]
+
+
+@given(model=models(), word=st.integers(0, 2**53 - 1))
+def test_it_is_the_inverse_of_the_distribution(model: StatisticalModel, word: int) -> None:
+    """In exact fractions; the doubles may be off by the last millionth."""
+    position = Fraction(word, 2**53) * 100
+    index, below = 0, 0
+    while position >= below + model.shares[index]:
+        below += model.shares[index]
+        index += 1
+    exact = 1_000_000 + 100_000 * (index + (position - below) / model.shares[index])
+    found = drawn_ppm(word * 2.0**-53, model.shares, 1_000_000)
+    assert found - 1 <= exact <= found + 2
+    assert 1_000_000 + 100_000 * index <= found < 1_100_000 + 100_000 * index
+
+
+def test_shares_of_jobs_by_formula_8() -> None:
+    """Of parallel jobs, how many run 4, 2 and 1 a node in space sharing, as MODEL.md states it."""
+    number = 20_000
+    counts = {4: 0, 2: 0, 1: 0}
+    for node_ppm, core_ppm in (draw_self_slowdown(3, job) for job in range(number)):
+        four = node_ppm * core_ppm <= 1_250_000 * 1_000_000
+        counts[4 if four else 2 if node_ppm <= 1_120_000 else 1] += 1
+    stated = {4: 0.36, 2: 0.38, 1: 0.26}
+    for processes, share in stated.items():
+        assert abs(counts[processes] / number - share) < 0.005 + 3 * (share * (1 - share) / number) ** 0.5
+    assert "| parallel jobs of 4, 2, 1 processes a node by formula 8 | 36 %, 38 %, 26 % |" in MODEL_MD
+
+
+# ---------------------------------------------------------------- draws
+
+
+def test_golden_numbers() -> None:
+    """Drawn once and kept: a change of them is another workload."""
+    assert [draw_self_slowdown(1, job) for job in (1, 2, 3)] == [
+        (1045831, 1109549),
+        (1045434, 1255780),
+        (1380148, 1513239),
+    ]
+    assert [MODEL.coscheduling(*pair) for pair in ((1, 2), (2, 1), (3, 1))] == [1.104846, 1.04388, 1.071482]
+
+
+def test_draws_are_keyed_by_seed_purpose_and_ids_alone() -> None:
+    assert MODEL.coscheduling(3, 7) == drawn_ppm(uniform(1, "coscheduling", 3, 7), MODEL.shares, 1_000_000) / 1_000_000
+    assert uniform(1, "coscheduling", 3, 7) == (key(1, "coscheduling", 3, 7) >> 11) / 2**53
+    pairs = [(a, b) for a in range(30) for b in range(30) if a != b]
+    forward = {pair: MODEL.coscheduling(*pair) for pair in pairs}
+    backward = {pair: StatisticalModel().coscheduling(*pair) for pair in reversed(pairs)}
+    assert forward == backward
+    selves = {job: draw_self_slowdown(4, job) for job in range(50)}
+    assert selves == {job: draw_self_slowdown(4, job) for job in reversed(range(50))}
+    assert [draw_self_slowdown(5, job) for job in range(50)] != list(selves.values())
+    assert {pair: StatisticalModel(2).coscheduling(*pair) for pair in pairs} != forward
+
+
+def test_the_two_of_a_pair_are_slowed_differently() -> None:
+    """And independently: both are below 1.1 in 0.68² of the pairs."""
+    found = pairs_ppm(MODEL, 200)
+    both = [(found[a, b], found[b, a]) for a, b in found if a < b]
+    assert sum(first == second for first, second in both) < len(both) / 1000
+    mild = sum(max(pair) < 1_100_000 for pair in both) / len(both)
+    assert abs(mild - 0.68**2) < 4 * (0.4624 * 0.5376 / len(both)) ** 0.5
+
+
+@given(model=models(), job=INT64, others=st.lists(INT64, max_size=30))
+def test_arrays_say_the_same(model: StatisticalModel, job: int, others: list[int]) -> None:
+    of_job, of_others = model.coschedulings(job, np.array(others, dtype=np.int64))
+    assert of_job.dtype == of_others.dtype == np.float64
+    assert of_job.tolist() == [model.coscheduling(job, other) for other in others]
+    assert of_others.tolist() == [model.coscheduling(other, job) for other in others]
+
+
+# ---------------------------------------------------------------- a job and itself
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "expected"),
+    [
+        ((2, 2, 1), [], (0, 0)),
+        ((2, 2, 1), [0], (1, 1)),
+        ((2, 2, 1), [1, 3], (2, 1)),
+        ((2, 2, 1), [2, 3], (1, 2)),
+        ((2, 2, 1), [0, 1, 3], (2, 2)),
+        ((2, 2, 1), [0, 1, 2, 3], (2, 2)),
+        ((1, 4, 1), [0, 3], (1, 2)),
+        ((1, 4, 1), [0, 1, 2, 3], (1, 4)),
+        ((2, 1, 1), [0, 1], (2, 1)),
+        ((4, 8, 1), [0, 8, 16, 24], (4, 1)),
+        ((4, 8, 1), [7, 8], (2, 1)),
+        ((4, 8, 1), [8, 9, 10, 31], (2, 3)),
+        ((2, 2, 2), [0, 4], (1, 2)),  # both threads of core 0
+        ((2, 2, 2), [1, 6], (2, 1)),  # the second thread of core 2, on the other CPU
+        ((2, 2, 2), [0, 1, 4, 5, 2], (2, 4)),
+        ((3, 5, 3), [4, 19, 34, 14], (2, 3)),
+    ],
+)
+def test_spread(shape: tuple[int, int, int], threads: list[int], expected: tuple[int, int]) -> None:
+    node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
+    assert spread(node, sum(1 << thread for thread in threads)) == expected
+
+
+@given(sockets=st.integers(1, 5), cores=st.integers(1, 6), layers=st.integers(1, 3), bits=st.integers(0, (1 << 90) - 1))
+def test_spread_is_what_the_topology_says(sockets: int, cores: int, layers: int, bits: int) -> None:
+    node = NodeShape("test", sockets, cores, 1024, threads_per_core=layers)
+    mask = bits & ((1 << node.threads) - 1)
+    where = [node.socket_of(thread) for thread in range(node.threads) if mask >> thread & 1]
+    assert spread(node, mask) == (len(set(where)), max((where.count(socket) for socket in where), default=0))
+
+
+@pytest.mark.parametrize("mask", [1 << 4, 0b10001, -1])
+def test_threads_that_the_node_has_not(mask: int) -> None:
+    with pytest.raises(IndexError, match="of a node with 4"):
+        spread(NODE, mask)
+    with pytest.raises(IndexError, match="of a node with 4"):
+        StatisticalContention(MODEL, {}).penalties(NODE, [Load(1, 1, mask, (0, 0, 0))])
+
+
+def test_self_factor() -> None:
+    own = (950_000, 1_300_000)
+    assert [self_factor(own, *place) for place in ((0, 0), (1, 1), (2, 1), (1, 2), (2, 2), (4, 8))] == [
+        1.0, 1.0, 0.95, 1.3, 1.235, 1.235,
+    ]  # fmt: skip
+    assert {self_factor(None, cpus, cores) for cpus in range(5) for cores in range(9)} == {1.0}
+
+
+@given(own=SELVES)
+def test_self_factor_is_the_product_rounded_once(own: SelfSlowdown) -> None:
+    node_ppm, core_ppm = own
+    assert self_factor(own, 2, 2) == float(Fraction(node_ppm * core_ppm, 10**12))
+    assert self_factor(own, 2, 1) == float(Fraction(node_ppm, 10**6))
+    assert self_factor(own, 1, 2) == float(Fraction(core_ppm, 10**6))
+
+
+# ---------------------------------------------------------------- jobs on a node
+
+
+def load(job_id: int, mask: int) -> Load:
+    return Load(job_id, mask.bit_count(), mask, (0, 0, 0))
+
+
+OWN = (1_080_000, 1_250_000)
+GAINS = (900_000, 1_000_000)
+
+
+def test_the_papers_cases() -> None:
+    """Processes a node on two dual-core CPUs: 1, 2 on different CPUs or on one, 4; alone, and beside another job."""
+    contention = StatisticalContention(MODEL, {1: OWN})
+    assert isinstance(contention, ContentionModel)
+    assert contention.name == MODEL.name == "statistical"
+    for mask, own in ((0b0001, 1.0), (0b0101, 1.08), (0b1010, 1.08), (0b0011, 1.25), (0b1111, 1.35)):
+        assert contention.penalties(NODE, [load(1, mask)]) == [own - 1.0]
+    # One core of each CPU for each job; the other one's own slowdown is not known.
+    assert contention.penalties(NODE, [load(1, 0b0101), load(2, 0b1010)]) == [
+        1.08 * MODEL.coscheduling(1, 2) - 1.0,
+        MODEL.coscheduling(2, 1) - 1.0,
+    ]
+    # One process of each job.
+    assert contention.penalties(NODE, [load(2, 0b0100), load(1, 0b0001)]) == [
+        MODEL.coscheduling(2, 1) - 1.0,
+        MODEL.coscheduling(1, 2) - 1.0,
+    ]
+    assert contention.penalties(NODE, []) == []
+
+
+def test_a_job_may_gain() -> None:
+    contention = StatisticalContention(MODEL, {1: GAINS})
+    (penalty,) = contention.penalties(NODE, [load(1, 0b1111)])
+    assert penalty == 0.9 - 1.0
+    mild = StatisticalModel(shares=(100,))
+    assert mild.coscheduling(1, 2) * 0.9 < 1
+    (penalty, other) = StatisticalContention(mild, {1: GAINS}).penalties(NODE, [load(1, 0b0101), load(2, 0b1010)])
+    assert -0.1 < penalty < 0 <= other
+
+
+@given(model=models(), own=SELVES, job=JOBS, other=JOBS, mask=st.integers(1, 15))
+def test_of_two_one_plus_penalty_is_the_slowdown(
+    model: StatisticalModel, own: SelfSlowdown, job: int, other: int, mask: int
+) -> None:
+    """Bit for bit: what is planned with the model is what happens."""
+    loads = [load(job, mask)] if job == other else [load(job, mask), load(other, 15 & ~mask)]
+    penalty = StatisticalContention(model, {job: own}).penalties(NODE, loads)[0]
+    slowdown = self_factor(own, *spread(NODE, mask)) * (1 if job == other else model.coscheduling(job, other))
+    assert penalty > -1
+    assert composition_named("bulk-synchronous").slowdowns([penalty]) == [slowdown]
+
+
+def test_three_on_a_node_add_up_what_each_costs() -> None:
+    selves = {1: OWN, 2: GAINS}
+    contention = StatisticalContention(MODEL, selves)
+    found = contention.penalties(NODE, [load(1, 0b0001), load(2, 0b1010), load(3, 0b0100)])
+    factors = {1: 1.0, 2: 0.9, 3: 1.0}
+    for job, penalty in zip((1, 2, 3), found, strict=True):
+        costs = sum(MODEL.coscheduling(job, other) - 1 for other in (1, 2, 3) if other != job)
+        assert penalty == pytest.approx(factors[job] * (1 + costs) - 1, abs=1e-15)
+    selves[3] = OWN  # known later: the mapping may grow
+    assert contention.penalties(NODE, [load(3, 0b0101)]) == [1.08 - 1.0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask", "own"),
+    [
+        ((1, 4, 1), 0b1111, 1.25),
+        ((1, 4, 1), 0b1000, 1.0),
+        ((2, 1, 1), 0b11, 1.08),
+        ((4, 8, 1), 0x01010101, 1.08),
+        ((4, 8, 1), 0x0000FF00, 1.25),
+        ((4, 8, 1), 0xFFFFFFFF, 1.35),
+        ((2, 2, 2), 0b00010001, 1.25),
+        ((2, 2, 2), 0b01000001, 1.08),
+        ((2, 2, 2), 0b01010001, 1.35),
+    ],
+)
+def test_other_nodes(shape: tuple[int, int, int], mask: int, own: float) -> None:
+    node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
+    assert StatisticalContention(MODEL, {1: OWN}).penalties(node, [load(1, mask)]) == [own - 1.0]
+
+
+@given(
+    model=models(),
+    jobs=st.lists(JOBS, min_size=2, max_size=4, unique=True),
+    masks=st.lists(st.integers(1, 15), min_size=4, max_size=4),
+    own=st.lists(SELVES, min_size=4, max_size=4),
+)
+def test_the_order_of_the_loads_is_nothing(
+    model: StatisticalModel, jobs: list[int], masks: list[int], own: list[SelfSlowdown]
+) -> None:
+    """Bit for bit, and of the mapping as well; the last job's own slowdown is not known."""
+    loads = [load(job, mask) for job, mask in zip(jobs, masks, strict=False)]
+    selves = dict(zip(jobs[:-1], own, strict=False))
+    expected = dict(zip(jobs, StatisticalContention(model, selves).penalties(NODE, loads), strict=True))
+    again = StatisticalContention(model, dict(reversed(selves.items())))
+    for order in permutations(loads):
+        assert again.penalties(NODE, order) == [expected[each.job_id] for each in order]
+
+
+def test_the_order_of_many_loads_is_nothing() -> None:
+    """Ten on a node, where sums in the order of the loads would differ in their last bits."""
+    for first in range(50):
+        loads = [load(first + place, 1) for place in range(10)]
+        contention = StatisticalContention(MODEL, {})
+        assert contention.penalties(NODE, loads[::-1]) == contention.penalties(NODE, loads)[::-1]
+
+
+# ---------------------------------------------------------------- parameters
+
+
+@given(model=models())
+def test_parameters_make_the_model_again(model: StatisticalModel) -> None:
+    assert StatisticalModel.from_parameters(model.parameters()) == model
+    assert StatisticalModel.from_parameters(reversed(model.parameters())) == model
+
+
+def test_parameters() -> None:
+    assert MODEL.parameters() == (("pair_seed", 1), ("shares", (68, 17, 7, 3, 2, 1, 1, 1)))
+    assert StatisticalModel.from_parameters([]) == MODEL
+    assert StatisticalModel.from_parameters([("pair_seed", -3)]) == StatisticalModel(-3)
+    assert StatisticalModel.from_parameters([("shares", [0, 100])]) == StatisticalModel(shares=(0, 100))
+    assert 1.1 <= StatisticalModel(shares=(0, 100)).coscheduling(1, 2) < 1.2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("pair_seed", True, "pair_seed: expected an integer -9223372036854775808 to 9223372036854775807, not True"),
+        ("pair_seed", 1.0, "pair_seed: expected an integer"),
+        ("pair_seed", 1 << 63, "pair_seed: expected an integer"),
+        ("shares", 100, "shares: expected a tuple of whole percentages that add up to 100, not 100"),
+        ("shares", "68", "shares: expected a tuple"),
+        ("shares", None, "shares: expected a tuple"),
+        ("shares", (), "shares: expected a tuple"),
+        (
+            "shares",
+            (68, 17, 7, 3, 2, 1, 1),
+            "shares: expected a tuple of whole percentages that add up to 100, not (68,",
+        ),
+        ("shares", (101, -1), "shares: expected a tuple"),
+        ("shares", (99, True), "shares: expected a tuple"),
+        ("shares", (50.0, 50), "shares: expected a tuple"),
+        ("shares", ("100",), "shares: expected a tuple"),
+        ("share", (100,), 'unknown statistical parameter "share"; did you mean "shares"?'),
+    ],
+)
+def test_parameters_that_cannot_be(name: str, value: object, text: str) -> None:
+    with pytest.raises(HardwareModelError) as caught:
+        StatisticalModel.from_parameters([(name, value)])
+    assert str(caught.value).startswith(text)
+
+
+def test_errors_carry_the_parameter() -> None:
+    with pytest.raises(StatisticalParameterError) as caught:
+        StatisticalModel(shares=(50, 49))
+    assert (caught.value.parameter, caught.value.value) == ("shares", (50, 49))

@@ -1,0 +1,341 @@
+"""The judge of schedules in slices: a schedule worked by hand, what is wrong in many ways, and drawn ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from random import Random
+from typing import Any, TypeAlias
+
+import pytest
+from tests.reference.glomarc_judge import Cos, check_schedule
+
+from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, NODE_FAIL, JobSpec, NodeClass, Run
+
+F = Fraction
+Number: TypeAlias = int | float | Fraction
+
+MACHINE = (NodeClass(3, 2, 2, 1, 0, 0, 0, 0),)
+MEDIUM_US, LONG_US, SHORT_US = 3_600_000_000, 20_000_000_000, 600_000_000
+RESUME_US = 1000
+FRONT, BACK, ALL = 0b0101, 0b1010, 0b1111  # cores 0 and 1 are on one CPU, 2 and 3 on the other
+
+
+def table(pairs: Mapping[tuple[int, int], Number]) -> Cos:
+    """Return SL_cos from a table; 1 where it has none."""
+    return lambda job, other: pairs.get((job, other), 1)
+
+
+def record(
+    number: int,
+    run_us: int,
+    stays: Sequence[tuple[int, int]],
+    runs: tuple[Run, ...],
+    own_ppm: tuple[int, int] | None = (1_000_000, 1_000_000),
+    estimate_us: int = MEDIUM_US,
+) -> JobRecord:
+    """Return a job that completed after these stays, all but the first after a time on disk."""
+    processes = sum(count * here for _, count, _, here in runs)
+    spec = JobSpec(number, 0, processes, estimate_us)
+    intervals = tuple(Interval(start_us, end_us, runs, index > 0) for index, (start_us, end_us) in enumerate(stays))
+    job = WorkloadJob(spec, run_us, None, number, None, own_ppm)
+    return JobRecord(job, COMPLETED, stays[-1][1], intervals, run_us, estimate_us, None)
+
+
+# Jobs 1 and 2 share node 0 for 20,000 us and, having been on disk, from 51,000 to 64,000. Job 1 is slowed there by
+# 1.1 * 1.25 = 11/8, job 2 by 1 * 3/2; alone job 1 is slowed by 1.1. Job 3 has all cores of node 0 while they are away.
+COS: dict[tuple[int, int], Number] = {(1, 2): 1.25, (2, 1): 1.5}
+JOB_1 = record(1, 24_000 + 10_000, [(0, 20_000), (50_000, 75_000)], ((0, 2, FRONT, 2),), (1_100_000, 1_200_000))
+JOB_2 = record(2, 22_000, [(0, 20_000), (50_000, 64_000)], ((0, 1, BACK, 2),))
+JOB_3 = record(3, 25_000, [(20_000, 50_000)], ((0, 1, ALL, 4),), (960_000, 1_250_000), LONG_US)
+JOBS = [JOB_1, JOB_2, JOB_3]
+SLICES = [(0, 20_000, "medium"), (20_000, 50_000, "long"), (50_000, 80_000, "medium")]
+
+
+def check(jobs: Sequence[JobRecord], **settings: Any) -> None:
+    given = {"calendar": SLICES, "resume_us": RESUME_US, **settings}
+    check_schedule(jobs, MACHINE, table(COS), **given)
+
+
+def moved(job: JobRecord, stay: int, **changes: Any) -> JobRecord:
+    """Return the record with one stay changed, and the job's end with that of its last one."""
+    stays = list(job.intervals)
+    stays[stay] = stays[stay]._replace(**changes)
+    return job._replace(intervals=tuple(stays), end_us=stays[-1].end_us)
+
+
+def respecified(job: JobRecord, **changes: Any) -> JobRecord:
+    return job._replace(job=job.job._replace(spec=job.job.spec._replace(**changes)))
+
+
+def test_a_right_schedule_passes() -> None:
+    check(JOBS, tolerance_us=0)
+    check(JOBS[::-1], tolerance_us=0, calendar=None)
+    check([], calendar=[])
+
+
+@pytest.mark.parametrize(
+    ("jobs", "error"),
+    [
+        ([moved(JOB_1, 1, end_us=75_010)], r"job 1: 34009\.09"),
+        ([moved(JOB_1, 1, end_us=74_990)], r"job 1: 33990\.9"),
+        ([moved(JOB_2, 1, end_us=64_006)], r"job 2: 22004\.0"),
+        ([moved(JOB_2, 1, end_us=63_994)], r"job 2: 21996\.0"),
+        ([moved(JOB_3, 0, end_us=49_990)], r"job 3: 24991\.6"),
+        ([moved(JOB_1, 0, end_us=19_000)], r"off its nodes at 19000 us, in a slice for medium jobs"),
+        ([moved(JOB_1, 1, start_us=51_000)], r"off its nodes at 50000 us, in a slice for medium jobs"),
+        ([moved(JOB_1, 1, start_us=49_000)], r"node 0 at 49000 us: jobs \[3, 1\]: a core held twice"),
+        ([moved(JOB_3, 0, start_us=19_999)], r"a core held twice"),
+        ([moved(JOB_1, 1, runs=((0, 1, FRONT, 2), (2, 1, FRONT, 2)))], r"job 1 at 50000 us: resumes elsewhere"),
+        ([moved(JOB_1, 1, runs=((0, 2, BACK, 2),))], r"job 1 at 50000 us: resumes elsewhere"),
+        ([moved(JOB_1, 1, resumed=False)], r"job 1 at 50000 us: starts again"),
+        ([moved(JOB_1, 0, resumed=True)], r"job 1 at 0 us: resumes before it started"),
+        ([moved(JOB_1, 1, start_us=10_000)], r"job 1 at 10000 us: starts before 20000 us"),
+        ([moved(JOB_3, 0, end_us=20_000)], r"job 3 at 20000 us: a stay that ends at 20000 us"),
+        ([respecified(JOB_1, submit_us=1)], r"job 1 at 0 us: starts before 1 us"),
+        ([respecified(JOB_1, processes=5)], r"4 processes placed, of 5"),
+        ([respecified(JOB_1, threads_per_process=2)], r"2 processes on threads 0b101 of node 0"),
+        ([respecified(JOB_2, estimate_us=LONG_US)], r"node 0 at 0 us: jobs \[1, 2\]: of different classes"),
+        ([JOB_1._replace(end_us=None)], r"job 1: never ended"),
+        ([JOB_1._replace(end_us=75_001)], r"job 1: completed at 75001 us, on nodes until 75000 us"),
+        ([JOB_1._replace(end_us=74_999)], r"job 1: ended at 74999 us, on nodes until 75000 us"),
+        ([JOB_1._replace(state="TIMEOUT")], r"job 1: TIMEOUT, not COMPLETED"),
+        ([JOB_1._replace(intervals=())], r"job 1: completed without a stay"),
+        ([JOB_1, JOB_1], r"job 1: two records"),
+        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0b11, 2),))], r"2 processes on 1 CPUs of node 0, which has 2"),
+        ([record(3, 30_000, [(20_000, 50_000)], ((3, 1, FRONT, 2),))], r"node 3 of 3"),
+        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0b10000, 1),))], r"thread mask 0b10000 of 4 threads"),
+        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0, 1),))], r"thread mask 0b0 of 4 threads"),
+        (
+            [record(3, 30_000, [(20_000, 50_000)], ((2, 1, 1, 1), (0, 1, 1, 0)))],
+            r"0 processes on threads 0b1 of node 0",
+        ),
+        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 1, 1), (0, 1, 2, 1)))], r"node 0 twice"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(jobs: list[JobRecord], error: str) -> None:
+    changed = {job.job.spec.id for job in jobs}
+    with pytest.raises(AssertionError, match=error):
+        check([*jobs, *(job for job in JOBS if job.job.spec.id not in changed)])
+
+
+@pytest.mark.parametrize(
+    ("job", "own_ppm"),
+    [(JOB_1, (1_000_000, 1_200_000)), (JOB_3, (960_000, 1_000_000)), (JOB_3, (1_000_000, 1_250_000)), (JOB_3, None)],
+)
+def test_how_a_job_slows_itself_counts(job: JobRecord, own_ppm: tuple[int, int] | None) -> None:
+    changed = job._replace(job=job.job._replace(self_slowdown=own_ppm))
+    with pytest.raises(AssertionError, match=rf"job {job.job.spec.id}: [0-9.]+ us of work done"):
+        check([changed, *(other for other in JOBS if other is not job)])
+
+
+@pytest.mark.parametrize("resume_us", [0, 990, 1010])
+def test_time_lost_on_the_way_back_from_disk_counts(resume_us: int) -> None:
+    with pytest.raises(AssertionError, match="job 1"):
+        check(JOBS, resume_us=resume_us)
+
+
+@pytest.mark.parametrize("pair", sorted(COS))
+def test_how_each_slows_the_other_counts(pair: tuple[int, int]) -> None:
+    wrong = {**COS, pair: F(11, 10)}
+    with pytest.raises(AssertionError, match=rf"job {pair[0]}: [0-9.]+ us of work done"):
+        check_schedule(JOBS, MACHINE, table(wrong), RESUME_US)
+
+
+def test_one_job_on_each_cpu_and_processes_on_all_cores() -> None:
+    # A serial job; three processes: SL_sno and SL_scr; two threads of one process on one CPU.
+    own = (1_100_000, 1_200_000)
+    check([record(1, 10_000, [(0, 10_000)], ((2, 1, 0b1000, 1),), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 13_200)], ((2, 1, 0b0111, 3),), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 13_200)], ((2, 1, ALL, 4),), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 10_000)], ((2, 1, ALL, 4),), None)], tolerance_us=0)
+    # The worst node is not always the shared one: 1.1 * 1 on node 1 beside 1 * 1.05 on node 0.
+    one = record(1, 10_000, [(0, 11_000)], ((0, 1, 1, 1), (1, 1, FRONT, 2)), own)
+    other = record(7, 11_000, [(0, 11_000)], ((0, 1, 2, 1),))
+    check_schedule([one, other], MACHINE, table({(1, 7): 1.05}), 0, tolerance_us=0)
+
+
+def test_who_may_be_on_a_node() -> None:
+    three = [record(job, 10_000, [(0, 10_000)], ((0, 1, 1 << job, 1),)) for job in (0, 1, 3)]
+    check(three[1:])
+    with pytest.raises(AssertionError, match=r"jobs \[0, 1, 3\]: more than 2 jobs"):
+        check(three)
+    # Several others add what they cost: 1 + .25 + .5.
+    costs: dict[tuple[int, int], Number] = {(0, 1): 1.25, (0, 3): 1.5}
+    jobs = [record(0, 10_000, [(0, 17_500)], ((0, 1, 1, 1),))]
+    jobs += [record(job, 17_500, [(0, 17_500)], ((0, 1, 1 << job, 1),)) for job in (1, 3)]
+    check_schedule(jobs, MACHINE, table(costs), 0, jobs_per_node=3, tolerance_us=0)
+    short = [respecified(job, estimate_us=SHORT_US) for job in three[1:]]
+    with pytest.raises(AssertionError, match=r"jobs \[1, 3\]: short jobs share"):
+        check(short)
+    check(short, short_alone=False)
+    mixed = [short[0], three[2]]
+    check(mixed, class_bounds_us=None, calendar=None)
+    with pytest.raises(AssertionError, match="different classes"):
+        check(mixed)
+    with pytest.raises(AssertionError, match="which have bounds"):
+        check(mixed, class_bounds_us=None)
+    # Hardware threads 0 and 4 are of one core.
+    threaded = (NodeClass(1, 2, 2, 2, 0, 0, 0, 0),)
+    pair = [record(1, 10_000, [(0, 10_000)], ((0, 1, 1, 1),)), record(2, 10_000, [(0, 10_000)], ((0, 1, 16, 1),))]
+    with pytest.raises(AssertionError, match="a core held twice"):
+        check_schedule(pair, threaded, table({}), 0)
+
+
+def test_slices_and_those_who_run_in_those_of_others() -> None:
+    # Beside its own slices a job may run in others, and a job that has not started may wait.
+    late = record(4, 10_000, [(60_000, 70_000)], ((2, 1, ALL, 4),), None)
+    backfilled = record(5, 39_000, [(0, 35_000), (50_000, 55_000)], ((2, 1, ALL, 4),), None)
+    check([*JOBS, late, backfilled])
+    with pytest.raises(AssertionError, match="job 5: off its nodes at 35000 us, in a slice for long jobs"):
+        check([*JOBS, late, respecified(backfilled, estimate_us=LONG_US)])
+    # Before the first slice in which it matters, too.
+    with pytest.raises(AssertionError, match="job 1: off its nodes at 30000 us"):
+        check(JOBS, calendar=[(30_000, 31_000, "medium"), (60_000, 70_000, "medium")])
+    check(JOBS, calendar=[(50_000, 60_000, "medium"), (90_000, 95_000, "medium")])
+    with pytest.raises(AssertionError, match="slices out of order at 10 us"):
+        check(JOBS, calendar=[(0, 11, "medium"), (10, 20, "long")])
+
+
+def test_a_failed_node() -> None:
+    # Node 2 is down from 10,000 to 30,000. Job 6 begins again on node 1; job 7 was on disk, and does not end.
+    runs: tuple[Run, ...] = ((2, 1, ALL, 4),)
+    job_6 = record(6, 12_000, [(0, 10_000)], runs, None)
+    again = Interval(76_000, 88_000, ((1, 1, ALL, 4),))
+    job_6 = job_6._replace(intervals=(*job_6.intervals, again), end_us=88_000)
+    job_7 = record(7, 50_000, [(30_000, 35_000)], runs, None, LONG_US)._replace(state=NODE_FAIL, end_us=60_000)
+    down = [(2, 10_000, 30_000), (2, 60_000, 70_000)]
+    settings: dict[str, Any] = {"calendar": None, "down": down, "ended_early": {7: NODE_FAIL}}
+    check([*JOBS, job_6, job_7], **settings)
+    check([*JOBS, job_6, job_7], **{**settings, "calendar": [(60_000, 75_000, "long"), (75_000, 76_000, "medium")]})
+    check([*JOBS, job_6, job_7], **{**settings, "calendar": SLICES[:1]})  # job 6 has not begun again
+    with pytest.raises(AssertionError, match="job 7: off its nodes at 59999 us, in a slice for long jobs"):
+        check([*JOBS, job_6, job_7], **{**settings, "calendar": [(59_999, 90_000, "long")]})
+    with pytest.raises(AssertionError, match="job 6 at 76000 us: starts again"):
+        check([*JOBS, job_6, job_7], **{**settings, "down": []})
+    with pytest.raises(AssertionError, match="job 6 at 0 us: on node 2, which is down from 9999 us on"):
+        check([*JOBS, job_6, job_7], **{**settings, "down": [(2, 9999, 30_000), *down[1:]]})
+    with pytest.raises(AssertionError, match="job 7: NODE_FAIL, not CANCELLED"):
+        check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: CANCELLED}})
+    with pytest.raises(AssertionError, match=r"jobs \[8\]: no record"):
+        check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: NODE_FAIL, 8: CANCELLED}})
+    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it goes on where it was
+        check([*JOBS, moved(job_6, 1, end_us=88_010), job_7], **settings)
+    with pytest.raises(AssertionError, match=r"job 7: 5000\.0 us of work done by 60000 us, of 4000 us"):
+        check([*JOBS, job_6, job_7._replace(job=job_7.job._replace(run_us=4000))], **settings)
+    # At once, on another node; and after a failure while it was on disk for the second time.
+    at_once = moved(job_6, 1, start_us=100_000, end_us=112_000)
+    check([*JOBS, at_once, job_7], **{**settings, "down": [(2, 100_000, 10**6)]})
+    twice = record(6, 12_000, [(0, 5000), (6000, 7000)], runs, None)
+    check([*JOBS, twice._replace(intervals=(*twice.intervals, again), end_us=88_000), job_7], **settings)
+    # One that completes as its node fails has done all of its work.
+    check([*JOBS, record(6, 10_000, [(0, 10_000)], runs, None), job_7], **settings)
+    with pytest.raises(AssertionError, match=r"job 6: 10000\.0"):
+        check([*JOBS, record(6, 12_000, [(0, 10_000)], runs, None), job_7], **settings)
+
+
+def test_who_ends_early() -> None:
+    runs: tuple[Run, ...] = ((2, 1, ALL, 4),)
+    on_disk = record(8, 50_000, [(0, 20_000)], runs)._replace(state=CANCELLED, end_us=50_000)
+    check([*JOBS, on_disk], ended_early={8: CANCELLED})
+    with pytest.raises(AssertionError, match="job 8: off its nodes at 50000 us"):
+        check([*JOBS, on_disk._replace(end_us=50_001)], ended_early={8: CANCELLED})
+    cancelled = record(8, 10, [(0, 1)], runs)._replace(state=CANCELLED, intervals=(), end_us=5)
+    check([*JOBS, cancelled], ended_early={8: CANCELLED})
+
+
+# ---------------------------------------------------------------- drawn schedules
+
+
+class Drawn:
+    """A job of a drawn schedule: which half of which nodes, and what is left of its work."""
+
+    def __init__(self, random: Random, number: int) -> None:
+        self.id = number
+        self.of = "medium" if number % 2 else "long"
+        self.processes = random.choice((1, 2, 2))  # on each node
+        halves = random.sample(range(3), random.randint(1, 3))
+        self.places = {(node, random.randrange(2)) for node in halves}
+        self.own_ppm = (random.randint(900_000, 1_400_000), 1_000_000)
+        self.run_us = random.randint(1000, 60_000)
+        self.left = F(self.run_us)
+        self.ready_us = 0
+        self.stays: list[tuple[int, int]] = []
+
+
+def drawn_schedule(seed: int, jobs: int) -> tuple[list[JobRecord], Cos, list[tuple[int, int, str]]]:
+    """Return a schedule of two classes in turn, worked out instant by instant."""
+    random = Random(seed)
+    queue = [Drawn(random, number) for number in range(jobs)]
+    pairs = {(a, b): 1.0 + random.randrange(600_000) / 1_000_000 for a in range(jobs) for b in range(jobs)}
+    slices: list[tuple[int, int, str]] = []
+    here: list[Drawn] = []
+    on_disk: list[Drawn] = []
+    records = []
+    now = 0
+    while queue or here or on_disk:
+        of = "medium" if len(slices) % 2 else "long"
+        until = now + random.randint(5000, 30_000)
+        slices.append((now, until, of))
+        here = [job for job in on_disk if job.of == of]
+        on_disk = [job for job in on_disk if job.of != of]
+        for job in here:
+            job.ready_us = now + RESUME_US
+            job.stays.append((now, until))
+        while now < until:
+            for job in [job for job in queue if job.of == of]:
+                if all(job.places.isdisjoint(other.places) for other in here):
+                    queue.remove(job)
+                    job.stays.append((now, until))
+                    here.append(job)
+            factors = {}
+            for job in here:
+                beside = {other for other in here for node, half in other.places if (node, 1 - half) in job.places}
+                own = F(job.own_ppm[0], 1_000_000) if job.processes == 2 else F(1)
+                factors[job] = own * max((F(pairs[job.id, other.id]) for other in beside), default=F(1))
+            ends = [max(now, job.ready_us) + ceil(job.left * factors[job]) for job in here]
+            step = min([until, *ends, *(job.ready_us for job in here if job.ready_us > now)])
+            for job in here:
+                if job.ready_us < step:
+                    job.left -= min(job.left, (step - max(now, job.ready_us)) / factors[job])
+            now = step
+            for job in [job for job in here if job.left == 0]:
+                here.remove(job)
+                job.stays[-1] = (job.stays[-1][0], now)
+                runs: list[Run] = []
+                for node, half in sorted(job.places):
+                    mask = BACK if half else FRONT
+                    runs.append((node, 1, mask if job.processes == 2 else mask & 3, job.processes))
+                estimate_us = MEDIUM_US if of == "medium" else LONG_US
+                records.append(record(job.id, job.run_us, job.stays, tuple(runs), job.own_ppm, estimate_us))
+        on_disk += here
+        here = []
+    return records, lambda job, other: pairs[job, other], slices
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drawn_schedules(seed: int) -> None:
+    records, cos, slices = drawn_schedule(seed, 24)
+    assert sum(len(one.intervals) > 1 for one in records) > 5
+
+    def judge(jobs: Sequence[JobRecord], resume_us: int = RESUME_US) -> None:
+        check_schedule(jobs, MACHINE, lambda a, b: float(cos(a, b)), resume_us, calendar=slices, tolerance_us=1)
+
+    judge(records)
+    for resume_us in (RESUME_US - 10, RESUME_US + 10):
+        with pytest.raises(AssertionError, match="of work done"):
+            judge(records, resume_us)
+    for place in range(0, len(records), 5):
+        job = records[place]
+        for change_us in (-10, 10):
+            with pytest.raises(AssertionError):
+                judge(
+                    [
+                        *records[:place],
+                        moved(job, -1, end_us=job.intervals[-1].end_us + change_us),
+                        *records[place + 1 :],
+                    ]
+                )
