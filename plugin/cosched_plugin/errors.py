@@ -15,7 +15,15 @@ from __future__ import annotations
 
 from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
 
-__all__ = ["LocalProtocolError", "MachineError", "PluginError", "PolicyError", "ProtocolError", "RemoteProtocolError", "UsageError"]
+__all__ = [
+    "LocalProtocolError",
+    "MachineError",
+    "PluginError",
+    "PolicyError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "UsageError",
+]
 
 
 class UsageError(PluginError):

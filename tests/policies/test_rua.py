@@ -25,6 +25,7 @@ from tests.reference.sharing import (
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.lessconsume import LessConsume
 from cosched_plugin.policies.matching import NoMatching
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placements import FirstFit
@@ -215,8 +216,7 @@ def test_the_reservation_is_the_literal_one() -> None:
         (job,) = case.waiting
         rua = Rua()
         core = SchedulerCore(compose({"preset": "rua"}), case.welcome)
-        placement = compose({"preset": "rua"})._placement
-        best = rua.best(job, core.view, placement)  # type: ignore[arg-type]
+        best = rua.best(job, core.view, LessConsume())
         expected = head_place(job, case.machine, THRESHOLDS)
         assert best is not None
         assert expected is not None
