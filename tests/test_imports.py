@@ -24,8 +24,8 @@ ALLOWED = [
     *(
         (f"cosched_emulator.{part}", ("cosched_emulator", "cosched_plugin.protocol", "cosched_hwmodel", "numpy", *more))
         for part, more in (
-            ("kernel", ()), ("cluster", ()), ("manager", ()), ("workload", ("click",)), ("faults", ()),
-            ("results", ("click", "matplotlib")),
+            ("kernel", ()), ("cluster", ()), ("manager", ()), ("manager_check", ()), ("progress", ()), ("workload", ("click",)),
+            ("faults", ()), ("results", ("click", "matplotlib")),
         )
     ),
 ]  # fmt: skip
@@ -54,6 +54,7 @@ NEVER = [
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.lomarc",
             "cosched_hwmodel.lomarc_matrix",
+            "cosched_hwmodel.parameters",
             "cosched_hwmodel.self_slowdown",
             "cosched_hwmodel.slowdown_ranges",
             "cosched_hwmodel.statistical",

@@ -7,7 +7,7 @@ from typing import Final
 from cosched_emulator.results.record import Interval, JobRecord, OnDisk
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import Layers
-from cosched_plugin.protocol.messages import COMPLETED, Run
+from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
 
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
@@ -75,6 +75,18 @@ class ManagedJob:
         """Return up to when `idle_us` counts: the present, a suspension, or the end of the way back from disk."""
         return max(now_us if self.suspended_us is None else self.suspended_us, self.ready_us)
 
+    def work_alone_us(self, now_us: int) -> int:
+        """Return the work done since its start, if nothing has slowed it."""
+        return min(self.idle_until(now_us) - self.start_us - self.idle_us, self.job.run_us)
+
+    def lose(self, span_us: int) -> None:
+        """Have its times wait, as it makes no progress for so long."""
+        self.idle_us += span_us
+        self.done_us += span_us
+        self.estimate_us += span_us
+        if self.limit_us is not None:
+            self.limit_us += span_us
+
     def leave_nodes(self, now_us: int) -> None:
         """Write down the stay on its nodes that ends now."""
         self.intervals.append(Interval(self.since_us, now_us, self.runs, self.resumed))
@@ -86,6 +98,21 @@ class ManagedJob:
         self.on_disk = False
         self.since_us = now_us
         self.resumed = True
+
+    def running(self) -> RunningJob:
+        """Return what an inventory tells of it while it is among the running jobs."""
+        return RunningJob(
+            self.job.spec,
+            self.start_us,
+            self.runs,
+            self.estimate_us,
+            self.limit_us,
+            self.suspended_us,
+            self.measured_ppm,
+            self.idle_us,
+            self.on_disk,
+            self.ready_us,
+        )
 
     def record(self) -> JobRecord:
         """Return the job's story so far."""

@@ -10,28 +10,24 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from cosched_emulator.cluster import Cluster
-from cosched_emulator.errors import InvariantError
-from cosched_emulator.kernel import END, MEASURE, WAKE, Kernel
+from cosched_emulator.kernel import WAKE, Kernel
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager_check import check_holdings
+from cosched_emulator.progress import Progress
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
     ThreadPool,
-    each_node,
     layers_of,
-    none_of,
     share_nodes,
     started_by,
     times_refusal,
-    union,
 )
 from cosched_plugin.protocol.messages import (
-    COMPLETED,
     FEATURES,
     PROTOCOL_VERSION,
     REJECTED,
-    TIMEOUT,
     Action,
     ActionRefused,
     Belief,
@@ -52,7 +48,6 @@ from cosched_plugin.protocol.messages import (
     RejectJob,
     ResumeJob,
     ReviseJob,
-    RunningJob,
     SetNote,
     StartJob,
     StartTogether,
@@ -72,12 +67,9 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
-        "_cluster",
-        "_measure_above_ppm",
-        "_measure_after_us",
-        "_measured",
         "_now_us",
         "_pool",
+        "_progress",
         "_resume_us",
         "_seq",
         "down",
@@ -107,12 +99,9 @@ class Manager:
         """
         self._classes = tuple(nodes)
         self._belief = belief
-        self._cluster = cluster
-        self._measure_after_us = measure_after_us
-        self._measure_above_ppm = measure_above_ppm
         self._resume_us = resume_us
-        self._measured: set[int] = set()  # running jobs with a measurement that holds
         self.kernel = Kernel()
+        self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
         self.machine = Machine(nodes)
         self._pool = ThreadPool(self.machine)
         self._seq = 0
@@ -140,21 +129,7 @@ class Manager:
             nodes=self._classes,
             down=tuple(sorted(self.down)),
             belief=self._belief,
-            running=tuple(
-                RunningJob(
-                    job.job.spec,
-                    job.start_us,
-                    job.runs,
-                    job.estimate_us,
-                    job.limit_us,
-                    job.suspended_us,
-                    job.measured_ppm,
-                    job.idle_us,
-                    job.on_disk,
-                    job.ready_us,
-                )
-                for _, job in sorted(self.running.items())
-            ),
+            running=tuple(job.running() for _, job in sorted(self.running.items())),
             pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
             notes=tuple(
                 Note(job_id if job_id >= 0 else None, key, value)
@@ -191,12 +166,11 @@ class Manager:
     def measured(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
         job = self.jobs[job_id]
-        if job.state != RUNNING or job.disturbances != disturbances or self._cluster is None:
+        if job.state != RUNNING or job.disturbances != disturbances:
             return None
         if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
-        slowdown_ppm = round(self._cluster.slowdown(job_id) * _PPM)
-        return ProgressMeasured(job_id, slowdown_ppm) if slowdown_ppm > self._measure_above_ppm else None
+        return self._progress.measure(job_id)
 
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
@@ -214,15 +188,7 @@ class Manager:
 
     def settle(self) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""
-        if self._cluster is not None:
-            if self._measure_after_us is not None:
-                for job_id in self._cluster.disturbed():
-                    job = self.running[job_id]
-                    job.disturbances += 1
-                    since_us = max(self._now_us, job.ready_us)  # there is nothing to measure before
-                    self.kernel.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
-            for job_id, end_us in self._cluster.settle(self._now_us):
-                self._schedule_end(self.running[job_id], end_us)
+        self._progress.settle(self.running, self._now_us)
 
     # ------------------------------------------------------------ events
 
@@ -246,8 +212,7 @@ class Manager:
                 self.down.discard(event.node)
                 self._pool.return_node(event.node, [job.layers for job in self.running.values() if not job.on_disk])
             case ProgressMeasured():
-                self.running[event.job_id].measured_ppm = event.slowdown_ppm
-                self._measured.add(event.job_id)
+                self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
@@ -269,20 +234,16 @@ class Manager:
         """Take a running job off its nodes."""
         spec = job.job.spec
         del self.running[spec.id]
+        self._progress.leave(job, self._now_us)
         if job.on_disk:
             self._pool.drop_from_disk(spec, job.runs)
             job.leave_disk(self._now_us)
         else:
             self._pool.give_back(spec, job.runs, job.layers)
             job.leave_nodes(self._now_us)
-            self._neighbours_change(job)
         job.version += 1
         job.idle_us += self._now_us - job.idle_until(self._now_us)
         job.suspended_us = None
-        if self._cluster is not None:
-            job.work_us = self._cluster.leave(spec.id, self._now_us)
-        else:
-            job.work_us = min(self._now_us - job.start_us - job.idle_us, job.job.run_us)
 
     # ------------------------------------------------------------ actions
 
@@ -356,11 +317,7 @@ class Manager:
         job.estimate_us = start.estimate_us
         job.limit_us = start.limit_us
         job.idle_us = job.ready_us = 0
-        self._neighbours_change(job)
-        if self._cluster is not None:
-            self._cluster.seat(spec.id, job.runs, job.job.run_us, job.job.demand, self._now_us)
-        else:
-            self._schedule_end(job, self._now_us + job.job.run_us)
+        self._progress.start(job, self._now_us)
 
     def _revise(self, revision: ReviseJob) -> str | None:
         job = self.running.get(revision.job_id)
@@ -373,7 +330,7 @@ class Manager:
         if job.limit_us != revision.limit_us:
             job.limit_us = revision.limit_us
             if job.state == RUNNING:
-                self._schedule_end(job, job.done_us)
+                self._progress.schedule_end(job, job.done_us)
         return None
 
     def _suspend(self, job_id: int, *, to_disk: bool) -> str | None:
@@ -391,11 +348,7 @@ class Manager:
         job.state = SUSPENDED
         job.suspended_us = self._now_us
         job.version += 1
-        self._neighbours_change(job)
-        if self._cluster is not None:
-            job.work_us = self._cluster.suspend(job_id, self._now_us)
-        else:
-            job.work_us = min(job.idle_until(self._now_us) - job.start_us - job.idle_us, job.job.run_us)
+        self._progress.suspend(job, self._now_us)
         return None
 
     def _resume(self, job_id: int) -> str | None:
@@ -411,42 +364,11 @@ class Manager:
             self._pool.from_disk(spec, job.runs, job.layers)
             job.leave_disk(self._now_us)
             job.ready_us = self._now_us + self._resume_us
-        goes_on_us = max(self._now_us, job.ready_us)
-        self._lose(job, goes_on_us - since_us)
+        job.lose(max(self._now_us, job.ready_us) - since_us)
         job.state = RUNNING
         job.suspended_us = None
-        self._neighbours_change(job)
-        if self._cluster is not None:
-            self._cluster.resume(job_id, self._now_us, goes_on_us - self._now_us)
-        else:
-            self._schedule_end(job, job.done_us)
+        self._progress.resume(job, self._now_us)
         return None
-
-    def _lose(self, job: ManagedJob, span_us: int) -> None:
-        """Have a job's times wait that makes no progress for so long."""
-        job.idle_us += span_us
-        job.done_us += span_us
-        job.estimate_us += span_us
-        if job.limit_us is not None:
-            job.limit_us += span_us
-
-    def _neighbours_change(self, cause: ManagedJob) -> None:
-        """Forget what was measured of a job that comes, goes, stops or goes on, and of those on its nodes."""
-        if not self._measured:
-            return
-        for job_id in [job_id for job_id in self._measured if share_nodes(self.jobs[job_id].layers, cause.layers)]:
-            self._measured.discard(job_id)
-            self.jobs[job_id].measured_ppm = 0
-
-    def _schedule_end(self, job: ManagedJob, end_us: int) -> None:
-        """Enter the job's end: its completion, or its kill if the limit comes first. Completion beats a kill at the same time."""
-        job.version += 1
-        job.done_us = end_us
-        job.outcome = COMPLETED
-        if job.limit_us is not None and end_us > job.start_us + job.limit_us:
-            end_us = job.start_us + job.limit_us
-            job.outcome = TIMEOUT
-        self.kernel.schedule(end_us, END, job.job.spec.id, job.version)
 
     def _set_note(self, note: SetNote) -> str | None:
         if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
@@ -467,30 +389,8 @@ class Manager:
 
     def check(self) -> None:
         """Re-derive who holds what; InvariantError where it differs."""
-        taken = none_of(self.machine)
-        memory_mb, swap_mb = list(self.machine.memory_mb), list(self.machine.swap_mb)
-        for job_id, job in self.running.items():
-            if job.state not in (RUNNING, SUSPENDED) or job_id in self.pending:
-                raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
-            if (job.suspended_us is not None) != (job.state == SUSPENDED) or (job.on_disk and job.state != SUSPENDED):
-                raise InvariantError(f"job {job_id} is {job.state}, and was suspended at {job.suspended_us}")
-            for node, processes in each_node(job.runs):
-                (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
-            if job.on_disk:
-                continue
-            if any(a & b for a, b in zip(taken, job.layers, strict=True)):
-                raise InvariantError(f"job {job_id} shares a hardware thread")
-            taken = union(taken, job.layers)
-        up = self._pool.up
-        free = tuple(exists & up & ~held for exists, held in zip(self.machine.exists, taken, strict=True))
-        if free != self._pool.free:
-            raise InvariantError("free threads differ from what running jobs leave")
-        if memory_mb != self._pool.free_memory_mb or min(memory_mb) < 0:
-            raise InvariantError("free memory differs from what running jobs leave")
-        if swap_mb != self._pool.free_swap_mb or min(swap_mb) < 0:
-            raise InvariantError("free swap space differs from what jobs on disk leave")
-        if self._cluster is not None:
-            self._cluster.check()
+        check_holdings(self.machine, self._pool, self.running, self.pending)
+        self._progress.check()
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

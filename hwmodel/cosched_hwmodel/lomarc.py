@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.usage import WHOLE_PPM, UsageTuple
 
@@ -22,17 +22,10 @@ CPUS = ("hyperthreaded", "standard")
 ONE = WHOLE_PPM * WHOLE_PPM
 SERIAL_PPM = 2 * WHOLE_PPM  # two jobs that use a network or a disk take turns
 _HIGHEST_PAGING_PPM = 1000 * WHOLE_PPM  # beyond it a numerator would not fit into a double
-_INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
-class LomarcParameterError(HardwareModelError):
-    """A parameter of the model with a value that it cannot have."""
-
-    def __init__(self, parameter: str, expected: str, value: object) -> None:
-        self.parameter = parameter
-        self.expected = expected
-        self.value = value
-        super().__init__(f"{parameter}: expected {expected}, not {value!r}")
+class LomarcParameterError(ParameterError):
+    """A parameter of the LOMARC model with a value that it cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class LomarcModel:
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, getattr(self, name), known)
         for name, low, high in (
-            ("pair_seed", *_INT64),
+            ("pair_seed", *INT64),
             ("good_share_ppm", 0, WHOLE_PPM),
             ("bad_c_ppm", WHOLE_PPM, SERIAL_PPM),
             ("good_c_ppm", WHOLE_PPM, self.bad_c_ppm),
@@ -78,7 +71,7 @@ class LomarcModel:
 
     def parameters(self) -> tuple[tuple[str, bool | int | str], ...]:
         """Return (name, value) of every field, in their order: what a belief carries."""
-        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
+        return parameters_of(self)
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcModel:
@@ -86,13 +79,7 @@ class LomarcModel:
 
         Raises UnknownNameError for a name that no parameter has, LomarcParameterError for a value that cannot be.
         """
-        known = [item.name for item in fields(cls)]
-        given: dict[str, object] = {}
-        for name, value in parameters:
-            if name not in known:
-                raise UnknownNameError("lomarc parameter", name, known)
-            given[name] = value
-        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the types
+        return from_parameters(cls, "lomarc", parameters)
 
     def c_ppm(self, job_a: int, bound_a: str, job_b: int, bound_b: str) -> int:
         """Return how much longer the CPU parts of two jobs take while both compute: c = 2·competing + different.

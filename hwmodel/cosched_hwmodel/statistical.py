@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.draws import uniform, uniforms
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.slowdown_ranges import PERCENT, drawn_ppm, drawn_ppms
 from cosched_hwmodel.topology import NodeShape
@@ -28,17 +27,10 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 _PURPOSE = "coscheduling"
-_INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
-class StatisticalParameterError(HardwareModelError):
-    """A parameter of the model with a value that it cannot have."""
-
-    def __init__(self, parameter: str, expected: str, value: object) -> None:
-        self.parameter = parameter
-        self.expected = expected
-        self.value = value
-        super().__init__(f"{parameter}: expected {expected}, not {value!r}")
+class StatisticalParameterError(ParameterError):
+    """A parameter of the statistical model with a value that it cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +42,8 @@ class StatisticalModel:
     shares: tuple[int, ...] = (68, 17, 7, 3, 2, 1, 1, 1)
 
     def __post_init__(self) -> None:
-        if type(self.pair_seed) is not int or not _INT64[0] <= self.pair_seed <= _INT64[1]:  # a bool is no int here
-            raise StatisticalParameterError("pair_seed", f"an integer {_INT64[0]} to {_INT64[1]}", self.pair_seed)
+        if type(self.pair_seed) is not int or not INT64[0] <= self.pair_seed <= INT64[1]:  # a bool is no int here
+            raise StatisticalParameterError("pair_seed", f"an integer {INT64[0]} to {INT64[1]}", self.pair_seed)
         shares = self.shares
         if (
             type(shares) is not tuple
@@ -67,7 +59,7 @@ class StatisticalModel:
 
     def parameters(self) -> tuple[tuple[str, int | tuple[int, ...]], ...]:
         """Return (name, value) of every field, in their order: what a belief carries."""
-        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
+        return parameters_of(self)
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> StatisticalModel:
@@ -75,13 +67,8 @@ class StatisticalModel:
 
         Raises UnknownNameError for a name that no parameter has, StatisticalParameterError for a value that cannot be.
         """
-        known = [item.name for item in fields(cls)]
-        given: dict[str, object] = {}
-        for name, value in parameters:
-            if name not in known:
-                raise UnknownNameError("statistical parameter", name, known)
-            given[name] = tuple(value) if isinstance(value, list) else value
-        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the types
+        plain = ((name, tuple(value) if isinstance(value, list) else value) for name, value in parameters)
+        return from_parameters(cls, "statistical", plain)
 
     def coscheduling(self, job: int, other: int) -> float:
         """Return the slowdown of ``job`` while ``other`` is on its nodes (SL_cos), at least 1 (section 4.9).

@@ -53,8 +53,12 @@ def test_scenario(script: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "runs", "said"),
-    [((), {"PSS", "LOMARC-R"}, "efficiency, nodes"), (("--rua",), {"FF", "LC", "RUA"}, "killed at limit")],
-    ids=["lomarc", "rua"],
+    [
+        ((), {"PSS", "LOMARC-R"}, "efficiency, nodes"),
+        (("--rua",), {"FF", "LC", "RUA"}, "killed at limit"),
+        (("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job"),
+    ],
+    ids=["lomarc", "rua", "glts"],
 )
 def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str], said: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

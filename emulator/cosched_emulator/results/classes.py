@@ -20,17 +20,14 @@ What does not exist is None. Figures are rounded to six decimals.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import compress, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cosched_emulator.errors import InputError
 from cosched_emulator.results.columns import (
     BoolArray,
     DiskColumns,
@@ -41,13 +38,11 @@ from cosched_emulator.results.columns import (
     job_columns,
     stay_columns,
     stays_of_rows,
-    submission_order,
 )
-from cosched_emulator.results.folder import JOBS
 from cosched_emulator.results.occupancy import Steps, jobs_waiting, nodes_with, time_average
 from cosched_emulator.results.reader import read_run
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.results.seconds import MICROSECONDS, parse_seconds
+from cosched_emulator.results.seconds import MICROSECONDS
 from cosched_emulator.results.table import Figure
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
@@ -110,26 +105,24 @@ def class_figures(
     records: Sequence[JobRecord], machine: Sequence[NodeClass], rules: ClassRules = PAPER_RULES
 ) -> ClassFigures:
     """Return the figures of a run on ``machine``. Raises ValueError for rules that make no classes."""
-    estimates_us = int_array(record.job.spec.estimate_us for record in submission_order(records))
-    return class_figures_of_columns(job_columns(records), stay_columns(records), estimates_us, machine, rules)
+    return class_figures_of_columns(job_columns(records), stay_columns(records), machine, rules)
 
 
 def class_figures_of_run(folder: str | os.PathLike[str], rules: ClassRules = PAPER_RULES) -> ClassFigures:
     """Return the figures of the run in ``folder``. Raises `InputError` where it is none or damaged, ValueError as above."""
     run = read_run(folder)
-    estimates_us = _read_estimates(Path(folder) / JOBS)
-    ordered_us = int_array(estimates_us[job] for job in run.jobs.id.tolist())
-    return class_figures_of_columns(run.jobs, run.stays, ordered_us, run.machine, rules)
+    return class_figures_of_columns(run.jobs, run.stays, run.machine, rules)
 
 
 def class_figures_of_columns(
-    jobs: JobColumns, stays: StayColumns, estimates_us: IntArray, machine: Sequence[NodeClass], rules: ClassRules
+    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], rules: ClassRules
 ) -> ClassFigures:
-    """Return the figures of a run that is already in columns, with the estimate of each row of ``jobs``; see `class_figures`."""
+    """Return the figures of a run that is already in columns; see `class_figures`."""
     if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
         raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
     bounds_us = int_array(bound_s * MICROSECONDS for bound_s in (rules.short_s, rules.medium_s))
-    number = np.searchsorted(bounds_us, estimates_us, side="left")  # what equals a bound belongs to the class below it
+    # What equals a bound belongs to the class below it.
+    number = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
     used = cores_used(stays, machine)
@@ -236,22 +229,6 @@ def union(first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -
         else:
             joined.append((start_us, end_us))
     return joined
-
-
-def _read_estimates(file: Path) -> dict[int, int]:
-    """Return the estimates in a ``jobs.csv`` that is otherwise whole, by job, in microseconds; raise `InputError`."""
-    found = {}
-    with open(file, encoding="utf-8", newline="") as stream:
-        lines = csv.DictReader(stream)
-        for row in lines:
-            text = row["requested_time"]
-            try:
-                found[int(row["job_id"])] = parse_seconds(text)
-            except ValueError:
-                raise InputError(
-                    str(file), "a decimal of seconds", repr(text), lines.line_num, "requested_time"
-                ) from None
-    return found
 
 
 def _only(jobs: JobColumns, stays: StayColumns, chosen: BoolArray) -> tuple[JobColumns, StayColumns]:

@@ -47,6 +47,7 @@ class JobColumns:
     end_us: IntArray
     work_us: IntArray  # work done since the last start
     run_us: IntArray  # run time alone
+    estimate_us: IntArray  # the user's
     threads: IntArray  # hardware threads asked for
     nodes: IntArray  # nodes held in the last stay
     started: BoolArray
@@ -98,6 +99,7 @@ def job_columns(records: Sequence[JobRecord]) -> JobColumns:
         end_us=int_array(0 if record.end_us is None else record.end_us for record in rows),
         work_us=int_array(record.work_us if record.intervals else 0 for record in rows),
         run_us=int_array(record.job.run_us for record in rows),
+        estimate_us=int_array(spec.estimate_us for spec in specs),
         threads=int_array(spec.processes * spec.threads_per_process for spec in specs),
         nodes=int_array(sum(run[1] for run in stays[0].runs) if stays else 0 for stays in last),
         started=np.array([bool(stays) for stays in last], dtype=np.bool_),

@@ -48,6 +48,7 @@ class _JobRow(NamedTuple):
     end_us: int | None
     work_us: int
     run_us: int
+    estimate_us: int
     threads: int
     state: str
 
@@ -112,6 +113,7 @@ def _columns(rows: Sequence[_JobRow], stays: StayColumns, numbers: IntArray, dis
         end_us=int_array(row.end_us or 0 for row in rows),
         work_us=int_array(row.work_us for row in rows),
         run_us=int_array(row.run_us for row in rows),
+        estimate_us=int_array(row.estimate_us for row in rows),
         threads=int_array(row.threads for row in rows),
         nodes=nodes,
         started=np.array([row.start_us is not None for row in rows], dtype=np.bool_),
@@ -147,6 +149,7 @@ def _read_jobs(file: Path) -> list[_JobRow]:
                 row.time_if_any_us("metadata end_s") if finish_us is None else finish_us,
                 row.time_if_any_us("metadata work_s") or 0,
                 row.time_us("metadata run_s"),
+                row.time_us("requested_time"),
                 row.count("requested_number_of_resources"),
                 row.get("metadata state", str, "a job state"),
             )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.belief import check_belief, noisy
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import SelfSlowdown
-
-BELIEFS = ("exact", "unknown")
 
 
 class SelfBelief(NamedTuple):
@@ -24,10 +21,7 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
 
     Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
     """
-    if belief.self_slowdowns not in BELIEFS:
-        raise ConfigurationError.unknown_name("belief.self_slowdowns", belief.self_slowdowns, BELIEFS)
-    if not 0 <= belief.noise < 1:  # nan is not
-        raise ConfigurationError("belief.self_noise", "a number from 0 to below 1", str(belief.noise))
+    check_belief("self_slowdowns", belief.self_slowdowns, "self_noise", belief.noise)
     if all(job.self_slowdown is None for job in workload.jobs):
         return workload
     jobs = []
@@ -52,7 +46,7 @@ def told_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: i
     if not belief.noise:
         return own
     node_ppm, core_ppm = (
-        max(1, round(value * (1 + belief.noise * (2 * uniform(seed, "self_noise", source_id, index) - 1))))
+        max(1, round(noisy(value, belief.noise, seed, "self_noise", source_id, index)))
         for index, value in enumerate(own)
     )
     return (node_ppm, core_ppm)

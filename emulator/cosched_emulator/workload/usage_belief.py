@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.belief import check_belief, noisy
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.messages import UsageTuple
 
-BELIEFS = ("exact", "unknown")
 _LARGEST_BIAS = 1_000.0
 
 
@@ -28,10 +28,7 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
 
     Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
     """
-    if belief.usage not in BELIEFS:
-        raise ConfigurationError.unknown_name("belief.usage", belief.usage, BELIEFS)
-    if not 0 <= belief.noise < 1:  # nan is not
-        raise ConfigurationError("belief.usage_noise", "a number from 0 to below 1", str(belief.noise))
+    check_belief("usage", belief.usage, "usage_noise", belief.noise)
     if not -1 < belief.bias <= _LARGEST_BIAS:
         raise ConfigurationError("belief.usage_bias", f"a number above -1, at most {_LARGEST_BIAS:g}", str(belief.bias))
     if not 0 <= belief.missing <= 1:
@@ -63,13 +60,10 @@ def told_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int
         return usage
     bound = usage[0]
     own = BOUNDS.index(bound)
-    noisy = [
-        value * (1 + belief.noise * (2 * uniform(seed, "usage_noise", source_id, index) - 1))
-        for index, value in enumerate(usage[1:])
-    ]
-    noisy[own] *= 1 + belief.bias
-    memory = min(WHOLE_PPM, round(noisy[3] * (1 + belief.bias)))
-    total = noisy[0] + noisy[1] + noisy[2]
-    told = [int(value * WHOLE_PPM / total) for value in noisy[:3]]
+    parts = [noisy(value, belief.noise, seed, "usage_noise", source_id, index) for index, value in enumerate(usage[1:])]
+    parts[own] *= 1 + belief.bias
+    memory = min(WHOLE_PPM, round(parts[3] * (1 + belief.bias)))
+    total = parts[0] + parts[1] + parts[2]
+    told = [int(value * WHOLE_PPM / total) for value in parts[:3]]
     told[own] = WHOLE_PPM - sum(told[:own]) - sum(told[own + 1 :])  # what rounding down left over goes to the bound
     return (bound, told[0], told[1], told[2], memory)
