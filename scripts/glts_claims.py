@@ -10,8 +10,7 @@ from typing import Final
 from scripts.glts_figures import Results, against, changes, values
 from scripts.glts_published import BEST_BLOCK, ENOUGH_SLACK, GROUPS
 from scripts.glts_runs import AARR, BASE, BLOCK, BLOCKS, GAP, SLACK, SLACKS, Task
-from scripts.lomarc_report import percent, percent_cell
-from scripts.reproduction import cell, claim, number
+from scripts.reproduction import cell, claim, number, percent, percent_cell
 
 TITLES: Final[Mapping[str, str]] = {
     "rr_60.medium": "RR of medium jobs",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 from scripts.glts_runs import Task
-from scripts.reproduction import by_seed
+from scripts.reproduction import by_seed, percent_above
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
@@ -34,8 +34,7 @@ def values(results: Results, key: str, task: Task, seeds: Collection[int] | None
 
 def changes(results: Results, key: str, task: Task, other: Task) -> dict[int, float]:
     """Return by how many percent ``task`` is above ``other``, for each seed that both have."""
-    mine, theirs = values(results, key, task), values(results, key, other)
-    return {seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)}
+    return percent_above(values(results, key, task), values(results, key, other))
 
 
 def against(results: Results, key: str, task: Task, rival: str) -> dict[int, float]:

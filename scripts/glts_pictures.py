@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from scripts.glts_claims import task_of_block, task_of_gap, task_of_slack
 from scripts.glts_figures import Results, changes, values
 from scripts.glts_published import DELAY, RELATIVE_RESPONSE, SSP_W2
 from scripts.glts_runs import BLOCK, BLOCKS, GAPS, SCHEDULERS, SLACK, SLACKS, TENTHS, Task
+from scripts.pictures import MARK, Axes, Point, bars, legend, pyplot, whisker
 from scripts.reproduction import interval
 
-Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
-
-MARK: Final = "#d1495b"
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
 GROUPS: Final = {"medium": "rr_60.medium", "long": "rr_60.long", "all, 60 s": "rr_60.all", "all, 600 s": "rr_600.all"}
 
 
-class Point(NamedTuple):
-    """A mean over seeds with its 95 % interval, and the published value."""
-
-    mean: float
-    half: float
-    published: float | None = None
-
-
 def draw(results: Results, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    import matplotlib as mpl  # noqa: PLC0415 - tables alone should not need it
-
-    mpl.use("Agg")
     files = []
     for name, picture in {
         "": _responses,
@@ -47,7 +33,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         if figure is not None:
             files.append(folder / f"g-lomarc-ts{name}.png")
             figure.savefig(files[-1], dpi=110)
-            _pyplot().close(figure)
+            pyplot().close(figure)
     return files
 
 
@@ -84,38 +70,16 @@ def _responses(results: Results) -> Any:
         }
         for workload in ("W1", "W2")
     }
-    if not any(bar for bars in panels.values() for row in bars.values() for bar in row):
+    if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
         return None
     figure, axes = _figure(2)
-    for axis, (workload, bars) in zip(axes, panels.items(), strict=True):
-        _bars(axis, bars)
+    for axis, (workload, rows) in zip(axes, panels.items(), strict=True):
+        bars(axis, rows, dict(zip(SCHEDULERS, COLOURS, strict=True)))
+        axis.set_xlim(-0.6, len(GROUPS) - 0.4)
+        axis.set_xticks(range(len(GROUPS)), list(GROUPS))
         axis.set_title(f"{workload}: mean relative response (RR)", fontsize=9)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
-
-
-def _bars(axis: Axes, bars: Mapping[str, Sequence[Point | None]]) -> None:
-    width = 0.84 / len(bars)
-    marks: list[tuple[float, float]] = []
-    for rank, (scheduler, row) in enumerate(bars.items()):
-        there = [(group, bar) for group, bar in enumerate(row) if bar is not None]
-        places = [group + (rank - (len(bars) - 1) / 2) * width for group, _ in there]
-        axis.bar(
-            places,
-            [bar.mean for _, bar in there],
-            width * 0.92,
-            yerr=[_whisker(bar) for _, bar in there],
-            error_kw={"linewidth": 0.8, "ecolor": "#444444"},
-            label=scheduler,
-            color=COLOURS[rank],
-        )
-        marks += [
-            (place, bar.published) for place, (_, bar) in zip(places, there, strict=True) if bar.published is not None
-        ]
-    axis.plot([x for x, _ in marks], [y for _, y in marks], "D", color=MARK, markersize=4, label="published")
-    axis.set_ylim(bottom=0)
-    axis.set_xlim(-0.6, len(GROUPS) - 0.4)
-    axis.set_xticks(range(len(GROUPS)), list(GROUPS))
 
 
 def _blocks(results: Results) -> Any:
@@ -138,7 +102,7 @@ def _blocks(results: Results) -> Any:
         axis.set_xticks(BLOCKS)
         axis.set_xlabel("size of blocks", fontsize=9)
         axis.set_title(f"W2: RR of {name} jobs against GLTS with {BLOCK} [%]", fontsize=9)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -154,7 +118,7 @@ def _slack(results: Results) -> Any:
     axes[0].set_xticks(range(len(SLACKS)), SLACKS)
     axes[0].set_xlabel("slack factor", fontsize=9)
     axes[0].set_title(f"W1: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -188,7 +152,7 @@ def _delay(results: Results) -> Any:
             axis.plot([DELAY["p75"], DELAY["p95"]], [0.75, 0.95], "D", color=MARK, markersize=4, label="published")
         axis.set_xlim(0, 2.5)
         axis.set_title(f"{workload}, GLTS: share of jobs within response / expected response", fontsize=9)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -222,7 +186,7 @@ def _load(results: Results) -> Any:
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)
         axis.set_title(f"RR of GLTS against {rival} [%]", fontsize=9)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -230,7 +194,7 @@ def _line(axis: Axes, points: Sequence[tuple[float, Point]], label: str, colour:
     axis.errorbar(
         [x for x, _ in points],
         [item.mean for _, item in points],
-        yerr=[_whisker(item) for _, item in points],
+        yerr=[whisker(item) for _, item in points],
         color=colour,
         label=label,
         marker="o",
@@ -241,29 +205,14 @@ def _line(axis: Axes, points: Sequence[tuple[float, Point]], label: str, colour:
     )
 
 
-def _whisker(item: Point) -> float:
-    return 0.0 if math.isnan(item.half) else item.half
-
-
 def _colour(scheduler: str) -> str:
     return COLOURS[tuple(SCHEDULERS).index(scheduler)]
 
 
-def _pyplot() -> Any:
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - see draw
-
-    return plt
-
-
 def _figure(columns: int) -> tuple[Any, Sequence[Axes]]:
-    figure, axes = _pyplot().subplots(
+    figure, axes = pyplot().subplots(
         1, columns, figsize=(10.2 if columns > 1 else 6.4, 3.6), layout="constrained", squeeze=False
     )
     for axis in axes[0]:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes[0]
-
-
-def _legend(figure: Any, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=len(labels))

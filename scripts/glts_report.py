@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from scripts.glts_claims import claims, task_of_block, task_of_gap, task_of_slack
@@ -18,8 +18,7 @@ from scripts.glts_published import (
     short_of_all,
 )
 from scripts.glts_runs import AARR, BASE, BLOCK, BLOCKS, BOUNDS, GAPS, READINGS, SCHEDULERS, SLACK, SLACKS, Task
-from scripts.lomarc_report import percent, percent_cell
-from scripts.reproduction import NOTHING, cell, number
+from scripts.reproduction import NOTHING, cell, number, percent, percent_cell, table_head, table_row
 
 RIVALS: Final = ("SSP", "CST", "CSTWS")
 WITH_GROUPS: Final = tuple(name for name in SCHEDULERS if name != "SSP")
@@ -107,19 +106,19 @@ def report(results: Results, jobs: int) -> list[str]:
 
 def rivals(results: Results) -> list[str]:
     """Return how relative responses of GLTS are against the others, and of the variants against GLTS."""
-    lines = _head(("percent", "", ""), RR.values())
+    lines = table_head(("percent", "", ""), RR.values())
     for workload in AARR:
         for rival in RIVALS:
             label = f"GLTS against {rival}"
             if workload == "W1":
-                lines.append(_row((label, workload, "published"), [percent(_published(rival, key)) for key in RR]))
+                lines.append(table_row((label, workload, "published"), [percent(_published(rival, key)) for key in RR]))
             found = [against(results, key, Task(workload, "GLTS"), rival).values() for key in RR]
-            lines.append(_row((label, workload, "measured"), [percent_cell(cells) for cells in found]))
+            lines.append(table_row((label, workload, "measured"), [percent_cell(cells) for cells in found]))
     for workload in AARR:
         for variant in ("GLTS-FBO", "GLTS-NS", "GLTS-NH"):
             found = [against(results, key, Task(workload, variant), "GLTS").values() for key in RR]
             cells = [percent_cell(changed) for changed in found]
-            lines.append(_row((f"{variant} against GLTS", workload, "measured"), cells))
+            lines.append(table_row((f"{variant} against GLTS", workload, "measured"), cells))
     return [*lines, ""]
 
 
@@ -129,15 +128,15 @@ def _published(rival: str, key: str) -> float | None:
 
 def absolute(results: Results) -> list[str]:
     """Return the relative responses of all schedulers, and the mean response."""
-    lines = _head(("RR", ""), [*RR.values(), "response [h]"])
+    lines = table_head(("RR", ""), [*RR.values(), "response [h]"])
     for workload in AARR:
         if workload == "W2":
             cells = [number(SSP_W2.get(key.partition(".")[2])) for key in RR]
-            lines.append(_row((workload, "SSP, published"), [*cells, NOTHING]))
+            lines.append(table_row((workload, "SSP, published"), [*cells, NOTHING]))
         for scheduler in SCHEDULERS:
             task = Task(workload, scheduler)
             cells = [_cell(results, key, task) for key in RR]
-            lines.append(_row((workload, scheduler), [*cells, _cell(results, "response_s.all", task, 1 / 3600)]))
+            lines.append(table_row((workload, scheduler), [*cells, _cell(results, "response_s.all", task, 1 / 3600)]))
     return [*lines, ""]
 
 
@@ -150,15 +149,15 @@ def short_jobs(results: Results) -> list[str]:
         f" ({SSP_W2['all']} - {CLASS_JOBS['medium']} · {SSP_W2['medium']} - {CLASS_JOBS['long']} · {SSP_W2['long']}) / "
         f"{CLASS_JOBS['short']} = {short_of_all(SSP_W2):.2f}.",
         "",
-        *_head(("SSP", "run times count as, at least"), ("short", "all")),
+        *table_head(("SSP", "run times count as, at least"), ("short", "all")),
     ]
     for workload in AARR:
         if workload == "W2":
-            lines.append(_row((workload, "published"), [number(short_of_all(SSP_W2)), number(SSP_W2["all"])]))
+            lines.append(table_row((workload, "published"), [number(short_of_all(SSP_W2)), number(SSP_W2["all"])]))
         for name, text in texts.items():
             task = Task(workload, "SSP")
             cells = [_cell(results, f"{name}.{which}", task) for which in ("short", "all")]
-            lines.append(_row((workload, text), cells))
+            lines.append(table_row((workload, text), cells))
     return [*lines, ""]
 
 
@@ -167,23 +166,23 @@ def utilisation(results: Results) -> list[str]:
     lines = [
         "In percent of all cores, while 12 jobs or more of a class wait; and how long that is.",
         "",
-        *_head(("", ""), [*PHASES.values(), "medium or long waits [days]"]),
+        *table_head(("", ""), [*PHASES.values(), "medium or long waits [days]"]),
     ]
     for workload in AARR:
         for scheduler in SCHEDULERS:
             task = Task(workload, scheduler)
             cells = [_cell(results, key, task, 100) for key in PHASES]
             cells.append(_cell(results, "high_load_s.medium_or_long", task, 1 / DAY_S))
-            lines.append(_row((workload, scheduler), cells))
-    lines += ["", *_head(("percent", "", ""), PHASES.values())]
+            lines.append(table_row((workload, scheduler), cells))
+    lines += ["", *table_head(("percent", "", ""), PHASES.values())]
     for workload in AARR:
         for rival in RIVALS:
             label = f"GLTS against {rival}"
             if workload == "W1":
                 cells = [percent(CORE_UTILISATION[rival] if key == ALL_PHASES else None) for key in PHASES]
-                lines.append(_row((label, workload, "published"), cells))
+                lines.append(table_row((label, workload, "published"), cells))
             found = [against(results, key, Task(workload, "GLTS"), rival).values() for key in PHASES]
-            lines.append(_row((label, workload, "measured"), [percent_cell(cells) for cells in found]))
+            lines.append(table_row((label, workload, "measured"), [percent_cell(cells) for cells in found]))
     return [*lines, ""]
 
 
@@ -194,31 +193,31 @@ def groups(results: Results) -> list[str]:
         " were waiting; 2: the primary was waiting, others ran; 3: the primary ran. Refused as unfair: jobs that were started"
         " otherwise than in the best group, for fairness.",
         "",
-        *_head(("", ""), [title for title, _ in OF_GROUPS.values()]),
+        *table_head(("", ""), [title for title, _ in OF_GROUPS.values()]),
     ]
     for workload in AARR:
         theirs = {name: value * OF_GROUPS[name][1] for name, value in GROUPS[workload].items()}
-        lines.append(_row((workload, "GLTS, published"), [number(theirs.get(name)) for name in OF_GROUPS]))
+        lines.append(table_row((workload, "GLTS, published"), [number(theirs.get(name)) for name in OF_GROUPS]))
         for scheduler in WITH_GROUPS:
             task = Task(workload, scheduler)
             cells = [_cell(results, f"groups.{name}", task, factor) for name, (_, factor) in OF_GROUPS.items()]
-            lines.append(_row((workload, scheduler), cells))
+            lines.append(table_row((workload, scheduler), cells))
     return [*lines, ""]
 
 
 def delays(results: Results) -> list[str]:
     """Return how response / expected response is distributed."""
     percentiles = ("p5", "p25", "p50", "p75", "p95")
-    lines = _head(("", "", ""), ["mean", *percentiles])
+    lines = table_head(("", "", ""), ["mean", *percentiles])
     for workload in AARR:
         for name in ("medium", "long"):
             if workload == "W1":
                 theirs = [number(DELAY.get(key)) for key in ("mean", *percentiles)]
-                lines.append(_row((workload, "GLTS, published", name), theirs))
+                lines.append(table_row((workload, "GLTS, published", name), theirs))
             for scheduler in WITH_GROUPS[: 1 + WITH_GROUPS.index("GLTS")]:
                 task = Task(workload, scheduler)
                 cells = [_cell(results, f"delay.{name}.{key}", task) for key in ("mean", *percentiles)]
-                lines.append(_row((workload, scheduler, name), cells))
+                lines.append(table_row((workload, scheduler, name), cells))
     return [*lines, ""]
 
 
@@ -235,23 +234,23 @@ def saturation(results: Results) -> list[str]:
     lines = [
         "The queue is the mean number of waiting jobs in the first and the second half of the time between first and last submission.",
         "",
-        *_head(("", ""), [title for title, _ in columns.values()]),
+        *table_head(("", ""), [title for title, _ in columns.values()]),
     ]
     for workload in AARR:
         for scheduler in SCHEDULERS:
             task = Task(workload, scheduler)
             cells = [_cell(results, key, task, factor) for key, (_, factor) in columns.items()]
-            lines.append(_row((workload, scheduler), cells))
+            lines.append(table_row((workload, scheduler), cells))
     return [*lines, ""]
 
 
 def workload_table(results: Results) -> list[str]:
     """Return the classes' shares of jobs and of work."""
     columns = [(f"{key}.{name}", shares[name]) for key, shares in _OF_CLASSES.items() for name in shares]
-    lines = _head(("%",), [f"{key.partition('.')[2]} {key[6:10]}" for key, _ in columns])
-    lines.append(_row(("published",), [number(100 * share) for _, share in columns]))
+    lines = table_head(("%",), [f"{key.partition('.')[2]} {key[6:10]}" for key, _ in columns])
+    lines.append(table_row(("published",), [number(100 * share) for _, share in columns]))
     for workload in AARR:
-        lines.append(_row((workload,), [_cell(results, key, Task(workload, "SSP"), 100) for key, _ in columns]))
+        lines.append(table_row((workload,), [_cell(results, key, Task(workload, "SSP"), 100) for key, _ in columns]))
     return [*lines, ""]
 
 
@@ -263,7 +262,7 @@ _OF_CLASSES: Final = {"class_jobs": CLASS_JOBS, "class_work": CLASS_WORK}
 
 def blocks(results: Results) -> list[str]:
     """Return figure 8: relative responses by size of blocks, and against GLTS as it is."""
-    lines = _head(("W2", "block", "seeds"), [*(RR[key] for key in OF_CLASSES), "medium, %", "long, %"])
+    lines = table_head(("W2", "block", "seeds"), [*(RR[key] for key in OF_CLASSES), "medium, %", "long, %"])
     base = task_of_block(BLOCK)
     seeds = {task.seed for task in results if task.variant.startswith("block-")}
     for scheduler in ("GLTS", "GLTS-FBO", "GLTS-NS"):
@@ -282,7 +281,7 @@ def slacks(results: Results) -> list[str]:
         "delay.long.p95": ("long, R/R_est p95", 1.0),
     }
     columns = [*(RR[key] for key in OF_CLASSES), "medium, %", "long, %", *(title for title, _ in extras.values())]
-    lines = _head(("W1", "slack", "seeds"), columns)
+    lines = table_head(("W1", "slack", "seeds"), columns)
     seeds = {task.seed for task in results if task.variant.startswith("slack-")}
     for factor in SLACKS:
         task = task_of_slack(factor)
@@ -293,11 +292,13 @@ def slacks(results: Results) -> list[str]:
 def loads(results: Results) -> list[str]:
     """Return how the percentages depend on the load."""
     shown = {key: RR[key] for key in OF_CLASSES} | {ALL_PHASES: "core utilisation, high load"}
-    lines = _head(("gaps", "GLTS against", "seeds"), [*shown.values(), "offered load", "queue of the other: halves"])
+    lines = table_head(
+        ("gaps", "GLTS against", "seeds"), [*shown.values(), "offered load", "queue of the other: halves"]
+    )
     seeds = {task.seed for task in results if task.variant.startswith("gap-")}
     for rival in ("SSP", "CST"):
         lines.append(
-            _row(
+            table_row(
                 ("published", rival, ""),
                 [
                     *(percent(_published(rival, key)) for key in OF_CLASSES),
@@ -315,7 +316,7 @@ def loads(results: Results) -> list[str]:
                 cells = [percent_cell(changed) for changed in found]
                 cells.append(_cell(results, "offered_load", task, seeds=seeds))
                 halves = [_cell(results, f"queue_{half}_half", other, seeds=seeds) for half in ("first", "second")]
-                lines.append(_row((gap, rival, str(len(found[0]))), [*cells, ", ".join(halves)]))
+                lines.append(table_row((gap, rival, str(len(found[0]))), [*cells, ", ".join(halves)]))
     return ["W1 with all gaps between arrivals multiplied.", "", *lines, ""]
 
 
@@ -323,7 +324,7 @@ def readings(results: Results) -> list[str]:
     """Return what other readings of the paper do: to a scheduler, to what it gains over SSP, and to what GLTS gains over it."""
     shown = {key: RR[key] for key in OF_CLASSES} | {ALL_PHASES: "core utilisation, high load"}
     lines = [f"- **{name}**: {variant.text}." for name, variant in READINGS.items()]
-    lines += ["", *_head(("", "", "against", "seeds"), [*shown.values(), "% in groups", "jobs a group"])]
+    lines += ["", *table_head(("", "", "against", "seeds"), [*shown.values(), "% in groups", "jobs a group"])]
     for workload in AARR:
         for name, variant in READINGS.items():
             for scheduler in [scheduler for place, scheduler in variant.cells if place == workload]:
@@ -340,7 +341,7 @@ def readings(results: Results) -> list[str]:
                     cells = [percent_cell(changed) for changed in found]
                     cells.append(_cell(results, "groups.share", one, 100, seeds))
                     cells.append(_cell(results, "groups.size", one, 1, seeds))
-                    line = _row((workload, _named(one), _named(other), str(len(found[0]))), cells)
+                    line = table_row((workload, _named(one), _named(other), str(len(found[0]))), cells)
                     lines += [line] if line not in lines else []
     return [*lines, ""]
 
@@ -364,7 +365,7 @@ def _line(
     cells = [_cell(results, key, task, 1, seeds) for key in OF_CLASSES]
     cells += [percent_cell(_of(changes(results, key, task, base), seeds)) for key in OF_CLASSES[:2]]
     cells += [_cell(results, key, task, factor, seeds) for key, (_, factor) in (extras or {}).items()]
-    return [_row((*labels, str(len(there))), cells)]
+    return [table_row((*labels, str(len(there))), cells)]
 
 
 def _cell(results: Results, key: str, task: Task, factor: float = 1.0, seeds: set[int] | None = None) -> str:
@@ -373,11 +374,3 @@ def _cell(results: Results, key: str, task: Task, factor: float = 1.0, seeds: se
 
 def _of(by_seed: Mapping[int, float], seeds: set[int]) -> list[float]:
     return [value for seed, value in by_seed.items() if seed in seeds]
-
-
-def _head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
-    return [_row(labels, [*figures]), "|" + "---|" * len(labels) + "---:|" * len(figures)]
-
-
-def _row(labels: Sequence[str], cells: Sequence[str]) -> str:
-    return "| " + " | ".join([*labels, *cells]) + " |"

@@ -8,15 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from scripts.reproduction import Result
+from scripts.reproduction import Result, run_scenario, with_changes
 
-from cosched_emulator.links import DirectLink
 from cosched_emulator.results.classes import CLASSES, ClassFigures, ClassRules, class_figures
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
 
 JOBS: Final = 10_000
 QUICK_JOBS: Final = 1_500
@@ -131,19 +126,23 @@ class Task(NamedTuple):
 
 
 def tasks_of(seeds: int, *, quick: bool = False) -> list[Task]:
-    """Return all runs, the most wanted first: a few seeds of everything, then more seeds."""
+    """Return all runs, the most wanted first: a few seeds of the paper's experiments, of our own, then more seeds of the former."""
     few = min(FEW, seeds)
     names: Collection[str] = QUICK if quick else VARIANTS
+    papers = [name for name in names if name.startswith(("block-", "slack-"))]
     return [
         *_base(range(1, few + 1)),
-        *(
-            Task(workload, scheduler, seed, name)
-            for seed in range(1, few + 1)
-            for name in names
-            for workload, scheduler in VARIANTS[name].cells
-        ),
+        *_of(papers, few),
+        *_of([name for name in names if name not in papers], few),
         *_base(range(few + 1, seeds + 1)),
     ]
+
+
+def _of(names: Sequence[str], seeds: int) -> Iterator[Task]:
+    for seed in range(1, seeds + 1):
+        for name in names:
+            for workload, scheduler in VARIANTS[name].cells:
+                yield Task(workload, scheduler, seed, name)
 
 
 def _base(seeds: range) -> Iterator[Task]:
@@ -162,23 +161,18 @@ def scenario_of(task: Task, jobs: int) -> dict[str, Any]:
         "truth": {"contention": "statistical"},
         "preemption": {"resume_s": RESUME_S},
     }
-    if task.variant in VARIANTS:
-        for section, values in VARIANTS[task.variant].scenario.items():
-            table[section] = {**table[section], **values}
-    return table
+    return with_changes(table, VARIANTS[task.variant].scenario) if task.variant in VARIANTS else table
 
 
 def simulate(task: Task, jobs: int) -> Result:
     """Run one task in this process and return its figures."""
     settings = VARIANTS[task.variant].settings if task.variant in VARIANTS else ()
-    choice = choose(SCHEDULERS[task.scheduler], settings)
     watch = Watch()
     began = time.perf_counter()
-    prepared = prepare(read_scenario(None, scenario_of(task, jobs)))
-    finished = run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome, trace=watch.look)))
+    finished = run_scenario(scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings, watch.look)
     ran = time.perf_counter() - began
     records = finished.records
-    figures = class_figures(records, prepared.nodes, RULES)
+    figures = class_figures(records, finished.prepared.nodes, RULES)
     return {
         **task._asdict(),
         "jobs": jobs,

@@ -11,28 +11,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from scripts.lomarc_published import AGAINST_PSS
 from scripts.lomarc_report import against_pss
 from scripts.lomarc_runs import AARR, SCHEDULERS, Task
+from scripts.pictures import Point, bars, legend, pyplot
 from scripts.reproduction import by_seed, interval
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
-Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
 
-MARK: Final = "#d1495b"
 COLOURS: Final = ("#0b3954", "#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#1b4965", "#087e8b")
-
-
-class Bar(NamedTuple):
-    """A height with its 95 % interval, and the published one."""
-
-    height: float
-    half: float
-    published: float | None = None
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    import matplotlib as mpl  # noqa: PLC0415 - tables alone should not need it
-
-    mpl.use("Agg")
     pictures: Mapping[str, Sequence[Panel]] = {
         "lomarc": [
             _headline(results, "response_s", "mean response, relative to PSS"),
@@ -59,11 +47,11 @@ class Panel(NamedTuple):
 
     title: str
     groups: Sequence[str]
-    bars: Mapping[str, Sequence[Bar | None]]  # by scheduler, in the order of the groups
+    bars: Mapping[str, Sequence[Point | None]]  # by scheduler, in the order of the groups
     line: float | None = None
 
 
-def absolute(results: Results, key: str, task: Task, factor: float) -> Bar | None:
+def absolute(results: Results, key: str, task: Task, factor: float) -> Point | None:
     """Return a figure as it is; the published one is PSS's of ours, changed by the published percentage."""
     values = list(by_seed(results, key, task).values())
     if not values:
@@ -72,17 +60,17 @@ def absolute(results: Results, key: str, task: Task, factor: float) -> Bar | Non
     change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
     base = list(by_seed(results, key, task.space_sharing).values())
     if change is None or not base:
-        return Bar(mean, half)
-    return Bar(mean, half, statistics.fmean(base) * factor * (1 + change / 100))
+        return Point(mean, half)
+    return Point(mean, half, statistics.fmean(base) * factor * (1 + change / 100))
 
 
-def relative(results: Results, key: str, task: Task) -> Bar | None:
+def relative(results: Results, key: str, task: Task) -> Point | None:
     """Return a figure relative to PSS under the same jobs."""
     values = [1 + change / 100 for change in against_pss(results, key, task).values()]
     if not values:
         return None
     change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
-    return Bar(*interval(values), None if change is None else 1 + change / 100)
+    return Point(*interval(values), None if change is None else 1 + change / 100)
 
 
 def _headline(results: Results, key: str, title: str) -> Panel:
@@ -107,7 +95,7 @@ def _panel(
     title: str,
     schedulers: Sequence[str],
     groups: Sequence[str],
-    bar: Callable[[str, str], Bar | None],
+    bar: Callable[[str, str], Point | None],
     line: float | None = None,
 ) -> Panel:
     return Panel(title, groups, {name: [bar(group, name) for group in groups] for name in schedulers}, line)
@@ -117,47 +105,19 @@ def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
     """Draw panels, two in a row; None where no bar has run."""
     if not any(bar for panel in panels for bars in panel.bars.values() for bar in bars):
         return None
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - see draw
-
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure, axes = plt.subplots(
+    figure, axes = pyplot().subplots(
         rows, columns, figsize=(10.2 if columns > 1 else 8.5, 3.4 * rows), layout="constrained", squeeze=False
     )
     for axis, panel in zip(axes.flat, panels, strict=True):
-        _draw(axis, panel)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=len(labels))
+        bars(axis, panel.bars, dict(zip(SCHEDULERS, COLOURS, strict=True)))
+        if panel.line is not None:
+            axis.axhline(panel.line, color="#888888", linewidth=0.6)
+        axis.set_xticks(range(len(panel.groups)), panel.groups)
+        axis.set_title(panel.title, fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    legend(figure, axes[0][0])
     figure.savefig(file, dpi=110)
-    plt.close(figure)
+    pyplot().close(figure)
     return file
-
-
-def _draw(axis: Axes, panel: Panel) -> None:
-    width = 0.84 / len(panel.bars)
-    marks: list[tuple[float, float]] = []
-    for rank, (scheduler, bars) in enumerate(panel.bars.items()):
-        there = [(group, bar) for group, bar in enumerate(bars) if bar is not None]
-        places = [group + (rank - (len(panel.bars) - 1) / 2) * width for group, _ in there]
-        halves = [0.0 if math.isnan(bar.half) else bar.half for _, bar in there]
-        colour = COLOURS[tuple(SCHEDULERS).index(scheduler)]
-        axis.bar(
-            places,
-            [bar.height for _, bar in there],
-            width * 0.92,
-            yerr=halves if any(halves) else None,
-            error_kw={"linewidth": 0.8, "ecolor": "#444444"},
-            label=scheduler,
-            color=colour,
-        )
-        marks += [
-            (place, bar.published) for place, (_, bar) in zip(places, there, strict=True) if bar.published is not None
-        ]
-    # Drawn even where there is none, for the legend.
-    axis.plot([x for x, _ in marks], [y for _, y in marks], "D", color=MARK, markersize=4, label="published")
-    if panel.line is not None:
-        axis.axhline(panel.line, color="#888888", linewidth=0.6)
-    axis.set_ylim(bottom=0)
-    axis.set_xticks(range(len(panel.groups)), panel.groups)
-    axis.set_title(panel.title, fontsize=9)
-    axis.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -11,7 +10,17 @@ from typing import Any, Final, TypeAlias
 from scripts.lomarc_funnel import funnel_table, shares_table
 from scripts.lomarc_published import AGAINST_PSS, BETWEEN
 from scripts.lomarc_runs import AARR, BASE, BASE_FORM, CELLS, FORMS, FUNNEL, SCHEDULERS, VARIANTS, Task
-from scripts.reproduction import NOTHING, by_seed, cell, claim, interval
+from scripts.reproduction import (
+    NOTHING,
+    by_seed,
+    cell,
+    claim,
+    percent,
+    percent_above,
+    percent_cell,
+    table_head,
+    table_row,
+)
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
@@ -40,29 +49,12 @@ COMPARED: Final = {
 
 def changes(results: Results, key: str, task: Task, other: Task) -> dict[int, float]:
     """Return by how many percent ``task`` is above ``other``, for each seed that both have."""
-    mine, theirs = by_seed(results, key, task), by_seed(results, key, other)
-    return {seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)}
+    return percent_above(by_seed(results, key, task), by_seed(results, key, other))
 
 
 def against_pss(results: Results, key: str, task: Task) -> dict[int, float]:
     """Return by how many percent ``task`` is above space sharing of the same jobs, for each seed."""
     return changes(results, key, task, task.space_sharing)
-
-
-def percent(value: float | None) -> str:
-    """Return a percentage of change for a table cell."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    text = f"{value:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text
-
-
-def percent_cell(values: Collection[float]) -> str:
-    """Return mean ± half width of percentages of change for a table cell."""
-    if not values:
-        return NOTHING
-    mean, half = interval(list(values))
-    return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
 
 
 def difference_cell(measured: Collection[float], published: float | None) -> str:
@@ -112,29 +104,29 @@ def report(results: Results, jobs: int) -> list[str]:
 
 def comparison(results: Results, key: str, title: str) -> list[str]:
     """Return percentages against PSS, published beside measured."""
-    lines = [f"### {title}", "", *_head(("", ""), COSCHEDULERS)]
+    lines = [f"### {title}", "", *table_head(("", ""), COSCHEDULERS)]
     for workload, mix in CELLS:
         theirs = AGAINST_PSS[key].get((workload, mix), {})
         mine = {name: against_pss(results, key, Task(workload, mix, name)).values() for name in COSCHEDULERS}
         label = f"{workload} {mix}"
         if theirs:
-            lines.append(_row((label, "published"), [percent(theirs.get(name)) for name in COSCHEDULERS]))
-        lines.append(_row((label, "measured"), [percent_cell(mine[name]) for name in COSCHEDULERS]))
+            lines.append(table_row((label, "published"), [percent(theirs.get(name)) for name in COSCHEDULERS]))
+        lines.append(table_row((label, "measured"), [percent_cell(mine[name]) for name in COSCHEDULERS]))
         if theirs:
             lines.append(
-                _row(("", "difference"), [difference_cell(mine[name], theirs.get(name)) for name in COSCHEDULERS])
+                table_row(("", "difference"), [difference_cell(mine[name], theirs.get(name)) for name in COSCHEDULERS])
             )
     return [*lines, ""]
 
 
 def between(results: Results) -> list[str]:
     """Return percentages of one scheduler against another that the paper prints."""
-    lines = _head(("figure", "", "", "published", "measured", "difference"))
+    lines = table_head(("figure", "", "", "published", "measured", "difference"))
     for (key, one, other), published in BETWEEN.items():
         for workload, value in published.items():
             found = changes(results, key, Task(workload, "M1", one), Task(workload, "M1", other)).values()
             label = (FIGURES[key][0], f"{one} against {other}", workload)
-            lines.append(_row(label, [percent(value), percent_cell(found), difference_cell(found, value)]))
+            lines.append(table_row(label, [percent(value), percent_cell(found), difference_cell(found, value)]))
     return [*lines, ""]
 
 
@@ -144,14 +136,14 @@ def absolute(results: Results) -> list[str]:
     for workload, mix in CELLS:
         loads = by_seed(results, "offered_load", Task(workload, mix, "PSS")).values()
         lines += [f"### {workload} {mix}", "", f"Offered load of the nodes {cell(loads)}.", ""]
-        lines += _head(("",), [title for title, _ in FIGURES.values()])
+        lines += table_head(("",), [title for title, _ in FIGURES.values()])
         for scheduler in SCHEDULERS:
             task = Task(workload, mix, scheduler)
             cells = [
                 cell([value * factor for value in by_seed(results, key, task).values()])
                 for key, (_, factor) in FIGURES.items()
             ]
-            lines.append(_row((scheduler,), cells))
+            lines.append(table_row((scheduler,), cells))
         lines.append("")
     return lines
 
@@ -248,19 +240,21 @@ def forms(results: Results) -> list[str]:
         f" {'every pair' if form['c_scope'] == 'all' else 'pairs of cpu-bound jobs, 1.4 for all others'}."
         for name, form in FORMS.items()
     ]
-    lines = [*texts, "", *_head(("form", "", "", "seeds"), COSCHEDULERS)]
+    lines = [*texts, "", *table_head(("form", "", "", "seeds"), COSCHEDULERS)]
     for workload in ("W2", "W3"):
         for key in ("response_s", "rbr", "node_efficiency"):
             theirs = AGAINST_PSS[key][workload, "M1"]
             label = FIGURES[key][0].partition(" ")[0]
-            lines.append(_row(("published", workload, label, ""), [percent(theirs.get(name)) for name in COSCHEDULERS]))
+            lines.append(
+                table_row(("published", workload, label, ""), [percent(theirs.get(name)) for name in COSCHEDULERS])
+            )
             for form in FORMS:
                 found = [
                     against_pss(results, key, Task(workload, "M1", name, form=form)).values() for name in COSCHEDULERS
                 ]
                 if any(found):
                     seeds = str(max(len(values) for values in found))
-                    lines.append(_row((form, workload, label, seeds), [percent_cell(values) for values in found]))
+                    lines.append(table_row((form, workload, label, seeds), [percent_cell(values) for values in found]))
     return [*lines, ""]
 
 
@@ -268,7 +262,7 @@ def experiments(results: Results) -> list[str]:
     """Return percentages against PSS in the experiments, beside the base runs of as many seeds and what is published."""
     shown = {key: FIGURES[key][0].partition(" ")[0] for key in COMPARED}
     lines = [f"- **{name}**: {variant.text}." for name, variant in VARIANTS.items()]
-    lines += ["", *_head(("", "", "", "seeds"), [*shown.values(), "makespan of PSS [days]"])]
+    lines += ["", *table_head(("", "", "", "seeds"), [*shown.values(), "makespan of PSS [days]"])]
     for workload in AARR:
         for scheduler in COSCHEDULERS:
             tasks = [Task(workload, "M1", scheduler, variant=name) for name in VARIANTS]
@@ -278,19 +272,11 @@ def experiments(results: Results) -> list[str]:
             seeds = max((against_pss(results, "response_s", task) for task in tasks), key=len)
             theirs = [AGAINST_PSS[key].get((workload, "M1"), {}).get(scheduler) for key in shown]
             if any(value is not None for value in theirs):
-                lines.append(_row(("published", workload, scheduler, ""), [*map(percent, theirs), NOTHING]))
+                lines.append(table_row(("published", workload, scheduler, ""), [*map(percent, theirs), NOTHING]))
             for task in (Task(workload, "M1", scheduler), *tasks):
                 found = [against_pss(results, key, task) for key in shown]
                 same = [[change for seed, change in changed.items() if seed in seeds] for changed in found]
                 days = by_seed(results, "makespan_s", task.space_sharing)
                 cells = [*map(percent_cell, same), cell([days[seed] / 86_400 for seed in seeds if seed in days])]
-                lines.append(_row((task.variant, workload, scheduler, str(len(same[0]))), cells))
+                lines.append(table_row((task.variant, workload, scheduler, str(len(same[0]))), cells))
     return [*lines, ""]
-
-
-def _head(labels: Sequence[str], figures: Sequence[str] = ()) -> list[str]:
-    return [_row(labels, figures), "|" + "---|" * len(labels) + "---:|" * len(figures)]
-
-
-def _row(labels: Sequence[str], cells: Sequence[str]) -> str:
-    return "| " + " | ".join([*labels, *cells]) + " |"

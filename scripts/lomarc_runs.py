@@ -7,14 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
-from scripts.reproduction import Result
+from scripts.reproduction import Result, run_scenario, with_changes
 
-from cosched_emulator.links import DirectLink
 from cosched_emulator.results.funnel import funnel
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
 
 # What the slowdown of a pair is: with the time in which neither competes, or as printed; with c drawn for all pairs, or for those
 # of two cpu-bound jobs only.
@@ -166,21 +161,16 @@ def scenario_of(task: Task, jobs: int) -> dict[str, Any]:
         "workload": {"lublin": jobs, "aarr": AARR[task.workload], "characteristics": task.mix},
         "truth": {"contention": "lomarc", **FORMS[task.form], **({"cpu": "standard"} if standard else {})},
     }
-    if task.variant in VARIANTS:
-        for section, values in VARIANTS[task.variant].scenario.items():
-            table[section] = {**table[section], **values}
-    return table
+    return with_changes(table, VARIANTS[task.variant].scenario) if task.variant in VARIANTS else table
 
 
 def simulate(task: Task, jobs: int) -> Result:
     """Run one task in this process and return its figures."""
     settings = VARIANTS[task.variant].settings if task.variant in VARIANTS else ()
-    choice = choose(SCHEDULERS[task.scheduler], settings)
     records: list[dict[str, Any]] = []
     sink = records.append if task.variant == FUNNEL else None
     began = time.perf_counter()
-    prepared = prepare(read_scenario(None, scenario_of(task, jobs)))
-    finished = run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome, trace=sink)))
+    finished = run_scenario(scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings, sink)
     machine, ran = finished.summary["machine"], finished.summary["all"]
     result = {
         **task._asdict(),

@@ -17,6 +17,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from cosched_emulator.links import DirectLink
+from cosched_emulator.running import Finished, prepare, run
+from cosched_emulator.scenario import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTHING = "-"
 # Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
@@ -107,6 +113,23 @@ def load(store: Path, tasks: Iterable[TaskT]) -> dict[TaskT, Result]:
     }
 
 
+def with_changes(scenario: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a scenario with some keys of some of its sections changed."""
+    return {**scenario, **{section: {**scenario[section], **values} for section, values in changes.items()}}
+
+
+def run_scenario(
+    scenario: Mapping[str, Any],
+    scheduler: str,
+    settings: Sequence[str],
+    trace: Callable[[dict[str, Any]], None] | None,
+) -> Finished:
+    """Run a scenario in this process, under a scheduler with these settings; ``trace`` takes the records of its decisions."""
+    choice = choose(scheduler, settings)
+    prepared = prepare(read_scenario(None, scenario))
+    return run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome, trace=trace)))
+
+
 def positive(text: str) -> int:
     """Return the whole number above 0 that a command-line option gives."""
     value = int(text)
@@ -122,6 +145,11 @@ def by_seed(results: Mapping[TaskT, Mapping[str, Any]], key: str, task: TaskT) -
     """Return a figure of ``task`` for all seeds that are there, in their order."""
     found = {other.seed: float(result[key]) for other, result in results.items() if other.series == task.series}
     return dict(sorted(found.items()))
+
+
+def percent_above(mine: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
+    """Return by how many percent one figure is above another, for each seed that both have."""
+    return {seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)}
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -149,9 +177,35 @@ def cell(values: Collection[float]) -> str:
     return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
 
 
+def percent(value: float | None) -> str:
+    """Return a percentage of change for a table cell."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    text = f"{value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+def percent_cell(values: Collection[float]) -> str:
+    """Return mean ± half width of percentages of change for a table cell."""
+    if not values:
+        return NOTHING
+    mean, half = interval(list(values))
+    return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
+
+
 def claim(text: str, label: str, measured: str, holds: bool) -> str:
     """Return the table row of a claim of the paper."""
     return f"| {text} | {label} | {measured} | {'yes' if holds else '**no**'} |"
+
+
+def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
+    """Return the first two lines of a table: columns of words, then of figures."""
+    return [table_row(labels, [*figures]), "|" + "---|" * len(labels) + "---:|" * len(figures)]
+
+
+def table_row(labels: Sequence[str], cells: Sequence[str]) -> str:
+    """Return a row of a table."""
+    return "| " + " | ".join([*labels, *cells]) + " |"
 
 
 # ---------------------------------------------------------------- page

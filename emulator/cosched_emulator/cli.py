@@ -179,6 +179,7 @@ def simulate(
     from cosched_emulator.running import (  # noqa: PLC0415
         coupling,
         idle_matching,
+        idle_slices,
         in_run_folder,
         place_trace,
         prepare,
@@ -201,9 +202,9 @@ def simulate(
     if trace is not None:
         stored = out is not None and in_run_folder(trace, out)
         trace = place_trace(trace, out, force=force)
-    warning = idle_matching(choice, prepared)
-    if warning is not None:
-        click.echo(f"warning: {warning}", err=True)
+    for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared)):
+        if warning is not None:
+            click.echo(f"warning: {warning}", err=True)
     with progress_bar(prepared) as progress, coupling(link, choice, scenario, trace) as coupled:
         finished = run(prepared, coupled, progress)
     if out is not None:

@@ -190,10 +190,9 @@ def _turn(start: Facts, queue: str) -> str:
             return f"there was a place for it{free}: it was backfilled{before}"
         case "promise":
             early_us = start["promised_us"] - start["at_us"] if start["promised_us"] is not None else 0
-            return "its promised start had come" + (
-                # A microsecond is "as soon as the slice comes".
-                f", {span_text(early_us)} earlier than last promised" if early_us > 1 else ""
-            )
+            if early_us > 1:  # a microsecond is "as soon as the slice comes"
+                return f"there was a place for it {span_text(early_us)} before its promised start"
+            return "its promised start had come"
         case "company":
             return "it found company before its promised start"
         case None:
@@ -257,7 +256,7 @@ def _afterwards(start: Facts) -> Iterator[str]:
     if preempted["times"]:
         since_us = preempted["on_disk_since_us"]
         stays = "" if since_us is None else f"; since {instant_text(since_us)} it has not come back"
-        yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} in all{stays}."
+        yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} on disk in all{stays}."
 
 
 def _funnel(search: Facts, role: str) -> str:

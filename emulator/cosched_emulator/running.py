@@ -109,6 +109,20 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
 
 
+def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
+    part = choice.settings.get("slices")
+    name = part.get("name") if isinstance(part, Mapping) else None
+    most_mb = max((job.spec.memory_mb for job in prepared.workload.jobs), default=0)
+    room_mb = min(item.swap_mb for item in prepared.nodes)
+    if name in (None, "none") or not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
+        return None
+    return (
+        f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
+        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
+    )
+
+
 def _selection(scenario: Scenario) -> Selection:
     from cosched_emulator.results.metrics import Selection  # noqa: PLC0415 - numpy
 

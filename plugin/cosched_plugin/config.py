@@ -119,7 +119,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def _known() -> dict[str, EntryPoint | None]:
     """Return every policy that has a name: the presets and what other packages have installed."""
-    return dict.fromkeys(PRESETS) | {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return dict.fromkeys([*PRESETS, *ALIASES]) | {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _toml(value: object) -> str:

@@ -444,7 +444,7 @@ def test_the_story_of_a_group() -> None:
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside jobs 5 and 6.",
         "It should take 1.200 times as long there as estimated: 0:02:00.",
         "1:00:10 after its start job 9 joined it on its nodes.",
-        "It was preempted 3 times, for 1:24:00 in all; since 8280 s (2:18:00) it has not come back.",
+        "It was preempted 3 times, for 1:24:00 on disk in all; since 8280 s (2:18:00) it has not come back.",
     ]
     assert lines_of(records, 5)[1:4] == [
         "It started because job 7, which started then, took it along, with job 6: "
@@ -485,7 +485,7 @@ def test_a_stop_for_a_partner_is_no_preemption() -> None:
     ]
     assert lines_of(records, 7)[-2:] == [
         "10 s after its start it was suspended because beside job 5 it took 1.750 times as long as alone; it was resumed 5 s later.",
-        "It was preempted once, for 5 s in all.",
+        "It was preempted once, for 5 s on disk in all.",
     ]
 
 

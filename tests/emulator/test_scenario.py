@@ -13,7 +13,7 @@ from cosched_emulator.building import build_machine, build_manager, build_script
 from cosched_emulator.cli import PLACES, overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.links import DirectLink
-from cosched_emulator.running import idle_matching, prepare
+from cosched_emulator.running import idle_matching, idle_slices, prepare
 from cosched_emulator.scenario import (
     BeliefSection,
     ClockSection,
@@ -529,6 +529,21 @@ def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], 
     found = idle_matching(choice, prepare(read_scenario(None, table)))
     expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
     assert found == (None if told is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("policy", "memory_mb", "swap_mb", "warns"),
+    [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],
+)
+def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
+    table = {
+        "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
+        "workload": {"lublin": 3, "memory_mb": memory_mb},
+    }
+    found = idle_slices(choose(policy), prepare(read_scenario(None, table)))
+    assert (found is not None) == warns
+    if found is not None:
+        assert "nodes with 0 MB of swap space" in found
 
 
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:

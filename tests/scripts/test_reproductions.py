@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -18,7 +15,7 @@ from scripts import reproduce_rua, reproduction
 from scripts.lomarc_funnel import passed, stages
 from scripts.lomarc_pictures import absolute, relative
 from scripts.lomarc_published import AGAINST_PSS, STAGES, TABLE_5
-from scripts.lomarc_report import against_pss, chain, changes, difference_cell, percent, percent_cell, report
+from scripts.lomarc_report import against_pss, chain, changes, difference_cell, report
 from scripts.lomarc_runs import (
     AARR,
     BASE,
@@ -34,7 +31,19 @@ from scripts.lomarc_runs import (
     simulate,
     tasks_of,
 )
-from scripts.reproduction import T_95, by_seed, cell, interval, load, number, run_all, write_tables
+from scripts.reproduction import (
+    T_95,
+    by_seed,
+    cell,
+    interval,
+    load,
+    number,
+    percent,
+    percent_cell,
+    run_all,
+    write_tables,
+)
+from tests.scripts.commands import reproduce
 
 from cosched_emulator.scenario import read_scenario
 from cosched_plugin.config import choose
@@ -138,19 +147,6 @@ def test_pages_have_their_markers() -> None:
     for paper in ("rua", "lomarc"):
         text = (ROOT / "docs" / "results" / f"{paper}.md").read_text(encoding="utf-8")
         assert text.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == text.count(END) == 1
-
-
-def reproduce(paper: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    roots = os.pathsep.join(str(ROOT / name) for name in ("hwmodel", "plugin", "emulator"))
-    return subprocess.run(
-        [str(ROOT / "scripts" / "reproduce"), paper, *arguments],
-        env={**os.environ, "COSCHED_PYTHON": sys.executable, "PYTHONPATH": roots},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_rua_says_how_it_is_used() -> None:

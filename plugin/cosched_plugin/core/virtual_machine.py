@@ -132,6 +132,15 @@ class VirtualMachine(WholeNodesView):
                 memory[node] -= processes * running.job.memory_mb
         return memory
 
+    def memory_at(self, instant_us: int) -> Sequence[int]:
+        """Return the memory of each node that no job of the class will hold at a later instant, as running jobs tell."""
+        memory = list(self.free_memory_mb)
+        for running in self.running.values():
+            if running.job.memory_mb and self.expected_end(running) <= instant_us:
+                for node, processes in each_node(running.runs):
+                    memory[node] += processes * running.job.memory_mb
+        return memory
+
     def steps(self, besides: Sequence[Stay] = ()) -> list[tuple[int, int]]:
         """Return (instant, free nodes from then on as a set of bits), ascending: nodes closed to the class now are open at the next."""
         closed = self._state.pool.up & ~self._open

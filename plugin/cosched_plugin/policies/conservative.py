@@ -1,8 +1,11 @@
-"""Conservative backfilling: every job gets a start promised at submission, and none is ever moved later.
+"""Conservative backfilling: every job gets a start promised at submission, and none is moved later, but for company.
 
 Mu'alem and Feitelson 2001, with compression: at every pass the promises whose time has come start; then, sweep after sweep, each
 waiting job in queue order is lifted and put at its earliest start given all others, until a sweep changes nothing; new jobs get
 their promise last. Promises are notes with the manager, so a restarted scheduler keeps them.
+
+Matching may start jobs together that gain by it: the first of the queue and its company before anybody's promise, others where that
+breaks no promise. Under time slices promises are in the class's own time, and are made once its jobs may start somewhere.
 
 A promise rests on estimates: when a running job outlives its own, or a node fails, promises that have become impossible are made
 anew, in queue order.
@@ -147,7 +150,9 @@ class _Book:
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` breaks none of the promises made to others than those who start."""
         if isinstance(seat, Offer):
-            return True  # it is what the job was promised
+            return (
+                True  # it is what the job was promised, or takes more nodes while there are enough for all (low load)
+            )
         assert isinstance(self.profile, NodeProfile)
         jobs = [(self.jobs[job_id], self.promises[job_id]) for job_id in seat.job_ids if job_id in self.promises]
         for job, promise in jobs:

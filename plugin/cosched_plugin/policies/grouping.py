@@ -175,6 +175,7 @@ class Grouping:
                 and running.suspended_us is None
                 and running.job.estimate_us > self._short_us
                 and max(run[3] for run in running.runs) <= sides.shared(running.job)
+                and all(sides.on_one_side(run[2]) for run in running.runs)  # whoever placed it
                 and place_of(job_id, view) is None
             ):
                 found.append((delay_of(running, view), job_id, running))

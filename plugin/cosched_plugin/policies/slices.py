@@ -158,15 +158,14 @@ class Sliced:
         now_us, lengths = view.now_us, self._lengths
         if present is None:
             return slice_at(now_us, (0, 0, 0), lengths)
-        while present.end_us(lengths) == now_us:
-            present = present.following(lengths, short=self._some_are_short(view))
-        if present.end_us(lengths) < now_us:  # nobody was there when it ended
+        end_us = present.end_us(lengths)
+        jobs = (*view.queue, *[running.job for running in view.running.values()]) if end_us <= now_us else ()
+        if end_us == now_us or any(job.submit_us < end_us for job in jobs):
+            # Where a wake comes late, the class has had its time all the same.
+            present = present.following(lengths, short=any(self._slices.kind_of(job) == SHORT for job in jobs))
+        if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
-
-    def _some_are_short(self, view: View) -> bool:
-        jobs = (*view.queue, *[running.job for running in view.running.values()])
-        return any(self._slices.kind_of(job) == SHORT for job in jobs)
 
     def _own(self, view: View, present: Slice) -> Iterator[Action]:
         """Yield what the class decides whose slice it is; whoever of another class is in its way leaves."""

@@ -45,7 +45,8 @@ class Sides:
         classes = view.machine.classes
         if len(classes) > 1:
             raise MachineError(
-                f"placement spread needs nodes that are all alike; this machine has {len(classes)} classes of them"
+                "planning with whole nodes (placement spread, fairness slack) needs nodes that are all alike; "
+                f"this machine has {len(classes)} classes of them"
             )
         self.node: NodeClass = classes[0]
         self.cpus = self.node.sockets
@@ -66,6 +67,10 @@ class Sides:
                 core = self.cores - 1 - core
             mask |= 1 << (cpu * self.cores + core)
         return mask << self.whole if upper and self.cores == 1 else mask
+
+    def on_one_side(self, mask: int) -> bool:
+        """Tell whether hardware threads of a node leave a whole side of it to somebody else."""
+        return not mask & ~self.mask(self.half) or not mask & ~self.mask(self.half, upper=True)
 
     def factor(self, job: JobSpec, processes: int) -> float:
         """Return how many times as long the job takes with so many processes on a node as with one."""

@@ -1,0 +1,67 @@
+"""What the pictures of the reproductions have in common: means with their intervals as bars, published ones beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
+
+MARK: Final = "#d1495b"  # of what is published
+
+
+class Point(NamedTuple):
+    """A mean over seeds with its 95 % interval, and the published value."""
+
+    mean: float
+    half: float  # nan for a single seed
+    published: float | None = None
+
+
+def whisker(point: Point) -> float:
+    """Return the half width to draw."""
+    return 0.0 if math.isnan(point.half) else point.half
+
+
+def pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, which draws into files alone."""
+    import matplotlib as mpl  # noqa: PLC0415 - tables alone should not need it
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - likewise
+
+    return plt
+
+
+def bars(axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mapping[str, str]) -> None:
+    """Draw groups of bars: a row for each name, with a bar in each group; one that is None has not run."""
+    width = 0.84 / len(rows)
+    marks: list[tuple[float, float]] = []
+    for rank, (name, row) in enumerate(rows.items()):
+        there = [(group, point) for group, point in enumerate(row) if point is not None]
+        places = [group + (rank - (len(rows) - 1) / 2) * width for group, _ in there]
+        halves = [whisker(point) for _, point in there]
+        axis.bar(
+            places,
+            [point.mean for _, point in there],
+            width * 0.92,
+            yerr=halves if any(halves) else None,
+            error_kw={"linewidth": 0.8, "ecolor": "#444444"},
+            label=name,
+            color=colours[name],
+        )
+        marks += [
+            (place, point.published)
+            for place, (_, point) in zip(places, there, strict=True)
+            if point.published is not None
+        ]
+    # Drawn even where there is none, for the legend.
+    axis.plot([x for x, _ in marks], [y for _, y in marks], "D", color=MARK, markersize=4, label="published")
+    axis.set_ylim(bottom=0)
+
+
+def legend(figure: Any, axis: Axes) -> None:
+    """Put the legend of ``axis`` below the whole figure."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=len(labels))
