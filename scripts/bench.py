@@ -35,13 +35,27 @@ from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Wel
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 SHARED: Final = ("--node", "lomarc-ht", "--contention", "lomarc", "--characteristics", "M1")
-# What is measured, and the machine for it: nodes of one processor, or of one hyperthreaded processor under contention.
+SLICED: Final = (
+    "--node",
+    "g-lomarc-2x2",
+    "--contention",
+    "statistical",
+    "--self-slowdowns",
+    "table4",
+    "--grow",
+    "--resume-s",
+    "60",
+)
+# What is measured, and the machine for it: nodes of one processor, of one hyperthreaded processor under contention, or of two
+# dual-core ones with time slices.
 POLICIES: Final[dict[str, tuple[str, ...]]] = {
     "easy": (),
     "sjbf": (),
     "conservative": (),
     "pss": SHARED,
     "lomarc-r": SHARED,
+    "ssp": SLICED,
+    "glts": SLICED,
 }
 ARRIVALS: Final = (10.23, 9.83, 8.83)
 MESSAGE_MS: Final = 30_000  # how long one message of the bare ping-pong may take
