@@ -173,7 +173,7 @@ def test_nodes_that_differ_are_refused() -> None:
     job = spec_of(1, 1, 100)
     view = view_of(told(nodes_of(2), [job])._replace(nodes=(nodes_of(2), nodes_of(1, 1, 4))))
     with pytest.raises(
-        PluginError, match=r"placement spread needs nodes that are all alike; this machine has 2 classes"
+        PluginError, match=r"needs nodes that are all alike; this machine has 2 classes"
     ):
         Spread().footprint(job, view)
 

@@ -73,7 +73,10 @@ class SwfTable(NamedTuple):
     skipped: int  # malformed rows left out
 
     def microseconds(self, field: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the seconds of a field in these rows as microseconds, rounded up."""
+        """Return the seconds of a field in these rows as microseconds, rounded up.
+
+        A fraction so small that a double loses it beside the whole seconds (1 ns beyond 46 days) counts for nothing.
+        """
         seconds = self.columns[field][rows]
         whole = np.trunc(seconds)
         result = whole.astype(np.int64) * MICROSECONDS
