@@ -155,11 +155,11 @@ def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> 
     """Return the workload with the sizes that self slowdowns bring about, and what is told of these."""
     section, belief = scenario.workload, scenario.belief
     max_slowdown_ppm = _ppm(section.grow_max_slowdown, "workload.grow_max_slowdown", 0, LARGEST_SLOWDOWN)
-    two_ppm = _ppm(section.grow_two, "workload.grow_two", 0, LARGEST_SLOWDOWN)
+    cpus_ppm = _ppm(section.grow_max_slowdown_cpus, "workload.grow_max_slowdown_cpus", 0, LARGEST_SLOWDOWN)
     if section.grow:
         if not cores:
             raise ConfigurationError("workload.grow", "a size of the cluster: jobs outgrow the log's machine", "none")
-        workload = grown(workload, cores, max_slowdown_ppm, two_ppm)
+        workload = grown(workload, cores, max_slowdown_ppm, cpus_ppm)
     told = SelfBelief(belief.self_slowdowns, belief.self_noise)
     return with_self_belief(workload, told, scenario.seed)
 

@@ -107,7 +107,7 @@ class WorkloadSection:
     lublin_size: str | None = None  # the model's machine has so many processors as there are: cores, nodes
     grow: bool = False  # sizes are for one process a node, and grow to fill cores
     grow_max_slowdown: float = 1.25  # fourfold where a job slows itself by this at most
-    grow_two: float = 1.12  # else twofold where a process on each CPU slows it by this at most
+    grow_max_slowdown_cpus: float = 1.12  # else twofold where a process on each CPU slows it by this at most
 
 
 @dataclass(frozen=True, slots=True)

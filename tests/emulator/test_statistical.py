@@ -207,9 +207,9 @@ def test_thresholds_of_growth() -> None:
         return [job.spec.processes for job in jobs]
 
     plain = sizes()
-    none = sizes(grow=True, grow_max_slowdown=0, grow_two=0)
+    none = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=0)
     assert none == plain
-    two = sizes(grow=True, grow_max_slowdown=0, grow_two=1000)
+    two = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=1000)
     assert [new for old, new in zip(plain, two, strict=True) if old & (old - 1) == 0] == [
         old * 2 if old > 1 else 1 for old in plain if old & (old - 1) == 0
     ]
@@ -245,7 +245,7 @@ def test_jobs_of_a_log_grow_on_a_machine_that_is_named(tmp_path: Path) -> None:
         ("workload", {"lublin_size": ""}, "workload.lublin_size"),
         ("workload", {"grow_max_slowdown": -0.1}, "workload.grow_max_slowdown"),
         ("workload", {"grow_max_slowdown": float("nan")}, "workload.grow_max_slowdown"),
-        ("workload", {"grow_two": 1001}, "workload.grow_two"),
+        ("workload", {"grow_max_slowdown_cpus": 1001}, "workload.grow_max_slowdown_cpus"),
         ("workload", {"grow": True}, "workload.grow"),
         ("truth", {"cos_shares": [50, 49]}, "truth"),
         ("truth", {"cos_shares": []}, "truth"),

@@ -79,7 +79,7 @@ def scojo(**search: Any) -> dict[str, Any]:
         "order": {"name": "fcfs"},
         "backfill": {"name": "conservative"},
         "shape": {"name": "nodes"},
-        "placement": {"name": "spread", "max_slowdown": 1.25, "two": 1.12},
+        "placement": {"name": "spread", "max_slowdown": 1.25, "max_slowdown_cpus": 1.12},
         "matching": {"name": "group", **(GROUP | search)},
         "fairness": SLACK,
         "slices": CLASSES,

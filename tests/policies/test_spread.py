@@ -95,7 +95,10 @@ def test_thresholds(own: tuple[int, int] | None, per_node: int) -> None:
 def test_thresholds_are_parameters() -> None:
     job = spec_of(1, 8, 100, (1_200_000, 1_300_000))
     view = view_with(nodes_of(16), job)
-    found = [Spread(max_slowdown=most, two=two).footprint(job, view) for most, two in ((1.25, 1.2), (1.6, 1.0), (1, 1))]
+    found = [
+        Spread(max_slowdown=most, max_slowdown_cpus=two).footprint(job, view)
+        for most, two in ((1.25, 1.2), (1.6, 1.0), (1, 1))
+    ]
     assert [None if one is None else one.per_node for one in found] == [2, 4, 1]
 
 
@@ -172,9 +175,7 @@ def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> 
 def test_nodes_that_differ_are_refused() -> None:
     job = spec_of(1, 1, 100)
     view = view_of(told(nodes_of(2), [job])._replace(nodes=(nodes_of(2), nodes_of(1, 1, 4))))
-    with pytest.raises(
-        PluginError, match=r"needs nodes that are all alike; this machine has 2 classes"
-    ):
+    with pytest.raises(PluginError, match=r"needs nodes that are all alike; this machine has 2 classes"):
         Spread().footprint(job, view)
 
 

@@ -15,8 +15,8 @@ from cosched_emulator.workload.describe import describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import (
+    CPUS_PPM,
     MAX_SLOWDOWN_PPM,
-    TWO_PPM,
     Growth,
     grown,
     grown_size,
@@ -95,7 +95,7 @@ def test_the_formula_of_the_paper(size: int, node_ppm: int, core_ppm: int) -> No
         expected, factor = size * 4 / core / node, 4
     if Counter(f"{size:b}")["1"] == 1:
         expected = Fraction(size * factor)
-    growth = growth_of(size, (node_ppm, core_ppm), MAX_SLOWDOWN_PPM, TWO_PPM)
+    growth = growth_of(size, (node_ppm, core_ppm), MAX_SLOWDOWN_PPM, CPUS_PPM)
     assert growth == factor
     assert abs(grown_size(size, (node_ppm, core_ppm), growth) - expected) <= Fraction(1, 2)
 
@@ -103,11 +103,11 @@ def test_the_formula_of_the_paper(size: int, node_ppm: int, core_ppm: int) -> No
 def test_other_thresholds() -> None:
     own = (1_200_000, 1_200_000)
     assert growth_of(2, own) is Growth.NONE
-    assert growth_of(2, own, two_ppm=1_200_000) is Growth.TWO
+    assert growth_of(2, own, cpus_ppm=1_200_000) is Growth.TWO
     assert growth_of(2, own, max_slowdown_ppm=1_440_000) is Growth.FOUR
     workload = Workload((job(1, 2, own),), NODES, "by hand")
     assert grown(workload, CORES, 1_440_000).jobs[0].spec.processes == 8
-    assert grown(workload, CORES, two_ppm=1_200_000).jobs[0].spec.processes == 4
+    assert grown(workload, CORES, cpus_ppm=1_200_000).jobs[0].spec.processes == 4
 
 
 def test_growth_is_counted() -> None:

@@ -13,7 +13,7 @@ from cosched_plugin.protocol.messages import SelfSlowdown
 SELF_SLOWDOWNS = ("table4",)
 CORES_PER_NODE = 4  # of the paper's nodes, on two CPUs
 MAX_SLOWDOWN_PPM = 1_250_000  # MAX_SL
-TWO_PPM = 1_120_000  # SELF_SL_2
+CPUS_PPM = 1_120_000  # SELF_SL_2
 
 
 class Growth(IntEnum):
@@ -31,10 +31,12 @@ def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))
 
 
-def growth_of(size: int, own: SelfSlowdown, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, two_ppm: int = TWO_PPM) -> Growth:
+def growth_of(
+    size: int, own: SelfSlowdown, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, cpus_ppm: int = CPUS_PPM
+) -> Growth:
     """Return how many processes a node takes of a job of this size and self slowdown.
 
-    Four where all cores of a node slow it by ``max_slowdown_ppm`` at most; else two where both CPUs slow it by ``two_ppm``
+    Four where all cores of a node slow it by ``max_slowdown_ppm`` at most; else two where both CPUs slow it by ``cpus_ppm``
     at most; one for a serial job, whatever its slowdown.
     """
     node_ppm, core_ppm = own
@@ -42,7 +44,7 @@ def growth_of(size: int, own: SelfSlowdown, max_slowdown_ppm: int = MAX_SLOWDOWN
         return Growth.NONE
     if node_ppm * core_ppm <= max_slowdown_ppm * WHOLE_PPM:
         return Growth.FOUR
-    return Growth.TWO if node_ppm <= two_ppm else Growth.NONE
+    return Growth.TWO if node_ppm <= cpus_ppm else Growth.NONE
 
 
 def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
@@ -60,7 +62,9 @@ def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
     return (2 * size * growth * WHOLE_PPM**2 + slowdown) // (2 * slowdown)
 
 
-def grown(workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, two_ppm: int = TWO_PPM) -> Workload:
+def grown(
+    workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, cpus_ppm: int = CPUS_PPM
+) -> Workload:
     """Return a workload for one process a node with the sizes that users would choose on a machine of ``cores`` in all.
 
     Run times stay, and so do jobs without a self slowdown. Sizes may exceed the machine, which then refuses the job; a note
@@ -71,7 +75,7 @@ def grown(workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_P
     for job in workload.jobs:
         size = job.spec.processes
         if job.self_slowdown is not None:
-            growth = growth_of(size, job.self_slowdown, max_slowdown_ppm, two_ppm)
+            growth = growth_of(size, job.self_slowdown, max_slowdown_ppm, cpus_ppm)
             counts[growth] += 1
             size = grown_size(size, job.self_slowdown, growth)
         jobs.append(job._replace(spec=job.spec._replace(processes=size)))

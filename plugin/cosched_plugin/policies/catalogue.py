@@ -119,7 +119,7 @@ PLACEMENTS: Mapping[str, Part] = {
                 1.25,
                 "how much a job may slow itself down with all cores of a node at work",
             ),
-            "two": Parameter(
+            "max_slowdown_cpus": Parameter(
                 _is_factor, "a number >= 1", 1.12, "how much it may slow itself down with one process on each CPU"
             ),
         },

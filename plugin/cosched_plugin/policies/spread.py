@@ -134,15 +134,16 @@ class Sides:
 class Spread:
     """Empty nodes, with as many processes on each as formula 8 says.
 
-    ``max_slowdown`` and ``two``: how much a job may slow itself down with all cores of a node at work, and with one core of each CPU.
+    ``max_slowdown`` and ``max_slowdown_cpus``: how much a job may slow itself down with all cores of a node at work, and with one core
+    of each CPU.
     """
 
     name: ClassVar[str] = "spread"
     counts: ClassVar[bool] = False
 
-    def __init__(self, *, max_slowdown: float = 1.25, two: float = 1.12) -> None:
+    def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
         self._most_ppm = round(max_slowdown * _PPM)
-        self._two_ppm = round(two * _PPM)
+        self._cpus_ppm = round(max_slowdown_cpus * _PPM)
         self._known: dict[int, tuple[JobSpec, Footprint | None]] = {}  # a cache
         self._sides: Sides | None = None
 
@@ -169,7 +170,7 @@ class Spread:
             return None
         wanted = 1
         if job.processes > 1:
-            for level, allowed_ppm in ((sides.cpus, self._two_ppm), (sides.whole, self._most_ppm)):
+            for level, allowed_ppm in ((sides.cpus, self._cpus_ppm), (sides.whole, self._most_ppm)):
                 if level > 1 and round(sides.factor(job, level) * _PPM) <= allowed_ppm:
                     wanted = level
         levels = sorted({1, sides.cpus, sides.whole, job.ppn_min, most})
