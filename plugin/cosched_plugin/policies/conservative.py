@@ -202,7 +202,9 @@ def _start_due(
         gate = _UNRESERVED if first else book
         seat: Seat | None = None
         if offer is not None:
-            seat = matching.seat(offer, Waiting([*left, *waiting[index:]]), view, gate)
+            # A matching that is settled looks at nobody else, and the queue may be long.
+            queue = [job] if matching.settled else [*left, *waiting[index:]]
+            seat = matching.seat(offer, Waiting(queue), view, gate)
         elif first and join:
             if promise is None and book.profile.never(job):
                 yield RejectJob(job.id, NEVER.format(job.processes))
