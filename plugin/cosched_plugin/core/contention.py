@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_hwmodel.errors import HardwareModelError
@@ -11,6 +14,7 @@ from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief
 
+ModelT = TypeVar("ModelT")
 MODELS = ("none", "bandwidth", "lomarc", "statistical")
 
 
@@ -27,20 +31,17 @@ def believed_model(belief: Belief) -> BandwidthModel:
 
 def believed_pairs(belief: Belief) -> LomarcModel | None:
     """Return what the site believes of pairs of jobs, or None; RemoteProtocolError for parameters that make no sense."""
-    if belief.contention != "lomarc":
-        return None
-    try:
-        return LomarcModel.from_parameters(belief.parameters)
-    except HardwareModelError as error:
-        raise RemoteProtocolError("unsupported", "welcome.belief.parameters", str(error)) from error
+    return _made(belief, LomarcModel.from_parameters) if belief.contention == "lomarc" else None
 
 
 def believed_statistical(belief: Belief) -> StatisticalModel | None:
     """Return what the site believes of pairs that were drawn from measured slowdowns, or None; RemoteProtocolError as above."""
-    if belief.contention != "statistical":
-        return None
+    return _made(belief, StatisticalModel.from_parameters) if belief.contention == "statistical" else None
+
+
+def _made(belief: Belief, make: Callable[[Iterable[tuple[str, object]]], ModelT]) -> ModelT:
     try:
-        return StatisticalModel.from_parameters(belief.parameters)
+        return make(belief.parameters)
     except HardwareModelError as error:
         raise RemoteProtocolError("unsupported", "welcome.belief.parameters", str(error)) from error
 

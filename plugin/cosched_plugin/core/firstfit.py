@@ -12,7 +12,7 @@ from cosched_plugin.protocol.messages import JobSpec, Run
 
 
 def lowest_threads(mask: int, count: int) -> int:
-    """Return the ``count`` lowest set bits of ``mask``."""
+    """Return the ``count`` lowest set bits of ``mask``, a set of threads or of nodes."""
     taken = 0
     for _ in range(count):
         low = mask & -mask

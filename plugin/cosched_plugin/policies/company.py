@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from cosched_plugin.api import (
     Action,
     JobSpec,
-    ReviseJob,
     Running,
     SetNote,
     View,
     each_node,
 )
 from cosched_plugin.policies.evolution import Member, evolve, whole_us
+from cosched_plugin.policies.sharing import expect, forget_earlier
 from cosched_plugin.policies.spread import Sides
 
 NOTE: Final = "group"
@@ -97,9 +97,7 @@ def slowdown_in(view: View) -> Slowdown | None:
 
 def keep_up(view: View, sides: Sides, slowdown: Slowdown) -> Iterator[Action]:
     """Yield what follows from jobs of groups that are gone."""
-    for job in view.queue:
-        if view.note(job.id, NOTE) is not None:
-            yield SetNote(job.id, NOTE, None)  # it was requeued: of an earlier stay
+    yield from forget_earlier(view, NOTE)
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
     running = view.running
@@ -119,13 +117,13 @@ def _regroup(primary: int, members: Sequence[int], view: View, sides: Sides, slo
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:
-            yield from expect(member, whole_us(member.left_us * member.factor), view)
+            yield from expect(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
             yield SetNote(member.job.id, NOTE, None)
         return
     matched = [in_company(member, own.job, slowdown) for member in left if member is not own]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
-        yield from expect(member, span_us, view)
+        yield from expect(member.job.id, view.now_us + span_us, view)
     yield from remember(own, matched, view)
 
 
@@ -146,15 +144,3 @@ def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator
 def _place(member: Member, primary: int, slowdown: float, partners: tuple[int, ...], view: View) -> Place:
     progress_us = 0 if member.running is None else view.progress_us(member.running)
     return Place(primary, progress_us, float(member.left_us), slowdown, partners)
-
-
-def expect(member: Member, span_us: int, view: View) -> Iterator[ReviseJob]:
-    """Yield a running job's new expected end, ``span_us`` from now; its limit grows by what its company costs it."""
-    running = member.running
-    assert running is not None
-    end_us = view.now_us + span_us
-    if end_us != running.end_us:
-        limit_us = running.limit_us
-        if limit_us is not None:
-            limit_us += max(0, end_us - running.end_us)
-        yield ReviseJob(running.job.id, end_us - running.start_us, limit_us)

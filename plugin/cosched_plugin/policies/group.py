@@ -18,9 +18,10 @@ from cosched_plugin.api import (
     bits_of,
     runs_from,
 )
-from cosched_plugin.policies.company import expect, remember
+from cosched_plugin.policies.company import remember
 from cosched_plugin.policies.evolution import Member
 from cosched_plugin.policies.formation import Found
+from cosched_plugin.policies.sharing import expect
 from cosched_plugin.policies.spread import Sides, Spread, limit_beside
 
 
@@ -75,7 +76,7 @@ def seated(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
             runs = _beside(member, held, sides, taken)
             starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
         else:
-            revisions += expect(member, span_us, view)
+            revisions += expect(member.job.id, now_us + span_us, view)
     start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
     decisions = (start, *revisions, *remember(found.primary, found.matched, view))
     return Group(found, tuple(starts), decisions, tuple(stays))
@@ -98,8 +99,7 @@ def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[i
         free = view.free_nodes
         if free.bit_count() < wanted:
             return None
-        preferred = spread.preferred(free, wanted, view)
-        taken += [node for node, _ in zip(bits_of(preferred), range(wanted), strict=False)]
+        taken += bits_of(spread.preferred(free, wanted, view))
     placed = [taken[: found.primary.nodes]]
     at = 0
     for member in found.matched:

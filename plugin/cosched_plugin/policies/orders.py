@@ -57,9 +57,8 @@ class ClassPriority:
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by class less the classes that they have risen."""
         age_us = self._age_us or history(view).mean_wait_us
-        once_us = (
-            view.wall_us(view.now_us) - age_us if age_us else -1
-        )  # who was submitted by then has risen by one class
+        now_us = view.wall_us(view.now_us)
+        once_us = now_us - age_us if age_us else -1  # who was submitted by then has risen by one class
         twice_us = once_us - age_us
         first: list[JobSpec] = []
         second: list[JobSpec] = []

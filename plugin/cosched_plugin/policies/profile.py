@@ -175,9 +175,7 @@ class NodeProfile(CountProfile):
     def admits(self, stays: Sequence[Stay]) -> bool:
         """Tell whether these stays, all from now on, find enough free nodes besides what is reserved."""
         nodes = 0
-        for stay in sorted(
-            stays, reverse=True
-        ):  # the longest first: shorter ones share its nodes, or need more for their time
+        for stay in sorted(stays, reverse=True):  # the longest first: others add to its nodes while they last
             nodes |= stay.nodes
             if min(self._free[: bisect_left(self._times, stay.end_us)]) < nodes.bit_count():
                 return False

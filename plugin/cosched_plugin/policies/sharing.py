@@ -227,9 +227,7 @@ def pace_of(job_id: int, view: View) -> Pace | None:
 
 def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
     """Yield what follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
-    for job in view.queue:
-        if view.note(job.id, NOTE) is not None:
-            yield SetNote(job.id, NOTE, None)  # it was requeued: of an earlier stay
+    yield from forget_earlier(view, NOTE)
     for job_id in sorted(view.running):
         pace = pace_of(job_id, view)
         if pace is None:
@@ -252,7 +250,7 @@ def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     stopped = running.suspended_us is not None
     if stopped and not running.on_disk:
         yield ResumeJob(job_id)
-    yield from _expect(job_id, end_us, view, lost_us=0 if stopped else None)  # the limit of one that stopped has waited
+    yield from expect(job_id, end_us, view, lost_us=0 if stopped else None)  # the limit of one that stopped has waited
     yield SetNote(job_id, NOTE, None)
 
 
@@ -262,7 +260,7 @@ def _at_another_pace(one: Running, other: Running, measured: float, view: View) 
     left = [_left(running, measured, view) for running in (one, other)]
     spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
     for running, span_us, pace in zip((one, other), spans_us, _paces(left[0], left[1], measured), strict=True):
-        yield from _expect(running.job.id, now_us + span_us, view)
+        yield from expect(running.job.id, now_us + span_us, view)
         yield pace
 
 
@@ -281,13 +279,20 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     if view.trace is not None:
         view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
-    yield from _expect(stays.job.id, now_us + goes_on.left_us, view)
+    yield from expect(stays.job.id, now_us + goes_on.left_us, view)
     lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
-    yield from _expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
+    yield from expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
     yield from _paces(goes_on, waits, 1.0)
 
 
-def _expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+def forget_earlier(view: View, key: str) -> Iterator[Action]:
+    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
+    for job in view.queue:
+        if view.note(job.id, key) is not None:
+            yield SetNote(job.id, key, None)
+
+
+def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
     """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
     running = view.running[job_id]
     if running.end_us != end_us:

@@ -24,6 +24,7 @@ from cosched_plugin.api import (
     View,
     VirtualMachine,
     WakeAt,
+    WholeNodesView,
     any_layer,
     each_node,
 )
@@ -119,6 +120,7 @@ class Sliced:
         self._slices = slices
         self._policies = tuple(make() for _ in _KINDS)
         self._view: View | None = None
+        self._whole: WholeNodesView
         self._machines: tuple[VirtualMachine, ...] = ()
         self._lengths = slices.lengths(0)
         self._grouped: dict[tuple[int, bool], list[list[Running]]] = {}  # a cache: `_groups`
@@ -130,6 +132,7 @@ class Sliced:
             for policy in self._policies:
                 policy.check(view)
             self._view = view
+            self._whole = WholeNodesView(view)
             self._grouped_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
             self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
@@ -172,7 +175,7 @@ class Sliced:
         kind = present.kind
         others = [other for other in _KINDS if other != kind]
         back = self._groups(view, kind, on_disk=True)
-        open_nodes = _idle_nodes(view) | self._yielding(view, others) if back else 0
+        open_nodes = self._whole.free_nodes | self._yielding(view, others) if back else 0
         for group in back:
             nodes = _nodes_of(group)
             if not nodes & ~open_nodes:  # else clearing the others would not help
@@ -180,7 +183,7 @@ class Sliced:
                 yield from self._resume(group, kind, view)
         open_nodes = 0  # nobody starts while the nodes change hands
         if view.now_us >= present.ready_us(self._lengths):
-            open_nodes = _idle_nodes(view) | self._yielding(view, others)
+            open_nodes = self._whole.free_nodes | self._yielding(view, others)
         yield from self._decided(view, present, kind, open_nodes)
 
     def _others(self, view: View, present: Slice) -> Iterator[Action]:
@@ -195,7 +198,7 @@ class Sliced:
             open_nodes = 0
             if view.now_us >= present.ready_us(lengths):
                 longer = [other for other in _KINDS if other > kind and other != present.kind]
-                open_nodes = _idle_nodes(view) | self._yielding(view, longer)
+                open_nodes = self._whole.free_nodes | self._yielding(view, longer)
             yield from self._decided(view, present, kind, open_nodes)
 
     def _yielding(self, view: View, kinds: Collection[int]) -> int:
@@ -241,7 +244,7 @@ class Sliced:
 
     def _cleared(self, nodes: int, kind: int, view: View) -> Iterator[Action]:
         """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``, a set of bits."""
-        if not nodes & ~_idle_nodes(view):
+        if not nodes & ~self._whole.free_nodes:
             return
         for other in _KINDS:
             if other != kind:
@@ -300,14 +303,6 @@ def _nodes_of(group: Sequence[Running]) -> int:
     for running in group:
         nodes |= any_layer(running.layers)
     return nodes
-
-
-def _idle_nodes(view: View) -> int:
-    """Return the nodes in service, as a set of bits, that nobody is on."""
-    held = 0
-    for exists, free in zip(view.machine.exists, view.free, strict=True):
-        held |= exists & ~free
-    return ((1 << view.machine.nodes) - 1) & ~held
 
 
 def _starts(action: Action) -> tuple[StartJob, ...]:

@@ -18,6 +18,7 @@ from cosched_plugin.api import (
     WholeNodesView,
     any_layer,
     bits_of,
+    lowest_threads,
     runs_from,
     self_factor,
 )
@@ -110,25 +111,25 @@ class Sides:
             return False
         return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
 
-    def runs(self, job: JobSpec, per_node: int, nodes: int, *, upper: bool = False) -> tuple[Run, ...]:
+    def runs(self, job: JobSpec, per_node: int, nodes: int) -> tuple[Run, ...]:
         """Return the job on the lowest of ``nodes``, a set of bits, of which there must be enough."""
         placed = []
         left = job.processes
         for node in bits_of(nodes):
             count = min(left, per_node)
-            placed.append((node, self._held(job, count, upper=upper), count))
+            placed.append((node, self._held(job, count), count))
             left -= count
             if not left:
                 break
         return runs_from(placed)
 
-    def _held(self, job: JobSpec, processes: int, *, upper: bool = False) -> int:
+    def _held(self, job: JobSpec, processes: int) -> int:
         if job.exclusive:
             return (1 << self.node.threads) - 1
         threads = processes * job.threads_per_process
         if threads > self.whole:  # on the second hardware threads, too
             return self.mask(self.whole) | self.mask(threads - self.whole) << self.whole
-        return self.mask(threads, upper=upper)
+        return self.mask(threads)
 
 
 class Spread:
@@ -148,7 +149,7 @@ class Spread:
         self._sides: Sides | None = None
 
     def sides(self, view: View) -> Sides:
-        """Return how the nodes are shared out; PolicyError for a machine whose nodes differ."""
+        """Return how the nodes are shared out; MachineError for a machine whose nodes differ."""
         if self._sides is None or self._sides.node is not view.machine.classes[0]:
             self._sides = Sides(view)
         return self._sides
@@ -207,7 +208,7 @@ class Spread:
             more = free & better & ~chosen
             missing = wanted - chosen.bit_count()
             if more.bit_count() >= missing:
-                return chosen | _lowest(more, missing)
+                return chosen | lowest_threads(more, missing)
             chosen |= more
         return chosen
 
@@ -224,14 +225,6 @@ class Spread:
             if any_layer(free).bit_count() >= footprint.nodes:
                 return self.offered(job, footprint, plan_at(view, at_us, free))
         return None
-
-
-def _lowest(nodes: int, count: int) -> int:
-    """Return the ``count`` lowest of a set of nodes."""
-    lowest = 0
-    for node, _ in zip(bits_of(nodes), range(count), strict=False):
-        lowest |= 1 << node
-    return lowest
 
 
 def limit_beside(job: JobSpec, run_us: int) -> int | None:
