@@ -159,7 +159,7 @@ def couplings(jobs: int) -> dict[str, Any]:
     us: dict[str, float] = {}
     sizes: list[tuple[int, int]] = []
     for kind in LINKS:
-        with coupling(kind, choice, scenario) as link:
+        with coupling(kind, choice, prepared) as link:
             watched = Watched(link)
             run(prepared, watched)
         us[kind] = statistics.median(watched.times_s) * 1e6

@@ -155,3 +155,66 @@ same_schedule() {
         fi
     done
 }
+
+# free_port: print the number of a TCP port that nobody has at present.
+free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# live_manager OPTION...: start a manager whose clock runs, for users too; $manager is its process, and commands for users find it.
+live_manager() {
+    export COSCHED_MANAGER=ipc://$scratch/users
+    start manager cosched-emulator serve --bind "ipc://$scratch/socket" --users "$COSCHED_MANAGER" --clock scaled "$@"
+    manager=$started
+    until_said manager "serving: " 20
+}
+
+# live_plugin NAME POLICY OPTION...: start a scheduler for it, as NAME, and wait until it is served; $plugin is its process.
+live_plugin() {
+    local name=$1
+    shift
+    start "$name" cosched-plugin serve --connect "ipc://$scratch/socket" --policy "$@"
+    plugin=$started
+    until_said "$name" "welcomed by the manager" 20
+}
+
+# stop_live: end the manager as its operator does, and see it and its scheduler leave in good order.
+stop_live() {
+    kill -TERM "$manager"
+    expect 143 manager "$manager" 20
+    expect 0 "$1" "$plugin" 20
+}
+
+# shown COMMAND...: run a command of cosched-emulator as in a transcript; it must do well.
+shown() {
+    say "\$ cosched-emulator $*"
+    cosched-emulator "$@" 2>"$scratch/shown.err" || fail "$*: $(cat "$scratch/shown.err")"
+    sed 's/^/    /' "$scratch/shown.err"
+}
+
+# refused TEXT COMMAND...: the same, of a command that must fail with exit code 1 and TEXT.
+refused() {
+    local text=$1 code=0
+    shift
+    say "\$ cosched-emulator $*"
+    cosched-emulator "$@" 2>"$scratch/shown.err" || code=$?
+    sed 's/^/    /' "$scratch/shown.err"
+    ((code == 1)) || fail "$*: exit code $code, not 1"
+    grep -q -F -e "$text" "$scratch/shown.err" || fail "$*: '$text' was not said"
+}
+
+# ended_as STATE...: fail unless the jobs that have ended, in order of id, have ended so, and started once (STATE*N: N of them in a row).
+ended_as() {
+    cosched-emulator history --json >"$scratch/history.json"
+    "$python" - "$scratch/history.json" "$@" <<'PYTHON' || fail "the jobs have not ended as they should"
+import json, sys
+with open(sys.argv[1]) as stream:
+    rows = sorted(json.load(stream)["jobs"], key=lambda row: row["job_id"])
+wanted = []
+for word in sys.argv[2:]:
+    state, _, count = word.partition("*")
+    wanted += [state] * int(count or 1)
+found = [row["state"] for row in rows]
+if found != wanted or any(row["starts"] > 1 for row in rows):
+    print("expected", wanted, "each started once, got", [(row["job_id"], row["state"], row["starts"]) for row in rows])
+    sys.exit(1)
+PYTHON
+}

@@ -25,18 +25,24 @@ ALLOWED = [
         (f"cosched_emulator.{part}", ("cosched_emulator", "cosched_plugin.protocol", "cosched_hwmodel", "numpy", *more))
         for part, more in (
             ("kernel", ()), ("cluster", ()), ("manager", ()), ("manager_check", ()), ("progress", ()), ("workload", ("click",)),
-            ("faults", ()), ("results", ("click", "matplotlib")),
+            ("faults", ()), ("agenda", ()), ("live.live_manager", ()), ("live.changes", ()), ("results", ("click", "matplotlib")),
         )
     ),
 ]  # fmt: skip
 # (this, is imported only by these).
 ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
-    ("zmq", ("cosched_plugin.server", "cosched_emulator.zmq_link")),
+    ("zmq", (
+        "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.status_server", "cosched_emulator.binding",
+        "cosched_emulator.client", "cosched_emulator.faulty_wire", "cosched_emulator.live.server", "cosched_emulator.live.unread",
+        "cosched_emulator.live.user_door", "cosched_emulator.scheduler_port", "cosched_emulator.wire",
+    )),
     ("matplotlib", ("cosched_emulator.results.plot",)),
     ("click", (
         "cosched_plugin.cli", "cosched_plugin.terminal", "cosched_emulator.cli", "cosched_emulator.workload.commands",
-        "cosched_emulator.results.commands",
+        "cosched_emulator.results.commands", "cosched_emulator.reporting", "cosched_emulator.scenario_options",
+        "cosched_emulator.serve_command", "cosched_emulator.key_commands", "cosched_emulator.client_commands",
+        "cosched_emulator.client_options", "cosched_emulator.job_options", "cosched_emulator.job_script",
     )),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
-from cosched_emulator.cluster import Cluster
+from cosched_emulator.agenda import CHANGES, Agenda, Scripted
+from cosched_emulator.cluster import Cluster, NoContention
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.faults import Faults
+from cosched_emulator.managed_job import ManagedJob
 from cosched_emulator.manager import Manager
 from cosched_emulator.scenario import ClusterSection, Scenario, ScriptEntry
-from cosched_emulator.simulation import CHANGES, Scripted
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.multicore import SELF_SLOWDOWNS, grown, with_self_slowdowns
 from cosched_emulator.workload.self_belief import SelfBelief, with_self_belief
 from cosched_emulator.workload.usage_belief import UsageBelief, with_usage_belief
@@ -30,12 +32,13 @@ from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
 from cosched_hwmodel.usage import WHOLE_PPM
 from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_NODES, MAX_THREADS
-from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass
+from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass, SelfSlowdown, UsageTuple
 
 CONTENTION = ("none", "bandwidth", "lomarc", "statistical")
 LUBLIN_SIZES = ("cores", "nodes")
 BELIEFS = ("exact", "unknown")  # of demand, and of pairs
 LARGEST_SLOWDOWN = 1_000
+Value = TypeVar("Value")
 
 
 def build_machine(scenario: Scenario, logged: int | None = None) -> tuple[NodeClass, ...]:
@@ -168,6 +171,8 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
     usual = "nodes" if section.grow else "cores"
     size = usual if section.lublin_size is None else _named(section.lublin_size, "workload.lublin_size", LUBLIN_SIZES)
+    if section.swf is None and section.lublin is None and scenario.clock.mode != "virtual":
+        return Workload((), None, "users")  # the jobs are those that users will submit
     if (section.swf is None) == (section.lublin is None):
         raise ConfigurationError("workload", "either swf or lublin", "both" if section.swf else "neither")
     limits = cast('Literal["estimate", "none"] | None', section.limits)
@@ -195,8 +200,39 @@ def _demand(rates: Sequence[int], place: str) -> DemandTuple:
     return (rates[0], rates[1], rates[2])
 
 
-def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Manager:
-    """Return a manager with an empty queue. Where no job says what it uses of its nodes, no contention is worked out."""
+class _OfJobs(Mapping[int, Value]):
+    """One fact about the jobs of a live manager, which come and go."""
+
+    def __init__(self, fact: Callable[[WorkloadJob], Value | None]) -> None:
+        self._fact = fact
+        self.jobs: Mapping[int, ManagedJob] = {}
+
+    def __getitem__(self, job_id: int) -> Value:
+        value = self._fact(self.jobs[job_id].job)
+        if value is None:
+            raise KeyError(job_id)
+        return value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+def build_manager(
+    scenario: Scenario,
+    nodes: tuple[NodeClass, ...],
+    workload: Workload,
+    *,
+    live: bool = False,
+    slow_nodes: bool = False,
+) -> Manager:
+    """Return a manager with an empty queue.
+
+    Where no job says what it uses of its nodes, no contention is worked out; nobody knows that of the jobs that a ``live`` manager
+    will get. With ``slow_nodes`` there is hardware even where nothing contends.
+    """
     truth, belief = scenario.truth, scenario.belief
     contention = _named(truth.contention, "truth.contention", CONTENTION)
     composition = _named(truth.composition, "truth.composition", tuple(COMPOSITIONS))
@@ -216,19 +252,40 @@ def build_manager(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Wo
         resources if belief.resources is None else _resources(belief.resources, "belief.resources"),
         parameters.get(believed, ()),
     )
-    model: ContentionModel | None = None
-    if contention == "bandwidth" and any(job.demand for job in workload.jobs):
+    usage_of, self_of = _OfJobs(_usage), _OfJobs(_self_slowdown)
+    model: ContentionModel | None = NoContention() if slow_nodes else None
+    if contention == "bandwidth" and (live or any(job.demand for job in workload.jobs)):
         model = BandwidthModel(resources)
     elif contention == lomarc.name:
         usages = {job.spec.id: job.usage for job in workload.jobs if job.usage is not None}
-        model = LomarcContention(lomarc, usages) if usages else None
+        if live or usages:
+            model = LomarcContention(lomarc, usage_of if live else usages)
     elif contention == statistical.name:
         selves = {job.spec.id: job.self_slowdown for job in workload.jobs if job.self_slowdown is not None}
-        model = StatisticalContention(statistical, selves)
+        model = StatisticalContention(statistical, self_of if live else selves)
     cluster = None if model is None else Cluster(Machine(nodes), model, composition_named(composition))
     after_us, above_ppm = _monitoring(scenario)
     resume_us = _resume_us(scenario)
-    return Manager(nodes, told, cluster, measure_after_us=after_us, measure_above_ppm=above_ppm, resume_us=resume_us)
+    manager = Manager(nodes, told, cluster, measure_after_us=after_us, measure_above_ppm=above_ppm, resume_us=resume_us)
+    usage_of.jobs = self_of.jobs = manager.jobs
+    return manager
+
+
+def _usage(job: WorkloadJob) -> UsageTuple | None:
+    return job.usage
+
+
+def _self_slowdown(job: WorkloadJob) -> SelfSlowdown | None:
+    return job.self_slowdown
+
+
+def build_agenda(
+    scenario: Scenario, manager: Manager, workload: Workload, script: Sequence[Scripted], faults: Faults
+) -> Agenda:
+    """Return what will happen to the manager by itself."""
+    node_faults = faults.node_faults() if faults.alternations or faults.at else None
+    endless = scenario.clock.mode != "virtual"
+    return Agenda(manager, workload.jobs, script, node_faults, requeue=scenario.requeue, endless=endless)
 
 
 def _lomarc(scenario: Scenario) -> LomarcModel:

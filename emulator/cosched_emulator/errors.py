@@ -3,7 +3,9 @@
 EmulatorError                 root; exit code 1
 ├── InputError                a file that cannot be read as what it should be; exit code 2
 │   └── ConfigurationError    a key of a scenario, or an option, that is unknown or out of range; exit code 2
+├── AccountingError           the accounting's database cannot take what happened; exit code 1
 ├── LinkError                 the scheduler at the other end broke the protocol or went away; exit code 3
+│   └── UnsupportedError      it cannot work with what it was told: its policy and this machine do not fit; exit code 2
 └── InvariantError            the emulator contradicts itself: a defect in this program; exit code 4
 
 Every error carries its fields and survives pickling, so that a worker process can hand it to its parent.
@@ -77,6 +79,20 @@ class ConfigurationError(InputError):
         return cls(path, f"one of {', '.join(names)}", repr(got), close[0] if close else None, file)
 
 
+class AccountingError(EmulatorError):
+    """The accounting's database cannot take what happened: a full disk, a database that somebody keeps locked; ``file`` is which."""
+
+    exit_code = 1
+
+    def __init__(self, text: str, file: str = "") -> None:
+        super().__init__(text, file)
+        self.text = text
+        self.file = file
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}" if self.file else self.text
+
+
 class LinkError(EmulatorError):
     """The scheduler broke the protocol, did not answer in time, or went away; ``endpoint`` says which one."""
 
@@ -89,6 +105,12 @@ class LinkError(EmulatorError):
 
     def __str__(self) -> str:
         return f"{self.endpoint}: {self.text}" if self.endpoint else self.text
+
+
+class UnsupportedError(LinkError):
+    """The scheduler at the other end says that it cannot do what it is asked to, as it is configured."""
+
+    exit_code = 2
 
 
 class InvariantError(EmulatorError):

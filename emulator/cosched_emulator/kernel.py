@@ -6,7 +6,8 @@ owner void an entry without searching for it: an entry whose version is not the 
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
 # Order at one instant.
@@ -31,6 +32,14 @@ class Kernel:
     def schedule(self, at_us: int, rank: int, ident: int, version: int = 0) -> None:
         """Enter something that will be due at ``at_us``."""
         heappush(self._heap, (at_us, rank, ident, version))
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def compact(self, is_void: Callable[[Entry], bool]) -> None:
+        """Drop the entries that will never have happened."""
+        self._heap = [entry for entry in self._heap if not is_void(entry)]
+        heapify(self._heap)
 
     def next_us(self) -> int | None:
         """Return the earliest instant at which something is due, void entries included; None if nothing is."""

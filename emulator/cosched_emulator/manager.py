@@ -10,9 +10,19 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from cosched_emulator.cluster import Cluster
-from cosched_emulator.kernel import WAKE, Kernel
+from cosched_emulator.kernel import END, MEASURE, WAKE, Entry, Kernel
+from cosched_emulator.live.changes import (
+    Change,
+    DiskLeft,
+    JobChanged,
+    JobEntered,
+    JobFinished,
+    Origin,
+    StayEnded,
+)
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager_check import check_holdings
+from cosched_emulator.notes import Notes
 from cosched_emulator.progress import Progress
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import (
@@ -41,8 +51,6 @@ from cosched_plugin.protocol.messages import (
     NodeClass,
     NodeFailed,
     NodeReturned,
-    Note,
-    NoteValue,
     PendingJob,
     ProgressMeasured,
     RejectJob,
@@ -59,6 +67,9 @@ from cosched_plugin.protocol.messages import (
 )
 
 _PPM: Final = 1_000_000
+MOST_WAKES: Final = 100_000
+MOST_VOID: Final = 100_000  # entries of the heap that may be void before they are looked for
+NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
 
 
 class Manager:
@@ -75,6 +86,8 @@ class Manager:
         "down",
         "jobs",
         "kernel",
+        "lenient",
+        "log",
         "machine",
         "notes",
         "pending",
@@ -110,14 +123,22 @@ class Manager:
         self.pending: dict[int, ManagedJob] = {}
         self.running: dict[int, ManagedJob] = {}
         self.down: set[int] = set()
-        self.notes: dict[tuple[int, str], NoteValue] = {}  # by (job id, or -1 for the cluster; key)
+        self.notes = Notes()
         self.wakes: set[int] = set()
         self.refused = 0
+        self.log: list[Change] | None = None  # what happens, for whoever takes it from here; None: nobody wants to know
+        # Time runs on while a scheduler decides: a wake may have passed, a limit have waited longer than it could know.
+        self.lenient = False
 
     @property
     def seq(self) -> int:
         """Return the number of the last answered batch."""
         return self._seq
+
+    @property
+    def now_us(self) -> int:
+        """Return when anything changed last."""
+        return self._now_us
 
     def inventory(self) -> Welcome:
         """Return all that a scheduler needs to go on from the last answered batch."""
@@ -131,10 +152,7 @@ class Manager:
             belief=self._belief,
             running=tuple(job.running() for _, job in sorted(self.running.items())),
             pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
-            notes=tuple(
-                Note(job_id if job_id >= 0 else None, key, value)
-                for (job_id, key), value in sorted(self.notes.items(), key=_first)
-            ),
+            notes=self.notes.told(),
             wakes=tuple(sorted(self.wakes)),
             resume_us=self._resume_us,
         )
@@ -148,25 +166,25 @@ class Manager:
 
     def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
         """Enter a job that was refused at submission; no scheduler ever hears of it."""
-        managed = ManagedJob(job)
+        managed = self._enter(job, now_us, NO_ORIGIN)
         managed.state, managed.reason, managed.end_us = REJECTED, reason, now_us
-        self.jobs[job.spec.id] = managed
+        self._finished(managed, now_us)
 
-    def accept(self, job: WorkloadJob) -> None:
-        """Enter a job whose submission is under way."""
-        self.jobs[job.spec.id] = ManagedJob(job)
+    def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
+        """Enter a job whose submission is under way, or waits for other jobs first."""
+        return self._enter(job, job.spec.submit_us, origin)
 
     def ended(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
-        job = self.jobs[job_id]
-        if job.state != RUNNING or job.version != version:
+        job = self.jobs.get(job_id)  # a live manager forgets those that have ended
+        if job is None or job.state != RUNNING or job.version != version:
             return None
         return JobEnded(job_id, job.outcome)
 
     def measured(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
-        job = self.jobs[job_id]
-        if job.state != RUNNING or job.disturbances != disturbances:
+        job = self.jobs.get(job_id)
+        if job is None or job.state != RUNNING or job.disturbances != disturbances:
             return None
         if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
@@ -174,21 +192,53 @@ class Manager:
 
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
-        self._seq = seq
+        self.happen(now_us, events)
+        return self.carry_out(seq, now_us, actions)
+
+    def happen(self, now_us: int, events: Iterable[Event]) -> None:
+        """Let events come true."""
         self._now_us = now_us
         for event in events:
             self._happen(event)
+
+    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
+        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each that is impossible now."""
+        self._seq = seq
+        self._now_us = now_us
         follow: list[Event] = []
         for number, action in enumerate(actions):
             reason = self._act(action)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
+        # Each revision may leave a void end behind.
+        if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+            self.kernel.compact(self._is_void)
         return follow
 
-    def settle(self) -> None:
+    def _is_void(self, entry: Entry) -> bool:
+        _, rank, ident, version = entry
+        if rank not in (END, MEASURE):
+            return False
+        job = self.running.get(ident)
+        return job is None or version != (job.version if rank == END else job.disturbances)
+
+    def settle(self, now_us: int) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""
-        self._progress.settle(self.running, self._now_us)
+        self._progress.settle(self.running, now_us)
+
+    def set_slowdown(self, node: int, slowdown: float) -> None:
+        """Have everything on a node take so many times as long, from now on."""
+        self._progress.set_slowdown(node, slowdown)
+
+    def skip_to(self, seq: int) -> None:
+        """Count batches on from ``seq``: those up to it were answered, or never will be."""
+        self._seq = seq
+
+    def forget(self, job_id: int) -> None:
+        """Drop what is still known of a job that has ended; KeyError if there is none."""
+        if self.jobs[job_id].end_us is not None:
+            del self.jobs[job_id]
 
     # ------------------------------------------------------------ events
 
@@ -203,8 +253,11 @@ class Manager:
                 self._vacate(job)
                 job.state = PENDING
                 self.pending[event.job_id] = job
+                self._changed(job, "requeued")
             case JobHeld() | JobReleased():
-                self.pending[event.job_id].held = isinstance(event, JobHeld)
+                job = self.pending[event.job_id]
+                job.held = isinstance(event, JobHeld)
+                self._changed(job, "held" if job.held else "released")
             case NodeFailed():
                 self.down.add(event.node)
                 self._pool.fail_node(event.node)
@@ -228,7 +281,29 @@ class Manager:
             del self.pending[job_id]
         job.state = state
         job.end_us = self._now_us
-        self._drop_notes(job_id)
+        self.notes.drop(job_id)
+        self._finished(job, self._now_us)
+
+    def end_unheard(self, job: ManagedJob, now_us: int, state: str) -> None:
+        """End a job of which no scheduler has heard yet."""
+        job.state = state
+        job.end_us = now_us
+        self._finished(job, now_us)
+
+    def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
+        managed = self.jobs[job.spec.id] = ManagedJob(job)
+        if self.log is not None:
+            self.log.append(JobEntered(at_us, job, origin))
+        return managed
+
+    def _changed(self, job: ManagedJob, reason: str = "") -> None:
+        if self.log is not None:
+            self.log.append(JobChanged(self._now_us, job.job.spec.id, job.state, reason))
+
+    def _finished(self, job: ManagedJob, now_us: int) -> None:
+        if self.log is not None:
+            self.log.append(JobChanged(now_us, job.job.spec.id, job.state, job.reason))
+            self.log.append(JobFinished(now_us, job.record()))
 
     def _vacate(self, job: ManagedJob) -> None:
         """Take a running job off its nodes."""
@@ -237,10 +312,10 @@ class Manager:
         self._progress.leave(job, self._now_us)
         if job.on_disk:
             self._pool.drop_from_disk(spec, job.runs)
-            job.leave_disk(self._now_us)
+            self._leave_disk(job)
         else:
             self._pool.give_back(spec, job.runs, job.layers)
-            job.leave_nodes(self._now_us)
+            self._leave_nodes(job)
         job.version += 1
         job.idle_us += self._now_us - job.idle_until(self._now_us)
         job.suspended_us = None
@@ -263,9 +338,11 @@ class Manager:
             case SetNote():
                 return self._set_note(action)
             case WakeAt():
-                if action.at_us <= self._now_us:
+                if action.at_us <= self._now_us and not self.lenient:
                     return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
                 if action.at_us not in self.wakes:
+                    if len(self.wakes) >= MOST_WAKES:
+                        return f"there are {MOST_WAKES} wakes to come already"
                     self.wakes.add(action.at_us)
                     self.kernel.schedule(action.at_us, WAKE, 0)
                 return None
@@ -318,11 +395,24 @@ class Manager:
         job.limit_us = start.limit_us
         job.idle_us = job.ready_us = 0
         self._progress.start(job, self._now_us)
+        self._changed(job)
+
+    def _leave_nodes(self, job: ManagedJob) -> None:
+        job.leave_nodes(self._now_us)
+        if self.log is not None:
+            self.log.append(StayEnded(job.job.spec.id, job.intervals[-1]))
+
+    def _leave_disk(self, job: ManagedJob) -> None:
+        job.leave_disk(self._now_us)
+        if self.log is not None:
+            self.log.append(DiskLeft(job.job.spec.id, job.disk[-1]))
 
     def _revise(self, revision: ReviseJob) -> str | None:
         job = self.running.get(revision.job_id)
         if job is None:
             return f"job {revision.job_id} does not run"
+        if self.lenient and job.limit_us is not None and revision.limit_us is not None:
+            revision = revision._replace(limit_us=max(revision.limit_us, job.limit_us))
         reason = times_refusal(job.limit_us, revision)
         if reason is not None:
             return reason
@@ -344,11 +434,12 @@ class Manager:
                 return reason
             self._pool.to_disk(spec, job.runs, job.layers)
             job.on_disk = True
-            job.leave_nodes(self._now_us)
+            self._leave_nodes(job)
         job.state = SUSPENDED
         job.suspended_us = self._now_us
         job.version += 1
         self._progress.suspend(job, self._now_us)
+        self._changed(job, "to disk" if to_disk else "")
         return None
 
     def _resume(self, job_id: int) -> str | None:
@@ -362,28 +453,19 @@ class Manager:
             if reason is not None:
                 return reason
             self._pool.from_disk(spec, job.runs, job.layers)
-            job.leave_disk(self._now_us)
+            self._leave_disk(job)
             job.ready_us = self._now_us + self._resume_us
         job.lose(max(self._now_us, job.ready_us) - since_us)
         job.state = RUNNING
         job.suspended_us = None
         self._progress.resume(job, self._now_us)
+        self._changed(job, "resumed")
         return None
 
     def _set_note(self, note: SetNote) -> str | None:
         if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
             return f"there is no job {note.job_id}"
-        key = (-1 if note.job_id is None else note.job_id, note.key)
-        if note.value is None:
-            self.notes.pop(key, None)
-        else:
-            self.notes[key] = note.value
-        return None
-
-    def _drop_notes(self, job_id: int) -> None:
-        if self.notes:
-            for key in [key for key in self.notes if key[0] == job_id]:
-                del self.notes[key]
+        return self.notes.set(note.job_id, note.key, note.value)
 
     # ------------------------------------------------------------ invariants
 
@@ -395,7 +477,3 @@ class Manager:
 
 def _submission(job: ManagedJob) -> tuple[int, int]:
     return (job.job.spec.submit_us, job.job.spec.id)
-
-
-def _first(item: tuple[tuple[int, str], NoteValue]) -> tuple[int, str]:
-    return item[0]

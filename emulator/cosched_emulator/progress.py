@@ -12,7 +12,7 @@ from cosched_emulator.cluster import Cluster
 from cosched_emulator.kernel import END, MEASURE, Kernel
 from cosched_emulator.managed_job import ManagedJob
 from cosched_plugin.protocol.allocation import share_nodes
-from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, ProgressMeasured
+from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
 
 _PPM: Final = 1_000_000
 
@@ -69,11 +69,16 @@ class Progress:
         """Enter the job's end: its completion, or its kill if the limit comes first. Completion beats a kill at the same time."""
         job.version += 1
         job.done_us = end_us
-        job.outcome = COMPLETED
+        job.outcome = FAILED if job.job.exit_code else COMPLETED
         if job.limit_us is not None and end_us > job.start_us + job.limit_us:
             end_us = job.start_us + job.limit_us
             job.outcome = TIMEOUT
         self._kernel.schedule(end_us, END, job.job.spec.id, job.version)
+
+    def set_slowdown(self, node: int, slowdown: float) -> None:
+        """Have everything on a node take so many times as long; a manager with slow nodes is one with hardware."""
+        assert self._cluster is not None
+        self._cluster.set_slowdown(node, slowdown)
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""

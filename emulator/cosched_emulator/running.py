@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.building import build_agenda, build_machine, build_manager, build_script, build_workload
+from cosched_emulator.errors import ConfigurationError, InputError, InvariantError
+from cosched_emulator.faults import build_faults
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
+from cosched_emulator.live.changes import Change, JobFinished
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.scenario import Scenario
+from cosched_emulator.scenario import ClockSection, Scenario
 from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.config import PolicyChoice
@@ -22,14 +24,22 @@ from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.trace_file import TraceFile
 
 if TYPE_CHECKING:
+    from cosched_emulator.accounting import Accounting
     from cosched_emulator.results.metrics import Selection
+    from cosched_emulator.zmq_link import ZmqLink
+    from cosched_plugin.curve import Keyring
 
 LONGEST_WAIT_S: Final = 1e9  # every wait ends
 SILENCE_S: Final = 30.0
+LONELY_S: Final = 5.0  # how long a plugin that we have started looks for us
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
 KNOW_PAIRS: Final = ("lomarc",)  # models of contention that say something of pairs
 GROUPS_KNOW_PAIRS: Final = ("statistical", "lomarc")  # the same for matching group; only the latter goes by usage
 LINKS: Final = ("direct", "loopback", "zmq")
+VIRTUAL: Final = "virtual"  # kind of run, as its database has it
+CLOCKS: Final = ("virtual", "scaled", "real")
+SLOWEST: Final = 1e-3  # speeds of a scaled clock
+FASTEST: Final = 1e6
 TRACE_BEGINS: Final = b'{"at_us":'
 Progress = Callable[[int], None]
 
@@ -60,9 +70,8 @@ class Finished(NamedTuple):
 
 def prepare(scenario: Scenario) -> Prepared:
     """Read or generate the jobs, and build the machine."""
-    if scenario.clock.mode != "virtual":
-        raise ConfigurationError.unknown_name("clock.mode", scenario.clock.mode, ("virtual",))
-    for key in ("deadline_s", "wait_s"):
+    check_clock(scenario.clock)
+    for key in ("deadline_s", "wait_s", "takeover_s", "resend_s"):
         seconds = getattr(scenario.clock, key)
         if not 0 <= seconds <= LONGEST_WAIT_S:  # nan is not
             raise ConfigurationError(
@@ -70,6 +79,8 @@ def prepare(scenario: Scenario) -> Prepared:
             )
     _selection(scenario)
     cluster = scenario.cluster
+    if scenario.clock.mode != "virtual" and scenario.policy:
+        raise ConfigurationError("policy", "no policy: the scheduler that connects brings its own", "one")
     if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
         nodes = build_machine(scenario)
         # A second hardware thread makes no second processor: users of a machine of 128 hyperthreaded CPUs ask for up to 128.
@@ -81,8 +92,24 @@ def prepare(scenario: Scenario) -> Prepared:
     prepared = Prepared(scenario, nodes, workload)
     # For their checks: a wrong scenario should fail before anything starts.
     build_manager(scenario, nodes, prepared.workload)
+    build_faults(scenario, sum(item.nodes for item in nodes))
     build_script(scenario, sum(item.nodes for item in nodes), len(prepared.workload.jobs))
     return prepared
+
+
+def check_clock(clock: ClockSection) -> None:
+    """Raise ConfigurationError for a clock that cannot be."""
+    if clock.mode not in CLOCKS:
+        raise ConfigurationError.unknown_name("clock.mode", clock.mode, CLOCKS)
+    if (clock.speed is not None) != (clock.mode == "scaled"):
+        wanted = (
+            "a number of emulated seconds a second"
+            if clock.mode == "scaled"
+            else "nothing: only a scaled clock has one"
+        )
+        raise ConfigurationError("clock.speed", wanted, "none" if clock.speed is None else str(clock.speed))
+    if clock.speed is not None and not SLOWEST <= clock.speed <= FASTEST:  # nan is not
+        raise ConfigurationError("clock.speed", f"a number from {SLOWEST:g} to {FASTEST:g}", str(clock.speed))
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -132,25 +159,98 @@ def _selection(scenario: Scenario) -> Selection:
         raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error
 
 
-def run(prepared: Prepared, link: Link, progress: Progress | None = None) -> Finished:
-    """Simulate and summarise. Raises LinkError when the scheduler is lost, InvariantError when the emulator is wrong."""
+def run(
+    prepared: Prepared, link: Link, progress: Progress | None = None, accounting: Accounting | None = None
+) -> Finished:
+    """Simulate and summarise, and keep accounts if they are wanted.
+
+    Raises LinkError when the scheduler is lost, InvariantError when the emulator is wrong.
+    """
     from cosched_emulator.results.metrics import summarise  # noqa: PLC0415 - numpy
 
     scenario, nodes, workload = prepared
-    manager = build_manager(scenario, nodes, workload)
-    simulation = Simulation(
-        manager,
-        workload.jobs,
-        link,
-        script=build_script(scenario, manager.machine.nodes, len(workload.jobs)),
-        requeue_on_node_failure=scenario.requeue,
-        progress=progress,
-    )
+    faults = build_faults(scenario, sum(item.nodes for item in nodes))
+    manager = build_manager(scenario, nodes, workload, slow_nodes=faults.slow_nodes)
+    script = build_script(scenario, manager.machine.nodes, len(workload.jobs))
+    agenda = build_agenda(scenario, manager, workload, script, faults)
+    committed = None
+    if accounting is not None:
+        log: list[Change] = []
+        manager.log = log
+        committed = partial(_account, accounting, log)
+    simulation = Simulation(manager, agenda, link, progress=progress, committed=committed)
     started = time.perf_counter()
     records = simulation.run()
+    if accounting is not None:
+        # What is known of jobs that never ended would else be known to their records alone.
+        accounting.record([JobFinished(manager.now_us, record) for record in records if record.end_us is None])
+        accounting.flush()
+        if accounting.unplayed:
+            raise InvariantError(
+                f"the run is over, and the database has {accounting.unplayed} answers more: it is of another one"
+            )
     wall_s = time.perf_counter() - started
     summary = summarise(records, nodes, _selection(scenario))
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
+
+
+def _account(accounting: Accounting, log: list[Change]) -> None:
+    """Move what has happened from the manager's log to the accounts."""
+    accounting.record(log)
+    log.clear()
+
+
+@contextmanager
+def opened(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting]:
+    """Yield the accounts of a run: those in file ``db``, which go on where they end if there are any, or some in memory."""
+    from cosched_emulator.accounting import Accounting  # noqa: PLC0415 - sqlite3
+    from cosched_emulator.accounting_meta import check_meta, meta_of  # noqa: PLC0415
+
+    if db is not None and Path(db).exists():
+        accounting = Accounting.open(db)
+        try:
+            check_meta(accounting.meta, prepared.scenario, kind, db)
+        except BaseException:
+            accounting.close()
+            raise
+    else:
+        accounting = Accounting.create(db, meta_of(prepared.scenario, kind))
+    try:
+        yield accounting
+    finally:
+        accounting.close()
+
+
+@contextmanager
+def kept(link: Link, db: str | None, prepared: Prepared) -> Iterator[tuple[Link, Accounting | None]]:
+    """Yield a link whose answers are kept in ``db``, and come from there as far as they go, with the accounts; None: as it is."""
+    if db is None:
+        yield link, None
+        return
+    from cosched_emulator.recorded_link import RecordedLink  # noqa: PLC0415 - sqlite3
+
+    with opened(db, prepared, VIRTUAL) as accounting:
+        yield RecordedLink(link, accounting, deadline_s=prepared.scenario.clock.deadline_s), accounting
+
+
+def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
+    """Return a link to a scheduler that somebody else starts."""
+    from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415 - loads zmq
+    from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
+
+    clock = prepared.scenario.clock
+    faults = build_faults(prepared.scenario, sum(item.nodes for item in prepared.nodes))
+    faults.check(live=False, child=False, remote=True, database=False)
+    return ZmqLink(
+        endpoint,
+        deadline_s=clock.deadline_s,
+        wait_s=clock.wait_s,
+        keys=keys,
+        wire=None if faults.messages is None else FaultyWire(faults.messages),
+        resend_s=clock.resend_s,
+        takeover_s=clock.takeover_s,
+        note=note,
+    )
 
 
 def place_trace(trace: str, out: str | None, *, force: bool) -> str:
@@ -205,33 +305,50 @@ def _beside(out: str) -> Path:
 
 
 @contextmanager
-def coupling(kind: str, choice: PolicyChoice, scenario: Scenario, trace: str | None = None) -> Iterator[Link]:
+def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | None = None) -> Iterator[Link]:
     """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it.
+
+    Planned faults of messages and of that process are on the way.
 
     ``trace`` is a new file for a decision trace, which the process that decides writes.
     """
+    scenario = prepared.scenario
+    faults = build_faults(scenario, sum(item.nodes for item in prepared.nodes))
+    remote = kind == "zmq"
+    faults.check(live=False, child=remote, remote=remote, database=False)
+    if trace is not None and faults.plugin is not None and faults.plugin.kills:
+        raise ConfigurationError(
+            "faults.plugin.kills", "0 where a trace is written: a killed plugin takes its end along", "more"
+        )
     if kind in ("direct", "loopback"):
         with nullcontext() if trace is None else TraceFile(trace) as file:
             scheduler = partial(choice.scheduler, trace=None if file is None else file.write)
             yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
     elif kind == "zmq":
-        from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415 - loads zmq
+        from cosched_emulator.faulty_plugin import FaultyPluginLink  # noqa: PLC0415 - loads zmq
+        from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415
+        from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415
         from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
 
         clock = scenario.clock
         # A plugin whose emulator was killed ends by itself: after this silence it asks, and after as much again it leaves.
         silence_s = min(SILENCE_S, max(1.0, clock.deadline_s))
         argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
-        argv += ["--silence", f"{silence_s:g}", *choice.arguments()]
+        argv += ["--silence", f"{silence_s:g}", "--wait", f"{LONELY_S:g}", *choice.arguments()]
         argv += [] if trace is None else ["--trace", trace]
         with SpawnedPlugin(argv) as plugin:
-            link = ZmqLink(
+            link: Link = ZmqLink(
                 plugin.endpoint,
                 deadline_s=clock.deadline_s,
                 wait_s=clock.wait_s,
-                child=plugin.process,
+                wire=None if faults.messages is None else FaultyWire(faults.messages),
+                child=lambda: plugin.process,
                 diagnose=plugin.stderr_tail,
+                resend_s=clock.resend_s,
+                takeover_s=clock.takeover_s,
             )
+            if faults.plugin is not None:
+                link = FaultyPluginLink(link, plugin, faults.plugin, batches=max(1, len(prepared.workload.jobs)))
             try:
                 yield link
             finally:

@@ -6,6 +6,7 @@
     [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
     [monitoring] what the manager measures      [results] which jobs count
     [preemption] what it costs                  [[script]] what users and operators do meanwhile
+    [faults]     what goes wrong, and when
 
 Every key is a field of one of the classes below; an unknown one is an error that names the closest.
 """
@@ -112,11 +113,14 @@ class WorkloadSection:
 
 @dataclass(frozen=True, slots=True)
 class ClockSection:
-    """How time passes. ``virtual``: from instant to instant, as fast as answers come."""
+    """How time passes. ``virtual``: from instant to instant, as fast as answers come; ``scaled`` and ``real``: by itself."""
 
     mode: str = "virtual"
+    speed: float | None = None  # of a scaled clock: emulated seconds a second
     deadline_s: float = 300.0  # how long an answer of a scheduler in another process may take
     wait_s: float = 60.0  # how long such a scheduler is waited for
+    takeover_s: float = 1.2  # silence after which a scheduler that waits as a standby takes over
+    resend_s: float = 1.0  # after so long an unanswered message is sent again, and again after twice as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,86 @@ class ScriptEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFaultsSection:
+    """Nodes that fail and return for ever, each by itself, after times that are distributed exponentially."""
+
+    mean_up_s: float
+    mean_down_s: float
+    share: float = 1.0  # of the nodes: those that ever fail
+
+
+@dataclass(frozen=True, slots=True)
+class SlowFaultsSection:
+    """Nodes on which everything takes longer for a while, again and again, after times that are distributed exponentially."""
+
+    mean_normal_s: float
+    mean_slow_s: float
+    slowdown: float  # how many times as long
+    share: float = 1.0  # of the nodes: those that are ever slow
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEntry:
+    """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
+
+    at_s: float
+    do: str
+    node: int
+    slowdown: float | None = None  # of one that becomes slow
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFaultsSection:
+    """What befalls the messages between manager and scheduler: probabilities, for each message in each direction."""
+
+    drop: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    delay_s: float = 0.1  # longest delay
+    reorder: float = 0.0  # it arrives after the next one
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFaultsSection:
+    """What befalls the scheduler's process."""
+
+    kills: int = 0  # how many times it is killed and started anew
+    stalls: int = 0  # how many times it is stopped for a while
+    stall_s: float = 1.0
+    batches: int | None = None  # among the first so many of the run; as many as there are jobs
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFault:
+    """One jump of the clock of a live manager, forwards or (below 0) backwards."""
+
+    at_s: float
+    jump_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFault:
+    """A while in which the disk of the database is full."""
+
+    at_s: float
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultsSection:
+    """A fault plan: what goes wrong, and when. `faults` makes it from this."""
+
+    seed: int | None = None  # of all that is drawn for it; the scenario's
+    nodes: NodeFaultsSection | None = None
+    slow: SlowFaultsSection | None = None
+    at: tuple[FaultEntry, ...] = ()
+    messages: MessageFaultsSection | None = None
+    plugin: PluginFaultsSection | None = None
+    clock: tuple[ClockFault, ...] = ()
+    disk: tuple[DiskFault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A whole scenario, checked for form. `building` makes the parts of a run from it."""
 
@@ -168,10 +252,14 @@ class Scenario:
     policy: Mapping[str, Any] = field(default_factory=dict)
     script: tuple[ScriptEntry, ...] = ()
     requeue: bool = False  # jobs on a node that fails run again, instead of failing with it
+    faults: FaultsSection | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scenario as plain values, for the record of a run."""
-        return asdict(self)
+        """Return the scenario as plain values, for the record of a run; without ``faults`` where none are planned."""
+        values = asdict(self)
+        if self.faults is None:
+            del values["faults"]
+        return values
 
 
 def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
@@ -189,6 +277,14 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
         elif isinstance(below, Mapping):  # anything else is refused below, override or not
             table[key] = {**below, **value}
     return _section(Scenario, table, "", file or "")
+
+
+def read_faults(file: str) -> FaultsSection:
+    """Return the fault plan in a file of its own, whose top level is the table ``[faults]`` of a scenario.
+
+    Raises InputError or ConfigurationError; the latter's path is that of the key in a scenario.
+    """
+    return _section(FaultsSection, _parsed(file), "faults", file)
 
 
 def _parsed(file: str) -> dict[str, Any]:

@@ -7,8 +7,10 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,15 +41,13 @@ class SpawnedPlugin:
         self._lock = os.open(self.directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.endpoint = f"ipc://{self.directory / 'socket'}"
-        command = [part.replace(ENDPOINT, self.endpoint) for part in argv]
+        self._command = [part.replace(ENDPOINT, self.endpoint) for part in argv]
+        self._changing = threading.Lock()  # held while one process takes the place of another
+        self._closed = False
         try:
-            with (self.directory / "stderr").open("wb") as stderr:
-                # A group of its own: Ctrl-C reaches the manager alone, which then says bye.
-                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, process_group=0)
-        except BaseException as error:
+            self._process = self._started()
+        except BaseException:
             self._remove_directory()
-            if isinstance(error, OSError):
-                raise LinkError(f"cannot start {command[0]}: {error}") from error
             raise
         atexit.register(self.close)
 
@@ -58,6 +58,29 @@ class SpawnedPlugin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """Return the present process; while another is about to take its place, that one."""
+        with self._changing:
+            return self._process
+
+    def respawn(self) -> None:
+        """Kill the process at once, and start another in its place, from any thread; nothing happens once this is closed.
+
+        Raises LinkError when it cannot start.
+        """
+        with self._changing:
+            if not self._closed:
+                self._process.kill()
+                self._process.wait(self._stop_s)
+                self._process = self._started()
+
+    def stall(self, *, stop: bool) -> None:
+        """Stop the process, or let it go on, from any thread."""
+        with self._changing:
+            if not self._closed:
+                self._process.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
 
     def stderr_tail(self) -> str:
         """Return the last lines that the process wrote to its standard error, at most 4 KiB."""
@@ -72,21 +95,34 @@ class SpawnedPlugin:
     def close(self) -> int:
         """End the process, by force after ``stop_s``, remove its directory, and return its exit code.
 
-        A process that was told bye is given a moment to leave by itself.
+        A process that was told bye is given a moment to leave by itself; one that is stopped goes on, to hear it.
         """
-        for end, patience_s in ((None, self._stop_s / 4), (self.process.terminate, self._stop_s)):
+        with self._changing:
+            self._closed = True  # from now on it is our process for good
+        process = self._process
+        process.send_signal(signal.SIGCONT)
+        for end, patience_s in ((None, self._stop_s / 4), (process.terminate, self._stop_s)):
             if end is not None:
                 end()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(patience_s)
+                process.wait(patience_s)
                 break
         else:
-            self.process.kill()
+            process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(self._stop_s)
+                process.wait(self._stop_s)
         self._remove_directory()
         atexit.unregister(self.close)
-        return -9 if self.process.returncode is None else self.process.returncode
+        return -9 if process.returncode is None else process.returncode
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Start the process, with what those before it wrote to standard error left in place."""
+        try:
+            with (self.directory / "stderr").open("ab") as stderr:
+                # A group of its own: Ctrl-C reaches the manager alone, which then says bye.
+                return subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stderr=stderr, process_group=0)
+        except OSError as error:
+            raise LinkError(f"cannot start {self._command[0]}: {error}") from error
 
     def _remove_directory(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
-from cosched_plugin.errors import PluginError
+from cosched_plugin.errors import PluginError, UsageError
+from cosched_plugin.log import Log
 from cosched_plugin.terminal import run_command_line
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
@@ -34,7 +35,7 @@ def cli() -> None:
     "endpoint",
     required=True,
     metavar="ENDPOINT",
-    help="Where the manager listens (ipc:// or loopback tcp://).",
+    help="Where the manager listens: ipc:// or tcp://; off this machine only with keys.",
 )
 @click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
@@ -44,7 +45,7 @@ def cli() -> None:
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds to look for a manager.",
+    help="Seconds to look for a manager, and for one that is gone to come back.",
 )
 @click.option(
     "--silence",
@@ -54,18 +55,43 @@ def cli() -> None:
     type=click.FloatRange(min=0.1),
     help="Seconds of silence after which the manager is asked whether it is there, and then to answer.",
 )
+@click.option("--standby", is_flag=True, help="Wait while another is served; take over when it falls silent.")
+@click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Our secret key. [env: COSCHED_KEY]")
+@click.option(
+    "--manager-key",
+    "manager_public",
+    envvar="COSCHED_MANAGER_KEY",
+    metavar="FILE",
+    help="The manager's public key. [env: COSCHED_MANAGER_KEY]",
+)
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
-@click.option("--quiet", is_flag=True, help="Say nothing on standard error but errors.")
+@click.option(
+    "--status",
+    "status_endpoint",
+    metavar="ENDPOINT",
+    help="Answer `cosched-plugin status` there (ipc:// or loopback tcp://).",
+)
+@click.option(
+    "--metrics", "metrics_address", metavar="HOST:PORT", help="Serve /metrics for Prometheus there (loopback only)."
+)
+@click.option("--log-json", is_flag=True, help="Say everything as JSON, an object a line.")
+@click.option("--quiet", is_flag=True, help="Say nothing on standard error but warnings and errors.")
 def serve(
     endpoint: str,
     policy: str,
     assignments: tuple[str, ...],
     wait_s: float,
     silence_s: float,
+    standby: bool,
+    own_secret: str | None,
+    manager_public: str | None,
     trace_file: str | None,
+    status_endpoint: str | None,
+    metrics_address: str | None,
+    log_json: bool,
     quiet: bool,
 ) -> None:
-    """Serve one manager until it says goodbye.
+    """Serve one manager until it says goodbye; when it has been restarted, go on.
 
     \b
     Example, in two terminals:
@@ -73,21 +99,58 @@ def serve(
       cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
     """
     from cosched_plugin.config import choose  # noqa: PLC0415 - numpy-free, but --help should not pay for it
+    from cosched_plugin.server import Keys  # noqa: PLC0415
     from cosched_plugin.server import serve as run_server  # noqa: PLC0415
     from cosched_plugin.trace_file import TraceFile  # noqa: PLC0415
 
     choice = choose(policy, assignments)
-
-    def log(text: str) -> None:
-        if not quiet:
-            click.echo(f"cosched-plugin: {text}", err=True)
-
+    keys = None
+    if own_secret or manager_public:
+        if not own_secret or not manager_public:
+            raise UsageError("--key and --manager-key: expected both or none")
+        keys = Keys(own_secret, manager_public)
     with ExitStack() as open_files:
         trace = None if trace_file is None else open_files.enter_context(TraceFile(trace_file)).write
         scheduler = partial(choice.scheduler, trace=trace)
-        code = run_server(endpoint, scheduler, policy_name=choice.name, wait_s=wait_s, silence_s=silence_s, log=log)
+        code = run_server(
+            endpoint,
+            scheduler,
+            policy_name=choice.name,
+            wait_s=wait_s,
+            silence_s=silence_s,
+            log=Log("cosched-plugin", as_json=log_json, quiet=quiet),
+            standby=standby,
+            keys=keys,
+            status_endpoint=status_endpoint,
+            metrics_address=metrics_address,
+        )
     if code:
         sys.exit(code)
+
+
+@cli.command()
+@click.argument("endpoint")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1, max=3600),
+    help="Seconds to wait for the answer.",
+)
+def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
+    """Ask the process that answers at ENDPOINT (serve --status) how it is.
+
+    \b
+    Example:
+      cosched-plugin status ipc:///tmp/cosched-status.sock --json | jq .queue_length
+    """
+    from cosched_plugin.status import status_lines  # noqa: PLC0415 - --help should not pay for it
+    from cosched_plugin.status_server import ask_status  # noqa: PLC0415
+
+    answer = ask_status(endpoint, timeout_s)
+    click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
 @cli.command()

@@ -1,32 +1,39 @@
-"""The scheduler's process: a DEALER socket, a session and a scheduler in one loop. The only file of the plugin that imports zmq."""
+"""The scheduler's process: a connection, a session and a scheduler in one loop, which outlives its manager's restarts."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Final
 
-import zmq
-
+from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.endpoint import why_not
-from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import Bye, ErrorReport, Events, Message, Ping, Welcome
+from cosched_plugin.log import WARNING, Log
+from cosched_plugin.metrics_server import MetricsServer
+from cosched_plugin.protocol.codec import decode
+from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import SchedulerSession, State, report_of
+from cosched_plugin.signals import stopped_by_signals
+from cosched_plugin.status import Gauge, Status, Value
+from cosched_plugin.status_server import StatusServer
 
-__all__ = ["Scheduler", "SchedulerFactory", "serve"]
+__all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 
-SLICE_S: Final = 0.2  # longest wait that notices nothing: a signal or a deadline is at most this late
 HELLO_INTERVAL_S: Final = 0.5
-LINGER_S: Final = 0.5  # how long the last message may take to leave
+FROZEN_S: Final = 1.0  # a turn that takes so long did not: this process was stopped meanwhile, and could not hear
+MAX_TEXT: Final = 16_000  # characters of a report: at most 64,000 bytes, less than a string may have
+GAUGES: Final = {
+    "seq": Gauge("batch_number", "Number of the last batch taken in."),
+    "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
+    "queue_length": Gauge("queue_length", "Jobs that wait and may be started."),
+    "running_jobs": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+    "served": Gauge("served", "Whether a manager is being served: 1 or 0."),
+}
 
 
 def serve(
@@ -36,190 +43,266 @@ def serve(
     policy_name: str,
     wait_s: float,
     silence_s: float,
-    log: Callable[[str], None],
+    log: Log | Callable[[str], None],
+    standby: bool = False,
+    keys: Keys | None = None,
+    status_endpoint: str | None = None,
+    metrics_address: str | None = None,
 ) -> int:
     """Serve the manager at ``endpoint`` until it says bye, and return the exit code: 0, or 128 + n after signal n.
 
-    ``wait_s`` is how long to look for a manager, ``silence_s`` how long it may be silent before it is asked whether it is there,
-    and then how long it may take to answer. SIGTERM and SIGINT are honoured between two batches (bye, then 143 or 130); the same
-    signal again ends the process as it would any other. Signals are left alone outside the main thread.
+    ``wait_s`` is how long to look for a manager, and for one that is gone to come back; ``silence_s`` how long it may be silent before
+    it is asked whether it is there, and then how long it may take to answer. A ``standby`` waits as long as the manager says that
+    another is served, and again when one has taken its place. SIGTERM and SIGINT are honoured between two batches (bye, then 143 or
+    130); the same signal again ends the process as it would any other. Signals are left alone outside the main thread.
+    ``status_endpoint`` and ``metrics_address`` (HOST:PORT) are where to tell how it goes; ``log`` may be a function for lines of text.
 
-    Raises UsageError for an endpoint that is not local, ProtocolError when there is no manager, it goes away, breaks the protocol
+    Raises UsageError for an endpoint that may not be used, ProtocolError when there is no manager, it goes away, breaks the protocol
     or refuses us, and lets the scheduler's own errors through once the manager has been told.
     """
-    reason = why_not(endpoint)
-    if reason is not None:
-        raise UsageError(f"{endpoint}: {reason}")
     for name, span_s in (("wait", wait_s), ("silence", silence_s)):
         if not 0 <= span_s < float("inf"):
             raise UsageError(f"--{name}: expected a number of seconds, got {span_s}")
-    server = _Server(endpoint, scheduler_factory, policy_name, log)
-    try:
-        with _stopped_by_signals(server):
-            return server.run(wait_s, silence_s)
-    finally:
-        server.close()
+    said = log if isinstance(log, Log) else Log(write=log)
+    with ExitStack() as open_things:
+        connection = Connection(endpoint, keys)
+        open_things.callback(connection.close)
+        server = _Server(endpoint, connection, scheduler_factory, policy_name, said, wait_s, standby)
+        if status_endpoint is not None:
+            open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
+        if metrics_address is not None:
+            metrics = MetricsServer(metrics_address, lambda: server.status.prometheus("cosched_plugin"))
+            open_things.callback(metrics.close)
+            said("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
+        with stopped_by_signals(server.stop):
+            return server.run(silence_s)
 
 
 class _Server:
-    """One conversation."""
+    """One process's conversations, one after the other."""
 
     def __init__(
-        self, endpoint: str, scheduler_factory: SchedulerFactory, policy_name: str, log: Callable[[str], None]
+        self,
+        endpoint: str,
+        connection: Connection,
+        scheduler_factory: SchedulerFactory,
+        policy_name: str,
+        log: Log,
+        wait_s: float,
+        standby: bool,
     ) -> None:
-        self.stop_signal = 0  # set by a signal handler
+        self._stop_signal = 0  # set by a signal handler
+        self.status = Status(self._fields, GAUGES)
         self._endpoint = endpoint
+        self._connection = connection
         self._scheduler_factory = scheduler_factory
-        self._scheduler: Scheduler | None = None
+        self._scheduler: Scheduler | None = None  # there is one while we are served
+        self._policy_name = policy_name
         self._log = log
-        self._heard = 0  # messages received
+        self._wait_s = wait_s
+        self._standby = standby
+        self._instance = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._session = SchedulerSession(self._instance, policy_name, standby=standby)
+        self._welcomes = 0
         self._refusal = ""  # why a manager did not want us yet
-        self._session = SchedulerSession(f"{os.getpid()}-{secrets.token_hex(4)}", policy_name)
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
-        self._socket.linger = round(LINGER_S * 1000)
-        # One message may wait for a manager that is not there yet. (IMMEDIATE would let none wait, but loses what a manager said
-        # just before it left: its bye.)
-        self._socket.sndhwm = 1
-        self._socket.maxmsgsize = MAX_FRAME_BYTES
-        self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
-        try:
-            self._socket.connect(endpoint)
-        except zmq.ZMQError as error:
-            self.close()
-            raise UsageError(f"{endpoint}: cannot connect there: {error}") from error
+        self._busy = False  # that was because another is served
+        self._hello_at = 0.0
+        self._greet_until = 0.0
 
-    def close(self) -> None:
-        """Close the socket; takes at most the linger time, and none when there never was a manager."""
-        self._socket.close(None if self._heard else 0)
-        self._context.term()
+    def stop(self, signal_number: int) -> None:
+        """End before the next batch; may be called at any moment."""
+        self._stop_signal = signal_number
 
-    def run(self, wait_s: float, silence_s: float) -> int:
-        """Greet, then answer batches until the end; return the exit code."""
-        ending = self._greet(wait_s)
-        if ending is None:
-            ending = self._answer_batches(silence_s)
-        return ending
+    def run(self, silence_s: float) -> int:
+        """Greet and answer batches, time and again, until the end; return the exit code."""
+        while True:
+            ending = self._greet()
+            if ending is None:
+                ending = self._answer_batches(silence_s)
+            if ending is not None:
+                return ending
 
-    def _greet(self, wait_s: float) -> int | None:
+    def _greet(self) -> int | None:
         """Say hello until the manager has welcomed us; return an exit code if it ended before that."""
-        deadline = time.monotonic() + wait_s
-        hello_at = 0.0
+        before = time.monotonic()
+        self._greet_until = before + self._wait_s
         while self._scheduler is None:
             now = time.monotonic()
-            if self.stop_signal:
+            if self._stop_signal:
                 return self._leave()
-            if now >= deadline:
-                why = f": {self._refusal}" if self._refusal else ""
-                raise ProtocolError(f"no manager welcomed us at {self._endpoint} within {wait_s:g} s{why}")
-            if now >= hello_at and self._send(self._session.hello()):
-                hello_at = now + HELLO_INTERVAL_S
+            if now - before > FROZEN_S:
+                self._greet_until += now - before
+            before = now
+            if now >= self._greet_until:
+                raise ProtocolError(self._no_manager())
+            if now >= self._hello_at and self._connection.send(self._session.hello()):
+                self._hello_at = now + HELLO_INTERVAL_S
             ending = self._receive()
             if ending is not None:
                 return ending
         return None
 
-    def _answer_batches(self, silence_s: float) -> int:
+    def _answer_batches(self, silence_s: float) -> int | None:
+        """Answer batches until the end, and return the exit code; None when it is time to say hello again."""
         heard_at = time.monotonic()
         pinged_at: float | None = None
         token = 0
-        while True:
-            if self.stop_signal:
+        while self._scheduler is not None:
+            if self._stop_signal:
                 return self._leave()
-            before = self._heard
+            before = self._connection.heard
             ending = self._receive()
             if ending is not None:
                 return ending
             now = time.monotonic()
-            if self._heard != before:
+            if self._connection.heard != before:
                 heard_at, pinged_at = now, None
             elif pinged_at is None and now - heard_at > silence_s:
                 token += 1
                 pinged_at = now
-                self._send(Ping(token))
+                self._connection.send(Ping(token))
             elif pinged_at is not None and now - pinged_at > silence_s:
                 raise ProtocolError(f"the manager at {self._endpoint} has been silent for {now - heard_at:.1f} s")
+        return None
 
     def _leave(self) -> int:
-        name = signal.Signals(self.stop_signal).name
-        self._log(f"leaving on {name}")
+        name = signal.Signals(self._stop_signal).name
+        self._log("leaving", f"leaving on {name}", signal=name)
         if self._session.state is not State.START:
-            self._send(self._session.bye(name))
-        return 128 + self.stop_signal
+            self._connection.send(self._session.bye(name))
+        return 128 + self._stop_signal
 
-    def _send(self, message: Message) -> bool:
-        """Send ``message``; return whether it went, which it does not while another waits for a connection."""
-        try:
-            self._socket.send_multipart(encode(message))
-        except zmq.Again:
-            return False
-        return True
+    def _no_manager(self) -> str:
+        if self._welcomes and not self._refusal:
+            return f"the manager at {self._endpoint} has been gone for {self._wait_s:g} s"
+        again = " again" if self._welcomes else ""
+        why = f": {self._refusal}" if self._refusal else ""
+        return f"no manager welcomed us{again} at {self._endpoint} within {self._wait_s:g} s{why}"
+
+    def _start_over(self) -> None:
+        """Throw the scheduler away; the next welcome makes another, and until then we say hello."""
+        self._scheduler = None
+        self._refusal, self._busy = "", False
 
     def _receive(self) -> int | None:
         """Receive and act on one message, if one comes within the slice; return the exit code when it was the last."""
-        try:
-            frames = self._socket.recv_multipart()
-        except zmq.Again:
+        frames = self._connection.receive()
+        if frames is None:
+            self._look_at_connection()
             return None
-        self._heard += 1
         try:
             received = self._session.receive(decode(frames))
             for message in received.send:
-                self._send(message)
+                self._connection.send(message)
             return None if received.deliver is None else self._act_on(received.deliver)
         except RemoteProtocolError as error:
-            self._send(report_of(error))
+            self._report(report_of(error))
             raise
         except PolicyError as error:
-            self._send(ErrorReport("policy", "", str(error)))
+            self._report(ErrorReport("policy", "", str(error)))
+            raise
+        except UsageError as error:  # the scheduler cannot work with this machine, or not with these settings
+            self._report(ErrorReport("unsupported", "", str(error)))
             raise
         except Exception as error:
             if type(error) is not ProtocolError:  # that one tells what the manager reported
-                self._send(ErrorReport("internal", "", f"{type(error).__name__}: {error}"))
+                self._report(ErrorReport("internal", "", f"{type(error).__name__}: {error}"))
             raise
+
+    def _report(self, report: ErrorReport) -> None:
+        """Tell the manager what is wrong, in a text that has a form on the wire."""
+        self.status.errors += 1
+        text = report.text.encode("utf-8", "replace").decode()
+        self._connection.send(report._replace(text=text[:MAX_TEXT]))
+
+    def _look_at_connection(self) -> None:
+        """Take note of what happened to the connection; only looked at in silence, so that messages need not wait for it."""
+        for change in self._connection.changes():
+            match change:
+                case Change.LOST if self._scheduler is not None:
+                    text = f"lost the connection to the manager at {self._endpoint}; saying hello until it is back"
+                    self._log("lost", text, level=WARNING, endpoint=self._endpoint)
+                    self._start_over()
+                case Change.REFUSED:
+                    self._refusal = "the handshake failed (do both ends have keys, and do they fit?)"
 
     def _act_on(self, message: Message) -> int | None:
         match message:
             case Events():
                 if self._scheduler is None:  # pragma: no cover - the session delivers no batch before a welcome
                     raise ProtocolError("a batch before any welcome")
-                self._send(self._session.answer(self._scheduler.handle(message.now_us, message.events)))
+                began = time.perf_counter()
+                actions = self._scheduler.handle(message.now_us, message.events)
+                self.status.answered(time.perf_counter() - began)
+                self.status.refused += list(map(type, message.events)).count(ActionRefused)
+                self._connection.send(self._session.answer(actions))
             case Welcome():
-                again = self._scheduler is not None
-                self._scheduler = self._scheduler_factory(message)
-                nodes = sum([each.nodes for each in message.nodes])
-                self._log(
-                    f"{'resynced' if again else 'welcomed'} by the manager at {self._endpoint}: {nodes} nodes, "
-                    f"{len(message.running)} running, {len(message.pending)} pending, batch {message.seq}"
-                )
-                self._send(self._session.ready())
+                self._take_over(message)
             case Bye(reason):
-                self._log(f"the manager said bye: {reason}" if reason else "the manager said bye")
+                self._log("bye", f"the manager said bye: {reason}" if reason else "the manager said bye", reason=reason)
                 return 0
-            case ErrorReport(code, path, text):
-                refusal = f"the manager reports {code}: {path}{': ' if path else ''}{text}"
-                if code != "busy" or self._scheduler is not None:
-                    raise ProtocolError(f"{self._endpoint}: {refusal}")
-                self._refusal = refusal  # the other scheduler may yet turn out to be dead
+            case ErrorReport():
+                self._act_on_error(message)
             case _:  # pragma: no cover - the session delivers nothing else
                 raise ProtocolError(f"unexpected {type(message).__name__}")
         return None
 
+    def _take_over(self, welcome: Welcome) -> None:
+        """Make a scheduler from the manager's state."""
+        self._scheduler = self._scheduler_factory(welcome)
+        self._refusal, self._busy = "", False
+        word = "resynced" if self._welcomes else "welcomed"
+        self.status.resyncs += bool(self._welcomes)
+        self._welcomes += 1
+        self._connection.changes()  # what happened before this welcome is settled by it
+        nodes = sum([each.nodes for each in welcome.nodes])
+        running, pending, seq = len(welcome.running), len(welcome.pending), welcome.seq
+        self._log(
+            word,
+            f"{word} by the manager at {self._endpoint}: {nodes} nodes, {running} running, {pending} pending, batch {seq}",
+            endpoint=self._endpoint,
+            nodes=nodes,
+            running=running,
+            pending=pending,
+            seq=seq,
+        )
+        self._connection.send(self._session.ready())
 
-@contextmanager
-def _stopped_by_signals(server: _Server) -> Iterator[None]:
-    """Let SIGTERM and SIGINT ask ``server`` to stop; a second one has its default effect."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    def _act_on_error(self, error: ErrorReport) -> None:
+        """Go on where the manager's error leaves a way to; ProtocolError where it does not."""
+        refusal = f"the manager reports {error.code}: {error.path}{': ' if error.path else ''}{error.text}"
+        match error.code:
+            case "busy" if self._scheduler is None:  # the other scheduler may yet turn out to be dead
+                if self._standby:
+                    self._greet_until = time.monotonic() + self._wait_s
+                    if not self._busy:
+                        self._log("standby", f"waiting as a standby: {refusal}", endpoint=self._endpoint)
+                self._refusal, self._busy = refusal, True
+            case "state" if self._welcomes:  # without a scheduler: an answer to what we said before the last hello
+                if self._scheduler is not None:
+                    text = f"the manager at {self._endpoint} does not know us any more; saying hello again"
+                    self._log("forgotten", text, endpoint=self._endpoint)
+                    self._start_over()
+            case "replaced" if self._standby:
+                self._log("replaced", f"{refusal}; a standby again", endpoint=self._endpoint)
+                self._start_over()
+            case _:
+                self.status.errors += 1
+                raise ProtocolError(f"{self._endpoint}: {refusal}")
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        server.stop_signal = number
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    def _fields(self) -> Mapping[str, Value]:
+        """Return what there is to tell besides counters. Other threads call this, and what they see may be between two batches."""
+        view = getattr(self._scheduler, "view", None)  # a core has one, others need not
+        waiting = "standby" if self._standby and self._busy else "greeting"
+        return {
+            "program": "cosched-plugin",
+            "state": waiting if self._scheduler is None else "served",
+            "served": self._scheduler is not None,
+            "policy": self._policy_name,
+            "instance": self._instance,
+            "endpoint": self._endpoint,
+            "seq": self._session.seq,
+            "now_us": self._session.now_us,
+            "queue_length": None if view is None else view.queued,
+            "running_jobs": None if view is None else len(view.running),
+        }

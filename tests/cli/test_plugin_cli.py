@@ -13,7 +13,7 @@ from tests.cli.commands import SMALL, Commands, assert_one_line, ended, wait_unt
 from cosched_plugin.cli import cli
 from cosched_plugin.policies.composed import KINDS, PRESETS
 
-HELPS = [(), ("serve",), ("policies",), ("check",)]
+HELPS = [(), ("serve",), ("policies",), ("check",), ("status",)]
 PROGRAM = "cosched-plugin"
 
 
@@ -85,6 +85,57 @@ def test_wrong_usage(arguments: tuple[str, ...], commands: Commands) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("serve", "--connect", "ipc://x", "--wait", "-1"), 2, "Invalid value for '--wait'"),
+        (("serve", "--connect", "ipc://x", "--nope"), 2, "No such option"),
+        (("serve", "--connect", "tcp://192.0.2.1:5000"), 2, "not a loopback address"),
+        (("serve", "--connect", "ipc://x", "--policy", "nope"), 2, "no policy 'nope'"),
+        (("serve", "--connect", "ipc://x", "--wait", "0.3"), 3, "no manager welcomed us at ipc://x within 0.3 s"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_with_log_json_the_last_word_is_json_too(
+    arguments: tuple[str, ...], code: int, text: str, commands: Commands
+) -> None:
+    ran = commands.plugin(*arguments, "--log-json")
+    assert (ran.code, ran.out) == (code, "")
+    (line,) = ran.err.splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["event"], told["exit_code"]) == ("error", "failed", code)
+    assert text in told["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("ipc://nobody", "--timeout", "0.3"), 3, "ipc://nobody: no answer within 0.3 s"),
+        (("tcp://192.0.2.1:5000",), 2, "not a loopback address"),
+        (("ipc://@abstract",), 2, "abstract"),
+        (("ipc://x", "--timeout", "0"), 2, "--timeout"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_status_that_is_not_to_be_had(arguments: tuple[str, ...], code: int, text: str, commands: Commands) -> None:
+    assert text in assert_one_line(commands.plugin("status", *arguments), code, PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--status=tcp://192.0.2.1:5000", "not a loopback address"),
+        ("--status=ipc:///dev/null", "something else"),
+        ("--metrics=0.0.0.0:9000", "not a loopback address"),
+        ("--metrics=127.0.0.1", "port"),
+    ],
+)
+def test_places_where_nothing_may_be_told(option: str, text: str, commands: Commands) -> None:
+    said = assert_one_line(commands.plugin("serve", "--connect", "ipc://x", option), 2, PROGRAM)
+    assert said.startswith(option.partition("=")[2])
+    assert text in said
+
+
 def test_no_manager(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     started = time.monotonic()
@@ -127,7 +178,7 @@ def test_stopping_a_plugin(number: signal.Signals, code: int, commands: Commands
     assert f"within 1 s; the scheduler left: {number.name}" in said
 
 
-def test_the_silence_of_a_killed_manager(commands: Commands) -> None:
+def test_a_killed_manager_is_waited_for_and_given_up(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     (commands.folder / "slow_policy.py").write_text(
         "import time\nclass Slow:\n    def decide(self, view):\n"
@@ -135,12 +186,16 @@ def test_the_silence_of_a_killed_manager(commands: Commands) -> None:
     )
     manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint)
     plugin = commands.start(
-        "cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--silence", "0.4", "--quiet"
+        "cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--wait", "3", "--quiet"
     )
     wait_until((commands.folder / "deciding").exists)
     manager.kill()
-    said = assert_one_line(ended(plugin, 10), 3, PROGRAM)
-    assert re.fullmatch(rf"the manager at {re.escape(endpoint)} has been silent for \d\.\d s", said)
+    ran = ended(plugin, 20)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.splitlines() == [
+        f"{PROGRAM}: warning: lost the connection to the manager at {endpoint}; saying hello until it is back",
+        f"{PROGRAM}: error: the manager at {endpoint} has been gone for 3 s",
+    ]
 
 
 def test_a_policy_that_decides_the_impossible(commands: Commands) -> None:

@@ -161,7 +161,7 @@ def test_a_failing_run_leaves_what_was_told(tmp_path: Path) -> None:
     prepared = prepare(read_scenario(None, SCENARIO))
     file = tmp_path / "t.jsonl"
     failing = choice._replace(make=Failing)
-    with pytest.raises(PolicyError, match="no idea"), coupling("direct", failing, prepared.scenario, str(file)) as link:
+    with pytest.raises(PolicyError, match="no idea"), coupling("direct", failing, prepared, str(file)) as link:
         run(prepared, link)
     assert [record["kind"] for record in read_trace(str(file))].count("start") > 5
 

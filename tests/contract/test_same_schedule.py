@@ -155,7 +155,7 @@ COUPLED = [case for case in CASES if case[0] not in WHOLE_NODES or case in ONE_O
 def play(table: dict[str, Any], choice: PolicyChoice, kind: str, out: Path) -> Finished:
     """Run a scenario through one kind of coupling, and store it."""
     prepared = prepare(read_scenario(None, table))
-    with coupling(kind, choice, prepared.scenario) as link:
+    with coupling(kind, choice, prepared) as link:
         finished = run(prepared, link)
     store(finished, str(out), policy={"name": choice.name, **choice.settings}, link=kind, force=False)
     return finished

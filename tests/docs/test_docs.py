@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cosched_emulator.cli import PLACES
+from cosched_emulator.agenda import CHANGES
 from cosched_emulator.results import allocations_csv, folder, jobs_csv, metrics
 from cosched_emulator.scenario import Scenario, ScriptEntry, read_scenario
-from cosched_emulator.simulation import CHANGES
+from cosched_emulator.scenario_options import PLACES
 from cosched_emulator.workload.swf import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.view import View
@@ -230,10 +230,17 @@ def test_scenario_keys_are_all_documented() -> None:
     documented = documented_sections()
     hints = typing.get_type_hints(Scenario)
     sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
-    scalars = {item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script"}}
+    scalars = {
+        item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
+    }
     assert set(documented) == {"", *sections, "script"}
     options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()}
-    options |= {("", "seed"): "--seed", ("clock", "wait_s"): "--wait"}
+    options |= {
+        ("", "seed"): "--seed",
+        ("clock", "wait_s"): "--wait",
+        ("clock", "mode"): "--clock",
+        ("clock", "speed"): "--speed",
+    }
     for section, table in documented.items():
         kind: Any = Scenario if not section else ScriptEntry if section == "script" else sections[section]
         known = scalars if not section else {item.name: item for item in fields(kind)}

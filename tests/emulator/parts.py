@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import composition_named
@@ -110,7 +111,7 @@ def play(
 
     player.inventory = checked
     link = DirectLink(lambda _welcome: player)
-    simulation = Simulation(managed, jobs, link, script=script, requeue_on_node_failure=requeue, progress=progress)
+    simulation = Simulation(managed, Agenda(managed, jobs, script, requeue=requeue), link, progress=progress)
     records = simulation.run()
     managed.check()
     assert simulation.batches == len(player.batches) == managed.seq

@@ -12,11 +12,12 @@ import pytest
 from tests.core.parts import looks
 from tests.emulator.parts import BELIEF, job
 
+from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import composition_named
@@ -278,13 +279,8 @@ def played(managed: Manager, kind: str, resume_us: int, seed: int, random: Rando
     whims = Whims(seed)
     account = Account(jobs, kind, resume_us, whims)
     watched = Watched(SchedulerCore(whims, managed.inventory()), managed, account)
-    simulation = Simulation(
-        managed,
-        jobs,
-        DirectLink(lambda _: watched),
-        script=drawn_script(random),
-        requeue_on_node_failure=seed % 3 > 0,
-    )
+    agenda = Agenda(managed, jobs, drawn_script(random), requeue=seed % 3 > 0)
+    simulation = Simulation(managed, agenda, DirectLink(lambda _: watched))
     return simulation.run(), whims
 
 

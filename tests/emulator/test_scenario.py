@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
-from cosched_emulator.cli import PLACES, overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.links import DirectLink
 from cosched_emulator.running import idle_matching, idle_slices, prepare
@@ -27,7 +27,8 @@ from cosched_emulator.scenario import (
     WorkloadSection,
     read_scenario,
 )
-from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.scenario_options import PLACES, overrides
+from cosched_emulator.simulation import Simulation
 from cosched_hwmodel.lomarc import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
@@ -155,7 +156,7 @@ def test_every_section(tmp_path: Path) -> None:
             exclusive=True,
             memory_mb=10,
         ),
-        clock=ClockSection("virtual", 5.0, 6.5),
+        clock=ClockSection("virtual", None, 5.0, 6.5),
         monitoring=MonitoringSection(60.0, 1.5),
         preemption=PreemptionSection(7.5),
         results=ResultsSection(1, 2),
@@ -249,7 +250,7 @@ def ends(scenario: Scenario) -> tuple[int, ...]:
     )
     nodes = build_machine(scenario)
     manager = build_manager(scenario, nodes, workload._replace(jobs=(first, second)))
-    records = Simulation(manager, (first, second), DirectLink(choose("easy").scheduler)).run()
+    records = Simulation(manager, Agenda(manager, (first, second)), DirectLink(choose("easy").scheduler)).run()
     return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
 
 
@@ -368,7 +369,12 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
         ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
         ("[monitoring]\nabove = 0.5", "monitoring.above"),
-        ("[clock]\nmode = 'real'", "clock.mode"),
+        ("[clock]\nmode = 'quick'", "clock.mode"),
+        ("[clock]\nmode = 'scaled'", "clock.speed"),
+        ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),
+        ("[clock]\nmode = 'scaled'\nspeed = nan", "clock.speed"),
+        ("[clock]\nmode = 'real'\nspeed = 2", "clock.speed"),
+        ("[clock]\ntakeover_s = -1", "clock.takeover_s"),
         ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
         ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
         ("[clock]\nwait_s = -1", "clock.wait_s"),
@@ -556,4 +562,4 @@ def test_a_scenario_as_plain_values() -> None:
     values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
     assert values["cluster"]["preset"] == "single"
     assert values["policy"] == {"preset": "rua"}
-    assert set(values) == {field.name for field in dataclasses.fields(Scenario)}
+    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {"faults"}  # where there are none

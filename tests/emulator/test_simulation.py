@@ -8,11 +8,12 @@ from random import Random
 import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
 
+from cosched_emulator.agenda import Change, Scripted
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.kernel import END, USER_CHANGE, WAKE, Kernel
 from cosched_emulator.manager import Manager
-from cosched_emulator.simulation import MOST_ROUNDS, Change, Scripted
+from cosched_emulator.simulation import MOST_ROUNDS
 from cosched_hwmodel.bandwidth import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.protocol import messages as m

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator.agenda import Agenda
 from cosched_emulator.building import build_manager
-from cosched_emulator.cli import overrides
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.links import DirectLink, LoopbackLink
 from cosched_emulator.running import Prepared, prepare, run, store
 from cosched_emulator.scenario import read_scenario
+from cosched_emulator.scenario_options import overrides
 from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
@@ -143,7 +144,7 @@ def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown 
     )
     nodes = (prepared.nodes[0]._replace(nodes=1),)
     manager = build_manager(prepared.scenario, nodes, prepared.workload._replace(jobs=jobs))
-    records = Simulation(manager, jobs, DirectLink(choose("easy").scheduler)).run()
+    records = Simulation(manager, Agenda(manager, jobs), DirectLink(choose("easy").scheduler)).run()
     return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
 
 
@@ -176,7 +177,7 @@ def test_both_couplings_bring_the_same_schedule() -> None:
     found = []
     for kind in (DirectLink, LoopbackLink):
         manager = build_manager(*prepared)
-        found.append(Simulation(manager, prepared.workload.jobs, kind(choose("easy").scheduler)).run())
+        found.append(Simulation(manager, Agenda(manager, prepared.workload.jobs), kind(choose("easy").scheduler)).run())
     assert found[0] == found[1]
     times = [(stay.end_us - stay.start_us, record.job.run_us) for record in found[0] for stay in record.intervals]
     assert any(wall_us > 1.4 * run_us for wall_us, run_us in times)

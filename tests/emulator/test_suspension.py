@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
 
+from cosched_emulator.agenda import Scripted
 from cosched_emulator.managed_job import SUSPENDED
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted
 from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
@@ -246,9 +246,9 @@ def test_a_job_requeued_and_started_again_at_one_instant_gets_an_end() -> None:
     for number in (1, 2):
         managed.accept(job(number, 0, 100))
     managed.commit(1, 0, [m.JobSubmitted(job(n, 0, 100).spec) for n in (1, 2)], [start(1), start(2, mask=2)])
-    managed.settle()
+    managed.settle(0)
     managed.commit(2, 60, [m.JobRequeued(2)], [start(2, mask=2)])
-    managed.settle()
+    managed.settle(60)
     managed.check()
     due = [managed.ended(job_id, version) for _, _, job_id, version in managed.kernel.due(10_000)]
     assert [event for event in due if event is not None] == [m.JobEnded(1, m.COMPLETED), m.JobEnded(2, m.COMPLETED)]

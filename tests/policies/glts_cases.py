@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from tests.policies.cases import NOW_US, welcome_of
 from tests.reference.glomarc_judge import Slice, check_schedule
 
+from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.self_slowdown import draw_self_slowdown
@@ -205,7 +206,7 @@ def play(
     manager = truth_of(node, jobs, model, resume_us)
     trace: list[TraceRecord] = []
     link = DirectLink(lambda _: Watched(table, manager, trace, look, restart=restart))
-    records = Simulation(manager, jobs, link, script=script, requeue_on_node_failure=requeue).run()
+    records = Simulation(manager, Agenda(manager, jobs, script, requeue=requeue), link).run()
     manager.check()
     assert manager.refused == 0
     return Played({record.job.spec.id: record for record in records}, trace, node, resume_us, model)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.reference.space_sharing import Job, Starts
 
+from cosched_emulator.agenda import Agenda
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.simulation import Simulation
@@ -56,7 +57,7 @@ def starts_under(policy: Mapping[str, Any], jobs: Sequence[Job], processors: int
     def core(welcome: Welcome) -> SchedulerCore:
         return SchedulerCore(compose(policy), welcome)
 
-    records = Simulation(manager, workload, DirectLink(core)).run()
+    records = Simulation(manager, Agenda(manager, workload), DirectLink(core)).run()
     assert manager.refused == 0
     manager.check()
     starts = {}

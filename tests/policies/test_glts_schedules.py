@@ -16,8 +16,8 @@ from tests.policies.glts_cases import (
     play,
 )
 
+from cosched_emulator.agenda import Scripted
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.view import View

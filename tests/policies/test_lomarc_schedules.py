@@ -24,6 +24,7 @@ from tests.reference.lomarc import (
 )
 from tests.reference.lomarc import Job as PlainJob
 
+from cosched_emulator.agenda import Agenda
 from cosched_emulator.building import build_manager
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.links import DirectLink
@@ -138,7 +139,7 @@ def play(policy: str, tables: Mapping[str, Any], *, sets: Sequence[str] = (), se
     def core(welcome: Welcome) -> SchedulerCore:
         return SchedulerCore(choice.make(), welcome, trace=trace.append)
 
-    records = Simulation(manager, prepared.workload.jobs, DirectLink(core)).run()
+    records = Simulation(manager, Agenda(manager, prepared.workload.jobs), DirectLink(core)).run()
     assert manager.refused == 0
     manager.check()
     return Played(records, trace, prepared, _truth(prepared))
@@ -321,7 +322,7 @@ def test_partners_come_and_go() -> None:
     def core(welcome: Welcome) -> SchedulerCore:
         return SchedulerCore(choose("lomarc-fm").make(), welcome, trace=trace.append)
 
-    records = Simulation(manager, jobs, DirectLink(core)).run()
+    records = Simulation(manager, Agenda(manager, jobs), DirectLink(core)).run()
     told = [
         (record.job.spec.id, stay.start_us // SECOND_US, stay.end_us // SECOND_US, stay.runs, record.estimate_us)
         for record in records

@@ -22,10 +22,11 @@ from tests.policies.glts_cases import (
 from tests.policies.test_lomarc_schedules import play as play_lomarc
 from tests.reference.glomarc_judge import check_schedule
 
+from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Scripted, Simulation
+from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.calendar import present_slice
@@ -141,7 +142,7 @@ def test_a_class_decides_in_its_slice_as_if_nobody_else_were_there(policy: str) 
         if seed == 2:
             script = [Scripted(9_000 * SECOND_US, "fail-node", 2), Scripted(20_000 * SECOND_US, "return-node", 2)]
         link = DirectLink(lambda _, alone=alone: alone)  # type: ignore[misc]  # a default binds it
-        records = Simulation(manager, jobs, link, script=script, requeue_on_node_failure=True).run()
+        records = Simulation(manager, Agenda(manager, jobs, script, requeue=True), link).run()
         assert all(record.state == COMPLETED for record in records)
         same += alone.same
     assert same["StartJob"] > 40

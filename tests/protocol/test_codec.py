@@ -51,6 +51,7 @@ WELCOME = m.Welcome(
     (m.Note(3, "group", (1, "a", (None, 2.5))), m.Note(None, "mean_wait_us", 12)),
     (6_000_000, 7_000_000),
     30_000_000,
+    3,
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,
@@ -83,11 +84,11 @@ EVENTS: tuple[m.Event, ...] = (
 )
 SPECS = [event.job for event in EVENTS if isinstance(event, m.JobSubmitted)]
 SAMPLES: tuple[m.Message, ...] = (
-    m.Hello((1,), m.FEATURES, "42-beef", "easy"),
+    m.Hello((1,), m.FEATURES, "42-beef", "easy", True, 3),
     WELCOME,
-    m.Ready(7),
-    m.Events(8, 5_000_001, EVENTS),
-    m.Actions(8, 5_000_001, ACTIONS),
+    m.Ready(7, 3),
+    m.Events(8, 5_000_001, EVENTS, 3),
+    m.Actions(8, 5_000_001, ACTIONS, 3),
     m.Ping(1),
     m.Pong(-1),
     m.ErrorReport("state", "type", "say hello first"),
@@ -166,7 +167,7 @@ events: st.SearchStrategy[m.Event] = st.one_of(
     st.builds(m.Woken, times),
     st.builds(m.ActionRefused, spans, times, words, st.lists(times, max_size=3).map(tuple)),
 )
-small = st.integers(1, 64)
+small = st.integers(1, 10)
 classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times)
 
 
@@ -175,7 +176,7 @@ def tuples(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]
 
 
 messages: st.SearchStrategy[m.Message] = st.one_of(
-    st.builds(m.Hello, tuples(spans), tuples(names), words, words),
+    st.builds(m.Hello, tuples(spans), tuples(names), words, words, st.booleans(), times),
     st.builds(
         m.Welcome,
         spans,
@@ -194,10 +195,11 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         tuples(st.builds(m.Note, st.none() | times, names, values)),
         tuples(times),
         times,
+        times,
     ),
-    st.builds(m.Ready, times),
-    st.builds(m.Events, spans, times, tuples(events)),
-    st.builds(m.Actions, spans, times, tuples(actions)),
+    st.builds(m.Ready, times, times),
+    st.builds(m.Events, spans, times, tuples(events), times),
+    st.builds(m.Actions, spans, times, tuples(actions), times),
     st.builds(m.Ping, st.integers(INT64_MIN, INT64_MAX)),
     st.builds(m.Pong, st.integers(INT64_MIN, INT64_MAX)),
     st.builds(m.ErrorReport, words, words, words),

@@ -155,6 +155,13 @@ def launch(script: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         child.communicate(timeout=10)
 
 
+def tend(link: ZmqLink, seconds: float) -> None:
+    """Let the link hear what comes in for so long, with nothing to ask."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        link.port.receive()
+
+
 def words_of(child: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Return a child's exit code and what it said."""
     _, said = child.communicate(timeout=15)
@@ -184,7 +191,9 @@ def test_links_within_one_process(link: Link) -> None:
 def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script)) as plugin:
         assert plugin.directory.stat().st_mode & 0o777 == 0o700
-        link = ZmqLink(plugin.endpoint, deadline_s=10, wait_s=10, child=plugin.process, diagnose=plugin.stderr_tail)
+        link = ZmqLink(
+            plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+        )
         manager = Manager(link)
         link.open(manager.inventory)
         assert link.policy == "summing"
@@ -333,7 +342,9 @@ def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(
 
 def test_a_peer_that_never_answers(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "heavy")) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=0.6, wait_s=10, child=plugin.process, diagnose=plugin.stderr_tail)
+        link = ZmqLink(
+            plugin.endpoint, deadline_s=0.6, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+        )
         manager = Manager(link)
         link.open(manager.inventory)
         manager.step()
@@ -348,7 +359,9 @@ def test_a_peer_that_never_answers(script: Path) -> None:
 
 def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script)) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=30, wait_s=30, child=plugin.process, diagnose=plugin.stderr_tail)
+        link = ZmqLink(
+            plugin.endpoint, deadline_s=30, wait_s=30, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+        )
         manager = Manager(link)
         link.open(manager.inventory)
         plugin.process.kill()
@@ -362,7 +375,9 @@ def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
 
 def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
     with SpawnedPlugin([sys.executable, "-c", "import sys; sys.exit('no such policy')"]) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=30, wait_s=30, child=plugin.process, diagnose=plugin.stderr_tail)
+        link = ZmqLink(
+            plugin.endpoint, deadline_s=30, wait_s=30, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+        )
         with pytest.raises(LinkError, match="ended with exit code 1\nno such policy"):
             link.open(Manager(link).inventory)
         link.close()
@@ -404,7 +419,7 @@ def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[
     try:
         child = launch(endpoint, silence_s=0.4)
         link.open(Manager(link).inventory)
-        link.tend(2.0)  # answers pings
+        tend(link, 2.0)  # answers pings
         assert child.poll() is None
         code, said = words_of(child)  # nobody answers now
         assert code == 3
@@ -418,7 +433,9 @@ def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[
 
 def test_an_impossible_decision_ends_both_with_its_reason(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "policy")) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=10, wait_s=10, child=plugin.process, diagnose=plugin.stderr_tail)
+        link = ZmqLink(
+            plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+        )
         manager = Manager(link)
         link.open(manager.inventory)
         with pytest.raises(LinkError, match="the scheduler reports policy: impossible decision 'start job 1'"):
@@ -431,7 +448,7 @@ def test_an_impossible_decision_ends_both_with_its_reason(script: Path) -> None:
 
 def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "unable")) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=10, wait_s=10, child=plugin.process)
+        link = ZmqLink(plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process)
         with pytest.raises(LinkError, match="reports internal: ValueError: cannot do with this machine"):
             link.open(Manager(link).inventory)
         link.close()
@@ -457,7 +474,7 @@ def test_strangers_and_rubbish_do_not_disturb_a_run(
             (encode(m.Hello((1,), (), "stranger", "")), "busy"),
         ):
             stranger.send_multipart(frames)
-            link.tend(0.2)
+            tend(link, 0.2)
             manager.step()
             answer = decode(stranger.recv_multipart())
             assert isinstance(answer, m.ErrorReport)

@@ -378,7 +378,7 @@ class Counter:
 
     def handle(self, events: m.Events) -> tuple[m.Action, ...]:
         self.seq += 1
-        assert events == batch(self.seq)
+        assert events._replace(greeting=0) == batch(self.seq)
         return reply(self.seq).actions
 
 
@@ -426,7 +426,7 @@ def test_loss_repetition_and_restarts_change_nothing(seed: int) -> None:
             put(down, *received.send)
             if isinstance(received.deliver, m.Actions):
                 answered += 1
-                assert received.deliver == reply(answered)
+                assert received.deliver._replace(greeting=0) == reply(answered)
         elif not down:  # both wait: their timers ring
             put(down, *manager.resend())
             if scheduler.state is State.GREETED:

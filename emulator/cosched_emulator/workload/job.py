@@ -18,6 +18,8 @@ class WorkloadJob(NamedTuple):
         None  # true use of its nodes; None: not known, it neither slows others nor is slowed by them
     )
     self_slowdown: SelfSlowdown | None = None  # the true one; None: not known, its processes do not slow each other
+    requeue: bool | None = None  # whether it runs again when a node fails under it; None: as the scenario says of all
+    exit_code: int = 0  # with which it ends when its work is done; any other is a failure
 
 
 class Workload(NamedTuple):

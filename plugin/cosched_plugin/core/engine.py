@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final, Protocol, assert_never
 
+from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.view import View
-from cosched_plugin.errors import PluginError, PolicyError
+from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.protocol.allocation import layers_of, times_refusal
 from cosched_plugin.protocol.messages import (
     Action,
@@ -43,6 +44,8 @@ from cosched_plugin.protocol.messages import (
 # So many decisions at one instant, beside ten a job, are a policy that never ends.
 MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
+# What comes of events and inventories that do not fit together.
+CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 
 
 class Policy(Protocol):
@@ -56,14 +59,22 @@ class Policy(Protocol):
 class SchedulerCore:
     """Events in, decisions out."""
 
-    __slots__ = ("_policy", "_state", "_trace", "_view", "refused")
+    __slots__ = ("_before", "_policy", "_reply", "_state", "_trace", "_view", "refused")
 
     def __init__(self, policy: Policy, welcome: Welcome, trace: TraceSink | None = None) -> None:
         self._policy = policy
-        self._state = State(welcome)
+        try:
+            self._state = State(welcome)
+        except HardwareModelError as error:
+            raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
+        except CONTRADICTIONS as error:
+            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_described(error)}") from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
+        self._reply: Sequence[Action] = ()  # the last one
+        # What it changed of running jobs, by number of the action: the job as it was, and as it was then.
+        self._before: dict[int, tuple[Running, Running]] = {}
 
     @property
     def view(self) -> View:
@@ -77,14 +88,29 @@ class SchedulerCore:
         """
         state = self._state
         state.now_us = now_us
-        for event in events:
-            self._learn(event)
+        refused = ActionRefused in map(type, events)
+        if refused:
+            self._take_back(events)
+        try:
+            for event in events:
+                self._learn(event)
+        except CONTRADICTIONS as error:
+            text = f"what happened cannot have happened: {_described(error)}"
+            raise RemoteProtocolError("state", "events", text) from error
+        if refused:
+            # In between, two jobs may have had one thread: one that came back, and one that the manager has let in meanwhile.
+            state.recount()
         actions: list[Action] = []
+        self._reply = actions
+        self._before.clear()
         most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
-                self._apply(decision)
+                if isinstance(decision, ReviseJob | SuspendJob | ResumeJob):
+                    self._apply_to_running(decision, len(actions))
+                else:
+                    self._apply(decision)
                 actions.append(decision)
                 if self._trace is not None:
                     self._trace.decided(decision)
@@ -130,10 +156,7 @@ class SchedulerCore:
             case Woken():
                 state.wakes.discard(event.at_us)
             case ActionRefused():
-                self.refused += 1
-                for job_id in event.job_ids:
-                    if job_id in state.running:
-                        self._requeue(job_id)
+                pass  # undone already
             case _:
                 assert_never(event)
 
@@ -142,6 +165,40 @@ class SchedulerCore:
         self._state.queue[job_id] = job
         self._state.sort_queue()
 
+    def _take_back(self, events: Sequence[Event]) -> None:
+        """Undo what the manager has refused of the last reply, the last action first.
+
+        Refusals come first in a batch, before all that has happened since: so this is the state that the manager knows.
+        """
+        state = self._state
+        for event in reversed(events):
+            if not isinstance(event, ActionRefused):
+                continue
+            self.refused += 1
+            for job_id in event.job_ids:
+                if job_id in state.running:
+                    self._requeue(job_id)
+            if event.action < len(self._reply):
+                action = self._reply[event.action]
+                if isinstance(action, WakeAt):
+                    state.wakes.discard(action.at_us)
+                elif event.action in self._before:
+                    state.restore(*self._before[event.action])
+
+    def _apply_to_running(self, decision: ReviseJob | SuspendJob | ResumeJob, number: int) -> None:
+        """Apply decision ``number`` of a reply, and keep how to undo it, should it be refused."""
+        job_id = decision.job_id
+        before = self._state.running.get(job_id)
+        match decision:
+            case ReviseJob():
+                self._revise(decision)
+            case SuspendJob():
+                self._suspend(decision)
+            case ResumeJob():
+                self._resume(decision)
+        if before is not None:
+            self._before[number] = (before, self._state.running[job_id])
+
     def _apply(self, decision: Action) -> None:
         state = self._state
         match decision:
@@ -149,12 +206,6 @@ class SchedulerCore:
                 self._start(decision)
             case StartTogether():
                 self._start_together(decision)
-            case ReviseJob():
-                self._revise(decision)
-            case SuspendJob():
-                self._suspend(decision)
-            case ResumeJob():
-                self._resume(decision)
             case SetNote():
                 if not is_note_value(decision.value):
                     raise PolicyError(

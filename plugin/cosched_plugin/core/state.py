@@ -116,8 +116,12 @@ class State:
     # ------------------------------------------------------------ jobs
 
     def submit(self, job: JobSpec) -> None:
-        """Put a new job at the end of the queue."""
-        self.queue[job.id] = job
+        """Queue a new job; one that had to wait for others first takes the place of its submission."""
+        queue = self.queue
+        last = queue[next(reversed(queue))] if queue else job
+        queue[job.id] = job
+        if (last.submit_us, last.id) > (job.submit_us, job.id):
+            self.sort_queue()
 
     def sort_queue(self) -> None:
         """Restore the queue's order of (submission, id) after a job came back."""
@@ -178,6 +182,38 @@ class State:
             self.on_disk.discard(job_id)
             self.pool.from_disk(running.job, running.runs, running.layers)
         self._disturb(resumed)
+
+    def restore(self, before: Running, after: Running) -> None:
+        """Have a running job be as it was before a change that the manager has refused, and that made it ``after``.
+
+        Where more than that change has happened to it since, what has not is kept.
+        """
+        job_id = before.job.id
+        now = self.running.get(job_id)
+        if now is None:
+            return
+        self.version += 1
+        values = zip(before, after, now, strict=True)
+        undone = Running._make([old if present == then else present for old, then, present in values])
+        if undone.on_disk != now.on_disk:
+            if undone.on_disk:
+                self.on_disk.add(job_id)
+                self.pool.to_disk(now.job, now.runs, now.layers)
+            else:
+                self.on_disk.discard(job_id)
+                self.pool.from_disk(now.job, now.runs, now.layers)
+        self._replace(now, undone)
+        self._disturb(undone)
+
+    def recount(self) -> None:
+        """Derive anew what is free from what the running jobs hold."""
+        pool = self.pool
+        pool.clear()
+        for running in self.running.values():
+            if running.on_disk:
+                pool.put_on_disk(running.job, running.runs)
+            else:
+                pool.take(running.job, running.runs, running.layers)
 
     def _replace(self, before: Running, after: Running) -> None:
         """Take another expected end of a running job."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from cosched_plugin.protocol.limits import INT64_MAX
+from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,
@@ -177,6 +177,12 @@ class ThreadPool:
         for node in down:
             self.fail_node(node)
 
+    def clear(self) -> None:
+        """Have no job hold anything; nodes out of service stay so."""
+        self.free = tuple([layer & self.up for layer in self.machine.exists])
+        self.free_memory_mb = list(self.machine.memory_mb)
+        self.free_swap_mb = list(self.machine.swap_mb)
+
     @property
     def all_up(self) -> bool:
         """Tell whether every node is in service."""
@@ -307,7 +313,7 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
     """Return what is wrong with the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
     if type(start.estimate_us) is not int or type(start.limit_us) not in _WHOLE:
         return f"estimate {start.estimate_us!r} and limit {start.limit_us!r} must be whole microseconds"
-    if not 1 <= start.estimate_us <= INT64_MAX or (start.limit_us or 0) > INT64_MAX:
+    if not 1 <= start.estimate_us <= MAX_SPAN_US or (start.limit_us or 0) > MAX_SPAN_US:
         return f"an estimate of {start.estimate_us} us and a limit of {start.limit_us} us"
     if (start.limit_us is None) != (granted_us is None):
         return f"limit {start.limit_us} for a job whose own is {granted_us}"

@@ -6,8 +6,8 @@ Whatever bytes come in, the answer is a checked message or RemoteProtocolError, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -40,7 +40,7 @@ def encode(message: Message) -> list[bytes]:
     Raises LocalProtocolError for what has no form on the wire (a foreign type, an integer beyond 64 bits) or is too large.
     """
     try:
-        body: bytes = _PACKERS.pack(write(message))
+        body = pack(write(message))
     except (KeyError, TypeError, ValueError, OverflowError, Fault) as error:
         raise LocalProtocolError(f"{type(message).__name__} cannot be sent: {error}") from error
     if len(body) > MAX_FRAME_BYTES:
@@ -52,17 +52,7 @@ def decode(frames: Sequence[bytes]) -> Message:
     """Return the message in ``frames``; raises RemoteProtocolError with code, path and text for anything unacceptable."""
     if len(frames) != 2 or frames[0] != MAGIC:
         raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
-    body = frames[1]
-    if len(body) > MAX_FRAME_BYTES:
-        raise RemoteProtocolError("limit", "", f"{len(body)} bytes in a frame; the limit is {MAX_FRAME_BYTES}")
-    try:
-        if len(body) <= MAX_STRING_BYTES:  # too short to hold a string or list beyond its limit
-            raw = msgpack.unpackb(body, use_list=False)
-        else:
-            raw = msgpack.unpackb(body, use_list=False, max_str_len=MAX_STRING_BYTES, max_array_len=MAX_ARRAY_ITEMS)
-    except Exception as error:  # msgpack documents no closed list of what bad bytes may raise
-        text = str(error) or type(error).__name__
-        raise RemoteProtocolError("malformed", "", f"not acceptable as msgpack: {text}") from None
+    raw = unpack(frames[1], MAX_FRAME_BYTES)
     batch = read_batch(raw)
     if batch is not None:
         return batch
@@ -71,3 +61,22 @@ def decode(frames: Sequence[bytes]) -> Message:
     except Fault as fault:
         raise RemoteProtocolError(fault.code, fault.path, fault.text) from None
     return message
+
+
+def pack(raw: Mapping[str, Any]) -> bytes:
+    """Return a map of plain values as bytes; TypeError, ValueError or OverflowError for what has no form there."""
+    body: bytes = _PACKERS.pack(raw)
+    return body
+
+
+def unpack(body: bytes, most_bytes: int) -> Any:
+    """Return the one value in ``body``, lists as tuples; RemoteProtocolError beyond the limits, or for what is no msgpack."""
+    if len(body) > most_bytes:
+        raise RemoteProtocolError("limit", "", f"{len(body)} bytes in a frame; the limit is {most_bytes}")
+    try:
+        if len(body) <= MAX_STRING_BYTES:  # too short to hold a string or list beyond its limit
+            return msgpack.unpackb(body, use_list=False)
+        return msgpack.unpackb(body, use_list=False, max_str_len=MAX_STRING_BYTES, max_array_len=MAX_ARRAY_ITEMS)
+    except Exception as error:  # msgpack documents no closed list of what bad bytes may raise
+        text = str(error) or type(error).__name__
+        raise RemoteProtocolError("malformed", "", f"not acceptable as msgpack: {text}") from None

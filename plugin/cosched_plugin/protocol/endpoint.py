@@ -1,16 +1,27 @@
-"""Which endpoints may be used without encryption: those that do not leave this machine."""
+"""Which endpoints may be used: without keys those that do not leave this machine, with keys any."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 
 # sun_path of a Unix socket has 108 bytes on Linux, the last of them a zero.
 MAX_IPC_PATH_BYTES = 107
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
 
 
-def why_not(endpoint: str) -> str | None:
-    """Return why ``endpoint`` may not be used, None if it may: ``ipc://PATH`` or ``tcp://LOOPBACK:PORT``."""
+def takes_keys(endpoint: str) -> bool:
+    """Tell whether connections to ``endpoint`` can be secured with keys: tcp can, ipc needs none."""
+    return endpoint.startswith("tcp://")
+
+
+def why_not(endpoint: str, *, secured: bool = False) -> str | None:
+    """Return why ``endpoint`` may not be used, None if it may: ``ipc://PATH`` or ``tcp://HOST:PORT``.
+
+    HOST is a loopback address; with ``secured`` (there are keys for both ends) any IPv4 address, IPv6 address in brackets, name,
+    or ``*``. PORT is a number, or ``*`` for any free one.
+    """
     scheme, separator, rest = endpoint.partition("://")
     if separator and scheme == "ipc":
         if not rest:
@@ -23,13 +34,29 @@ def why_not(endpoint: str) -> str | None:
     host, separator, port = rest.rpartition(":")
     if not separator or not (port == "*" or (port.isascii() and port.isdigit() and int(port) < 65_536)):
         return "expected a port number after the last colon"
-    if host == "localhost" or _is_loopback(host):
-        return None
-    return f"{host} is not a loopback address, and encryption, which other addresses need, is not supported yet"
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+        address = _address(host)
     except ValueError:
-        return False
+        return f"{host!r} is no host: expected an IPv4 address, an IPv6 address in brackets, or a name"
+    if secured or host == "localhost" or (address is not None and address.is_loopback):
+        return None
+    return f"{host} is not a loopback address, and others are for connections with keys on both ends"
+
+
+def why_not_for_users(endpoint: str, *, secured: bool = False) -> str | None:
+    """Return why ``endpoint`` may not be used for users: as `why_not`, and it must tell who is at the other end."""
+    reason = why_not(endpoint, secured=secured)
+    if reason is None and takes_keys(endpoint) and not secured:
+        return "tcp does not tell which user is at the other end: use ipc://PATH, or keys"
+    return reason
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return ``host`` as an address, None for a name or ``*``; ValueError if it is neither."""
+    if host.startswith("[") and host.endswith("]"):
+        return ipaddress.IPv6Address(host[1:-1])
+    if re.fullmatch(r"[0-9.]+", host):
+        return ipaddress.IPv4Address(host)
+    if host != "*" and not _NAME.fullmatch(host):
+        raise ValueError(host)
+    return None

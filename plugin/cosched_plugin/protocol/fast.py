@@ -49,8 +49,11 @@ def read_batch(raw: Any) -> Message | None:
             return None
         seq = raw["seq"]
         now_us = raw["now_us"]
+        greeting = raw.get("greeting", 0)
         if (
-            len(raw) != 4
+            len(raw) != 4 + ("greeting" in raw)
+            or type(greeting) is not int
+            or not 0 <= greeting <= INT64_MAX
             or type(seq) is not int
             or not 1 <= seq <= INT64_MAX
             or type(now_us) is not int
@@ -58,7 +61,9 @@ def read_batch(raw: Any) -> Message | None:
             or type(items) is not tuple
         ):
             return None
-        return cast("Message", _new(kind, (seq, now_us, tuple([readers[item["type"]](item) for item in items]))))
+        return cast(
+            "Message", _new(kind, (seq, now_us, tuple([readers[item["type"]](item) for item in items]), greeting))
+        )
     except (KeyError, TypeError, Fault):
         return None
 
@@ -66,13 +71,15 @@ def read_batch(raw: Any) -> Message | None:
 def write(message: Message) -> dict[str, Any]:
     """Return the map that describes ``message``; raises KeyError for what is no message, event or action."""
     if type(message) is Events:
-        seq, now_us, events = message
+        seq, now_us, events, greeting = message
         written = [_EVENT_WRITERS[type(event)](event) for event in events]
-        return {"type": "events", "seq": seq, "now_us": now_us, "events": written}
+        raw = {"type": "events", "seq": seq, "now_us": now_us, "events": written}
+        return {**raw, "greeting": greeting} if greeting else raw
     if type(message) is Actions:
-        seq, now_us, actions = message
+        seq, now_us, actions, greeting = message
         written = [_ACTION_WRITERS[type(action)](action) for action in actions]
-        return {"type": "actions", "seq": seq, "now_us": now_us, "actions": written}
+        raw = {"type": "actions", "seq": seq, "now_us": now_us, "actions": written}
+        return {**raw, "greeting": greeting} if greeting else raw
     return write_record(MESSAGES_BY_KIND[type(message)], message)
 
 

@@ -278,6 +278,8 @@ class Hello(NamedTuple):
     features: tuple[str, ...]
     instance: str  # unique to one scheduler process
     policy: str  # for people
+    standby: bool = False  # it waits to take over from one that falls silent
+    greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
 
 
 class Belief(NamedTuple):
@@ -304,12 +306,14 @@ class Welcome(NamedTuple):
     notes: tuple[Note, ...]
     wakes: tuple[int, ...]
     resume_us: int = 0  # how long a job that comes back from disk makes no progress
+    greeting: int = 0  # of the hello that it answers
 
 
 class Ready(NamedTuple):
     """The scheduler has taken over the state of `Welcome` and awaits events."""
 
     seq: int
+    greeting: int = 0
 
 
 class Events(NamedTuple):
@@ -318,6 +322,7 @@ class Events(NamedTuple):
     seq: int
     now_us: int
     events: tuple[Event, ...]
+    greeting: int = 0
 
 
 class Actions(NamedTuple):
@@ -326,6 +331,7 @@ class Actions(NamedTuple):
     seq: int
     now_us: int
     actions: tuple[Action, ...]
+    greeting: int = 0
 
 
 class Ping(NamedTuple):

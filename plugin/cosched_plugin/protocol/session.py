@@ -157,6 +157,11 @@ class _Session:
                     return Received((Pong(token),))
                 case Pong():
                     return NOTHING
+                case ErrorReport("busy"):
+                    return Received((), message)  # the place may yet become free: this ends nothing
+                case ErrorReport("busy"):
+                    # It leaves everything as it is, and means nothing to one that has been welcomed meanwhile.
+                    return Received((), message) if self.state is State.GREETED else NOTHING
                 case ErrorReport() | Bye():
                     already = self.state is State.CLOSED
                     self.state = State.CLOSED
@@ -194,7 +199,7 @@ class _Session:
 
 
 class SchedulerSession(_Session):
-    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people."""
+    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits for its turn."""
 
     role = Role.SCHEDULER
 
@@ -204,9 +209,12 @@ class SchedulerSession(_Session):
         policy: str,
         versions: tuple[int, ...] = (PROTOCOL_VERSION,),
         features: tuple[str, ...] = FEATURES,
+        *,
+        standby: bool = False,
     ) -> None:
         super().__init__()
-        self._hello = Hello(versions, features, instance, policy)
+        self._hello = Hello(versions, features, instance, policy, standby)  # as last said
+        self._greeting = 0  # of the welcome that was taken over last
         self.seq = 0  # last batch taken in
         self.now_us = 0
         self._features: tuple[str, ...] = ()  # agreed on
@@ -216,12 +224,13 @@ class SchedulerSession(_Session):
     def hello(self) -> Hello:
         """Return the first message; to be repeated until a welcome is delivered."""
         self._say(Hello)
+        self._hello = self._hello._replace(greeting=self._hello.greeting + 1)
         return self._hello
 
     def ready(self) -> Ready:
         """Return the message that ends the greeting; to be sent when the delivered welcome has been taken over."""
         self._say(Ready)
-        return Ready(self.seq)
+        return Ready(self.seq, self._greeting)
 
     def answer(self, actions: Sequence[Action]) -> Actions:
         """Return the reply to the batch that was delivered last.
@@ -232,14 +241,23 @@ class SchedulerSession(_Session):
         if any(needed_feature(action, self._features) == DISK for action in actions):
             raise LocalProtocolError(f"the manager does not know the feature {DISK}: no job can be suspended to disk")
         self._say(Actions)
-        self._reply = Actions(self.seq, self.now_us, tuple(actions))
+        self._reply = Actions(self.seq, self.now_us, tuple(actions), self._greeting)
         return self._reply
 
     def _on_welcome(self, message: Welcome) -> Received:
         after = self._hear(message)
         if self.state is State.CLOSED:
             return NOTHING
-        if after is None:
+        if message.greeting:
+            if message.greeting > self._hello.greeting:
+                raise RemoteProtocolError(
+                    "sequence", "greeting", f"expected at most {self._hello.greeting}, got {message.greeting}"
+                )
+            if message.greeting <= self._greeting:
+                # Taken over already. Where nothing has come since, the manager has not heard our `ready`.
+                unheard = message.greeting == self._greeting and self.state is State.READY and self.seq == message.seq
+                return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
+        elif after is None:
             # The manager may not have seen our reply to the last batch; anything older than that came late.
             if message.seq > self.seq:
                 raise RemoteProtocolError("sequence", "seq", f"expected at most {self.seq}, got {message.seq}")
@@ -252,6 +270,7 @@ class SchedulerSession(_Session):
                 raise RemoteProtocolError("version", f"features[{index}]", "was not offered")
         self.state = State.WELCOMED
         self._features = message.features
+        self._greeting = message.greeting
         self.seq = message.seq
         self.now_us = message.now_us
         self._reply = None
@@ -259,7 +278,7 @@ class SchedulerSession(_Session):
 
     def _on_events(self, message: Events) -> Received:
         after = self._hear(message)
-        if after is None:
+        if after is None or message.greeting != self._greeting:
             return NOTHING
         if message.seq <= self.seq:
             if message.seq < self.seq or self._reply is None:
@@ -279,8 +298,9 @@ class SchedulerSession(_Session):
 class ManagerSession(_Session):
     """The manager's end.
 
-    ``inventory`` returns the manager's state as of the last answered batch, at any time; its ``version`` and ``features`` are
-    filled in here.
+    ``inventory`` returns the manager's state; its ``version`` and ``features`` are filled in here. In ``lockstep`` that is at any time
+    the state as of the last answered batch. Else time runs on: the state is that of now, a batch that is open when a scheduler says
+    hello is never answered, and the inventory's number says from where to count on.
     """
 
     role = Role.MANAGER
@@ -290,9 +310,16 @@ class ManagerSession(_Session):
         inventory: Callable[[], Welcome],
         versions: tuple[int, ...] = (PROTOCOL_VERSION,),
         features: tuple[str, ...] = FEATURES,
+        *,
+        lockstep: bool = True,
     ) -> None:
         super().__init__()
         self._inventory = inventory
+        self._lockstep = lockstep
+        self._told: Welcome | None = None  # the last welcome; said again as it was
+        self.silent = (
+            False  # as the driver finds: the scheduler that is served does not answer, and a standby may take over
+        )
         self._versions = versions
         self._features = features
         self._agreed: tuple[int, tuple[str, ...]] = (0, ())
@@ -320,8 +347,9 @@ class ManagerSession(_Session):
 
     def resend(self) -> tuple[Message, ...]:
         """Return what to send again after a long silence: the welcome or the open batch."""
-        if self.state is State.WELCOMED:
-            return (self._welcome(),)
+        if self.state is State.WELCOMED and self._told is not None:
+            self._say(Welcome)
+            return (self._told,)
         return self._send_batch() if self.state is State.OPEN else ()
 
     def peer_lost(self) -> None:
@@ -330,17 +358,36 @@ class ManagerSession(_Session):
 
     def would_be_second(self, hello: Hello) -> bool:
         """Return whether ``hello`` comes from a second scheduler while the first, as far as is known, still lives."""
+        return self._is_another(hello) and not self.takes_over(hello)
+
+    def takes_over(self, hello: Hello) -> bool:
+        """Return whether ``hello`` comes from a declared standby whose time has come: the one that is served is silent."""
+        return hello.standby and self.silent and self._is_another(hello)
+
+    def replaced(self, hello: Hello) -> ErrorReport:
+        """Return the last word to the scheduler whose place ``hello`` takes, and give its place up."""
+        self.peer_lost()
+        return ErrorReport("replaced", "", f"scheduler {hello.instance} has taken over: there was no answer in time")
+
+    def _is_another(self, hello: Hello) -> bool:
         served = self.state not in (State.START, State.CLOSED)
         return served and self.peer is not None and hello.instance != self.peer.instance
 
+    def _is_late(self, hello: Hello) -> bool:
+        """Return whether ``hello`` is an older one of the scheduler that spoke last, or the same once more."""
+        before = self.peer
+        return before is not None and hello.instance == before.instance and 0 < hello.greeting <= before.greeting
+
     def _second(self, message: Hello) -> Received:
-        """Refuse a second scheduler. Rules of takeover, once there are any, belong here and nowhere else."""
+        """Refuse a second scheduler."""
         served = "" if self.peer is None else self.peer.instance
         return Received((ErrorReport("busy", "", f"scheduler {served} is being served, not {message.instance}"),))
 
     def _on_hello(self, message: Hello) -> Received:
         if self.would_be_second(message):
             return self._second(message)
+        if self._is_late(message):
+            return NOTHING
         self._hear(message)
         common = set(message.versions) & set(self._versions)
         if not common:
@@ -348,22 +395,26 @@ class ManagerSession(_Session):
             raise RemoteProtocolError("version", "versions", f"none in common: this manager speaks {ours}")
         self.state = State.GREETED
         self.peer = message
+        self.silent = False
         features = tuple(feature for feature in self._features if feature in message.features)
         self._agreed = (max(common), features)
         return Received((self._welcome(),), message)
 
     def _on_ready(self, message: Ready) -> Received:
         after = self._hear(message)
-        if after is None:
+        if after is None or message.greeting != self._greeting:
             return NOTHING
         if message.seq != self.seq:
+            if message.greeting:
+                return NOTHING  # of a scheduler that was killed: its hello has come twice, and so has this
             raise RemoteProtocolError("sequence", "seq", f"expected {self.seq}, got {message.seq}")
         self.state = after
+        self._told = None
         return Received(self._send_batch(), message)
 
     def _on_actions(self, message: Actions) -> Received:
         after = self._hear(message)
-        if message.seq <= self.seq or self.state is State.CLOSED:
+        if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:
             return NOTHING
         if self.batch is None or message.seq != self.batch.seq:
             expected = self.seq if self.batch is None else self.batch.seq
@@ -380,19 +431,26 @@ class ManagerSession(_Session):
             message = message._replace(actions=tuple([_known(action, features) for action in message.actions]))
         return Received((), message)
 
+    @property
+    def _greeting(self) -> int:
+        return 0 if self.peer is None else self.peer.greeting
+
     def _send_batch(self) -> tuple[Message, ...]:
         if self.batch is None:
             return ()
         self._say(Events)
-        return (self.batch,)
+        return (self.batch._replace(greeting=self._greeting),)
 
     def _welcome(self) -> Welcome:
         inventory = self._inventory()
-        if inventory.seq != self.seq:
+        if not self._lockstep:
+            self.seq, self.now_us, self.batch = inventory.seq, inventory.now_us, None
+        elif inventory.seq != self.seq:
             raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
         self._say(Welcome)
         version, features = self._agreed
-        return inventory._replace(version=version, features=features)
+        self._told = inventory._replace(version=version, features=features, greeting=self._greeting)
+        return self._told
 
 
 def _known(action: Action, features: Sequence[str]) -> Action:

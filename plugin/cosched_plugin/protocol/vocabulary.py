@@ -7,6 +7,7 @@ from typing import Any, Final
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.wire import (
+    Fault,
     Field,
     Record,
     checked_integer,
@@ -91,6 +92,23 @@ _NODE_CLASS: Final = record(
     integer("disk_mbs"),
     integer("swap_mb", default=0),
 )
+
+
+def _read_classes(raw: Any) -> Any:
+    """Return the node classes of a machine that is not beyond the limits as a whole."""
+    classes = _CLASSES.read(raw) if _CLASSES.read is not None else ()
+    for index, item in enumerate(classes):
+        if item.threads > MAX_THREADS:
+            raise Fault("limit", f"{item.threads} hardware threads a node; the limit is {MAX_THREADS}").under(
+                f"[{index}]"
+            )
+    nodes = sum([item.nodes for item in classes])
+    if nodes > MAX_NODES:
+        raise Fault("limit", f"{nodes} nodes in all; the limit is {MAX_NODES}")
+    return classes
+
+
+_CLASSES: Final = listed("nodes", _NODE_CLASS, least=1)
 _RUNNING: Final = record(
     m.RunningJob,
     None,
@@ -163,7 +181,16 @@ ACTIONS_BY_TAG: Final = _by_tag(_ACTIONS)
 ACTIONS_BY_KIND: Final = _by_kind(_ACTIONS)
 
 _MESSAGES: Final = (
-    record(m.Hello, "hello", integers("versions", 1), names("features", ()), text("instance"), text("policy", "")),
+    record(
+        m.Hello,
+        "hello",
+        integers("versions", 1),
+        names("features", ()),
+        text("instance"),
+        text("policy", ""),
+        _flag("standby"),
+        integer("greeting", default=0),
+    ),
     record(
         m.Welcome,
         "welcome",
@@ -171,7 +198,7 @@ _MESSAGES: Final = (
         names("features", ()),
         integer("seq"),
         integer("now_us"),
-        listed("nodes", _NODE_CLASS, least=1),
+        special("nodes", _read_classes, _CLASSES.write),
         integers("down", 0, MAX_NODES - 1, ()),
         inner("belief", _BELIEF),
         listed("running", _RUNNING),
@@ -179,14 +206,16 @@ _MESSAGES: Final = (
         listed("notes", _note(m.Note, None), ()),
         integers("wakes", default=()),
         integer("resume_us", default=0),
+        integer("greeting", default=0),
     ),
-    record(m.Ready, "ready", integer("seq")),
+    record(m.Ready, "ready", integer("seq"), integer("greeting", default=0)),
     record(
         m.Events,
         "events",
         integer("seq", 1),
         integer("now_us"),
         union("events", EVENTS_BY_TAG, EVENTS_BY_KIND, None),
+        integer("greeting", default=0),
     ),
     record(
         m.Actions,
@@ -194,6 +223,7 @@ _MESSAGES: Final = (
         integer("seq", 1),
         integer("now_us"),
         union("actions", ACTIONS_BY_TAG, ACTIONS_BY_KIND, m.UnknownAction),
+        integer("greeting", default=0),
     ),
     record(m.Ping, "ping", integer("token", INT64_MIN)),
     record(m.Pong, "pong", integer("token", INT64_MIN)),

@@ -1,0 +1,68 @@
+"""Give a socket its place: nobody else's place, and a file that only those who may can open; and names for its peers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import socket
+import stat
+from typing import Final
+
+import zmq
+
+from cosched_emulator.errors import ConfigurationError
+
+OWNER_ONLY: Final = 0o600
+EVERYBODY: Final = 0o666
+_PROBE_S: Final = 0.2  # how long one who listens may take to let us connect
+
+
+def router_socket(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+    """Return a ROUTER socket whose peers are numbered from where nobody can guess.
+
+    ZeroMQ takes the first number from C's ``rand``, which gives the same one in every process unless it is seeded; and a peer that
+    claims to be the next one before it comes makes libzmq 4.3.5 end the process (an assertion in ``add_out_pipe``).
+    """
+    ctypes.CDLL(None).srand(secrets.randbits(32))
+    return context.socket(zmq.ROUTER)
+
+
+def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
+    """Bind ``router`` and return the endpoint really bound. The file of an ipc endpoint has ``mode`` from its first moment.
+
+    Raises ConfigurationError for a path that is taken, and for what cannot be bound.
+    """
+    check_free(endpoint)
+    if "[" in endpoint:
+        router.ipv6 = True
+    before = os.umask(0o777 & ~mode)
+    try:
+        router.bind(endpoint)
+    except zmq.ZMQError as error:
+        raise ConfigurationError("endpoint", f"one to listen at ({error})", endpoint) from error
+    finally:
+        os.umask(before)
+    return router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def check_free(endpoint: str) -> None:
+    """Refuse a path that is somebody else's: ZeroMQ would unlink whatever is there, and take the place of who listens."""
+    if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
+        return
+    path = endpoint.removeprefix("ipc://")
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # nothing there; bind tells what else may be wrong
+    if not stat.S_ISSOCK(mode):
+        raise ConfigurationError("endpoint", "a new path for a socket", f"{endpoint}, where there is something else")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_S)
+        try:
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return  # left over by a manager that is gone
+        except OSError:
+            pass  # somebody listens who is too busy to let us in (EAGAIN), or who does not want us
+    raise ConfigurationError("endpoint", "a path where no other manager listens", endpoint)

@@ -1,0 +1,69 @@
+"""Sets of numbers as people write them: ``[0-3,7]``, ``0-15:4``; and jobs among them: ``12``, ``12_3``, ``12_[1-3,7]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+MOST_NUMBERS: Final = 1_048_576  # in one set: nothing here has more nodes or tasks
+_MOST_DIGITS: Final = 18  # any number of them fits into 64 bits
+
+
+def idset(numbers: Iterable[int]) -> str:
+    """Return numbers as text, in brackets where they are more than one."""
+    text = ranges_text(sorted(set(numbers)))
+    return f"[{text}]" if "-" in text or "," in text else text
+
+
+def ranges_text(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text without brackets."""
+    parts = []
+    begin = 0
+    breaks = [place for place, (a, b) in enumerate(pairwise(numbers), 1) if b != a + 1]
+    for end in (*breaks, len(numbers)) if numbers else ():
+        first, last = numbers[begin], numbers[end - 1]
+        parts.append(str(first) if first == last else f"{first}-{last}")
+        begin = end
+    return ",".join(parts)
+
+
+def read_idset(text: str) -> tuple[int, ...]:
+    """Return the numbers of ``0-3,7``, ``[0-3,7]`` or ``0-15:4``, ascending; ValueError says what was expected."""
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    found: set[int] = set()
+    for part in inner.split(","):
+        found.update(_range(part))
+        if len(found) > MOST_NUMBERS:
+            raise ValueError(f"at most {MOST_NUMBERS} numbers")
+    return tuple(sorted(found))
+
+
+def read_job(text: str) -> Iterator[tuple[int, int | None]]:
+    """Yield the (job, task or None) that ``12``, ``12_3`` or ``12_[1-3,7]`` names; ValueError says what was expected."""
+    job, separator, tasks = text.partition("_")
+    if not _is_number(job) or (separator and not (_is_number(tasks) or (tasks[:1] == "[" and tasks[-1:] == "]"))):
+        raise ValueError("a job such as 12, 12_3 or 12_[1-3,7]")
+    if not separator:
+        yield int(job), None
+        return
+    for task in read_idset(tasks):
+        yield int(job), task
+
+
+def _range(text: str) -> range:
+    span, colon, step = text.strip().partition(":")
+    first, dash, last = span.partition("-")
+    numbers = [first, *([last] if dash else []), *([step] if colon else [])]
+    if not all(map(_is_number, numbers)) or (colon and (not dash or int(step) == 0)):
+        raise ValueError("numbers and ranges such as 0-3,7 or 0-15:4")
+    begin, end = int(first), int(last or first)
+    if end < begin:
+        raise ValueError(f"a range that ascends, not {span}")
+    if (end - begin) // int(step or 1) >= MOST_NUMBERS:
+        raise ValueError(f"at most {MOST_NUMBERS} numbers")
+    return range(begin, end + 1, int(step or 1))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

@@ -1,0 +1,65 @@
+"""The steps of a live manager as its journal keeps them, and how they are played again.
+
+Time alone is a step when it brings something about. A command is on disk before it has any effect, so that nobody is told of
+what a crash could undo; the other steps are written a moment after, with what came of them.
+"""
+
+from __future__ import annotations
+
+from cosched_emulator.accounting import Accounting, Step
+from cosched_emulator.errors import InvariantError
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.requester import Requester
+from cosched_emulator.live.requests import Request, from_map, to_map
+from cosched_plugin.protocol.codec import decode, encode, pack, unpack
+from cosched_plugin.protocol.errors import ProtocolError
+from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES
+from cosched_plugin.protocol.messages import Actions
+
+ADVANCE, COMMAND, ANSWER = "advance", "command", "answer"
+
+
+def time_step(now_us: int) -> Step:
+    """Return the step of time that has come to ``now_us``."""
+    return Step(ADVANCE, now_us, b"")
+
+
+def command_step(now_us: int, who: Requester, request: Request) -> Step:
+    """Return the step of a user's command."""
+    return Step(COMMAND, now_us, pack({"who": who.name, "operator": who.operator, "request": to_map(request)}))
+
+
+def answer_step(now_us: int, message: Actions) -> Step:
+    """Return the step of a scheduler's answer."""
+    return Step(ANSWER, now_us, encode(message)[1])
+
+
+def play(live: LiveManager, step: Step) -> None:
+    """Do once more what a step did; raises InvariantError, KeyError or ProtocolError for one that was none."""
+    match step.kind:
+        case "advance":
+            live.advance(step.at_us)
+        case "command":
+            raw = unpack(step.body, MAX_FRAME_BYTES)
+            live.command(step.at_us, Requester(raw["who"], raw["operator"]), from_map(raw["request"]))
+        case "answer":
+            message = decode([MAGIC, step.body])
+            if not isinstance(message, Actions):
+                raise InvariantError(f"an answer is a {type(message).__name__}")
+            live.answer(step.at_us, message.seq, message.actions)
+        case _:
+            raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
+
+
+def restore(live: LiveManager, accounting: Accounting) -> int:
+    """Play a whole journal again and return how many steps it had; InvariantError where it does not fit this program or scenario."""
+    steps = 0
+    for step in accounting.replay():
+        try:
+            play(live, step)
+        except (KeyError, ProtocolError, AssertionError) as error:
+            raise InvariantError(f"step {steps + 1} of the journal cannot be played again: {error!r}") from error
+        accounting.record(live.drain())
+        steps += 1
+    live.check()
+    return steps

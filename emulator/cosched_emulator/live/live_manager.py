@@ -1,0 +1,483 @@
+"""A manager that lives in running time: what happens, happens at once, and the scheduler is told when it listens.
+
+Without sockets, clocks and files. Its inputs are `advance`, `command` and `answer`, each with the time; the same inputs give the same
+state, which is how a manager that was killed comes back: they are read from the journal and played again. What it has to say to the
+scheduler waits in a batch (`batch`); what came of its inputs, for the accounting, in `drain`.
+
+A late answer is checked against the present state: time has gone on, and so have ends, kills and cancellations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.agenda import Agenda
+from cosched_emulator.errors import InvariantError
+from cosched_emulator.live.changes import Change, JobChanged, JobFinished, Origin
+from cosched_emulator.live.requester import Requester
+from cosched_emulator.live.requests import (
+    CancelJobs,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    Refused,
+    ReleaseJobs,
+    Request,
+    ResumeNodes,
+    SubmitJob,
+    Target,
+)
+from cosched_emulator.live.submission import Submission, refusal_of
+from cosched_emulator.managed_job import ManagedJob
+from cosched_emulator.manager import Manager
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    Action,
+    ActionRefused,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+    ProgressMeasured,
+    SetNote,
+    WakeAt,
+    Welcome,
+)
+
+MOST_JOBS: Final = 100_000  # that have not ended; more are refused
+LAST_DECISIONS: Final = 50
+DEPENDENCY, ARRAY_LIMIT, HELD = "Dependency", "JobArrayTaskLimit", "JobHeldUser"
+
+
+class Waiting(NamedTuple):
+    """A job that was submitted, and that the scheduler has not been told of: ``reason`` says what it waits for."""
+
+    job: ManagedJob
+    reason: str
+
+
+class _Array(NamedTuple):
+    """An array of which only so many tasks may be with the scheduler at a time."""
+
+    at_once: int
+    there: set[int]  # tasks that are, by job id
+    next_ones: deque[int]
+
+
+class LiveManager:
+    """The manager's state, and the rules by which it changes while time runs on."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        agenda: Agenda,
+        next_id: int,
+        ended_state: Callable[[int], str | None],
+        tasks_of: Callable[[int], Sequence[int]],
+    ) -> None:
+        """``next_id`` is that of the first job to be submitted; jobs and arrays that have ended are looked up by the last two."""
+        manager.log = []
+        manager.lenient = True
+        self.manager = manager
+        self.agenda = agenda
+        self.now_us = 0
+        self.origins: dict[int, Origin] = {}  # of the jobs that have not ended
+        self.waiting: dict[int, Waiting] = {}
+        self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
+        self._next_id = next_id
+        self._ended_state = ended_state
+        self._tasks_of = tasks_of
+        self._after: dict[int, set[tuple[str, int]]] = {}  # by waiting job: what has not ended yet that it waits for
+        self._before: dict[int, list[int]] = {}  # by job: those that wait for its end
+        self._arrays: dict[int, _Array] = {}
+        self._members: dict[int, list[int]] = {}  # of each array, by its id: tasks that have not ended
+        self._held_back: set[int] = set()  # waiting jobs that are held, too
+        self._refusals: list[Event] = []
+        self._outbox: list[Event] = []
+        self._open: int | None = None  # number of the batch that is out
+        self._kick = False  # a scheduler that has just come is to decide, whether or not anything happens
+        self._told = 0  # entries of the manager's log that have been looked at
+        self._changes: list[Change] = []
+
+    # ------------------------------------------------------------ inputs
+
+    def advance(self, now_us: int) -> None:
+        """Let everything happen that is due by ``now_us``, each at its own time. A clock that has run backwards waits."""
+        while (due_us := self.agenda.next_us()) is not None and due_us <= now_us:
+            self.now_us = max(self.now_us, due_us)  # what was asked for too late is due at once, not in the past
+            self._happen(self.now_us, self.agenda.due(self.now_us))
+        self.now_us = max(self.now_us, now_us)
+
+    def refusal(self, who: Requester, request: Request) -> Refused | None:
+        """Return why a command cannot be carried out now; None if it can."""
+        match request:
+            case SubmitJob():
+                return self._refusal_of_submission(who, request)
+            case CancelJobs() | HoldJobs() | ReleaseJobs():
+                return self._refusal_of_jobs(who, request)
+            case DrainNodes() | ResumeNodes():
+                return self._refusal_of_nodes(who, request)
+            case _:
+                return Refused("request", f"a {type(request).__name__} changes nothing")
+
+    def command(self, now_us: int, who: Requester, request: Request) -> Done | Refused:
+        """Carry out what a user asks to be done."""
+        self.advance(now_us)
+        refused = self.refusal(who, request)
+        if refused is not None:
+            return refused
+        match request:
+            case SubmitJob():
+                result = self._submit(who, request)
+            case CancelJobs() | HoldJobs() | ReleaseJobs():
+                result = self._change_jobs(request)
+            case DrainNodes() | ResumeNodes():
+                result = self._change_nodes(request)
+        self._follow_up(self.now_us)
+        return Done(result)
+
+    def answer(self, now_us: int, seq: int, actions: Sequence[Action]) -> None:
+        """Carry out the scheduler's answer to batch ``seq``, as far as it is possible now."""
+        self.advance(now_us)
+        manager = self.manager
+        # What the scheduler could not know when it decided explains whatever cannot be done.
+        stale = "stale: " if self._outbox else ""
+        follow = manager.carry_out(seq, self.now_us, actions)
+        refused = set()
+        for event in follow:
+            assert isinstance(event, ActionRefused)
+            refused.add(event.action)
+            self._refusals.append(event._replace(reason=stale + event.reason))
+            self.decisions.append((self.now_us, f"refused: {stale}{event.reason}"))
+        for number, action in enumerate(actions):
+            if number not in refused and not isinstance(action, SetNote | WakeAt):
+                self.decisions.append((self.now_us, described(action)))
+        self._open = None
+        # A scheduler learns of what was measured meanwhile after its own decisions, which may have made it void.
+        self._outbox = [
+            event for event in self._outbox if not isinstance(event, ProgressMeasured) or self._holds(event)
+        ]
+        if refused:  # what it did not come to do would have voided some
+            for job_id, job in sorted(manager.running.items()):
+                if job.measured_ppm:
+                    self._outbox.append(ProgressMeasured(job_id, job.measured_ppm))
+        self._follow_up(self.now_us)
+
+    def _holds(self, event: ProgressMeasured) -> bool:
+        job = self.manager.running.get(event.job_id)
+        return job is not None and job.measured_ppm == event.slowdown_ppm
+
+    # ------------------------------------------------------------ the scheduler's side
+
+    def batch(self) -> tuple[int, int, tuple[Event, ...]] | None:
+        """Return (number, time, events) of what there is to tell, and count it as told; None while nothing is, or a batch is out."""
+        if self._open is not None or not (self._refusals or self._outbox or self._kick):
+            return None
+        events = (*self._refusals, *self._outbox)
+        self._refusals.clear()
+        self._outbox.clear()
+        self._kick = False
+        self._open = self.manager.seq + 1
+        return self._open, self.now_us, events
+
+    def inventory(self) -> Welcome:
+        """Return the present state, for a scheduler that begins now. What was to be told is in it; an open batch is given up."""
+        if self._open is not None:
+            self.manager.skip_to(self._open)
+            self._open = None
+        self._refusals.clear()
+        self._outbox.clear()
+        self._kick = True
+        return self.manager.inventory()._replace(now_us=self.now_us)
+
+    # ------------------------------------------------------------ the accounting's side
+
+    def drain(self) -> list[Change]:
+        """Return what has changed since the last call, in order."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def due_us(self) -> int | None:
+        """Return when something will happen by itself; None if nothing will."""
+        return self.agenda.next_us()
+
+    @property
+    def unfinished(self) -> int:
+        """Return how many jobs have been submitted and have not ended."""
+        return len(self.manager.pending) + len(self.manager.running) + len(self.waiting)
+
+    # ------------------------------------------------------------ what follows from what
+
+    def _happen(self, at_us: int, events: Iterable[Event]) -> None:
+        """Let events come true, and what follows from them at that instant."""
+        events = list(events)
+        self.manager.happen(at_us, events)
+        self._outbox += events
+        self._follow_up(at_us)
+
+    def _follow_up(self, at_us: int) -> None:
+        """See to what jobs that ended have set free, until nothing more follows; then let the hardware settle."""
+        manager = self.manager
+        assert manager.log is not None
+        while self._told < len(manager.log):
+            change = manager.log[self._told]
+            self._told += 1
+            if isinstance(change, JobFinished):
+                self._ended(at_us, change.record.job.spec.id, change.record.state)
+        self._changes += manager.log
+        manager.log.clear()
+        self._told = 0
+        manager.settle(at_us)
+
+    def _ended(self, at_us: int, job_id: int, state: str) -> None:
+        """Forget a job that has ended, and see to those that have waited for that."""
+        self.manager.forget(job_id)
+        origin = self.origins.pop(job_id, None)
+        for other in self._before.pop(job_id, ()):
+            self._dependency_ended(at_us, other, job_id, state)
+        self._after.pop(job_id, None)
+        if origin is not None and origin.array_id is not None:
+            members = self._members[origin.array_id]
+            members.remove(job_id)
+            array = self._arrays.get(origin.array_id)
+            if array is not None:
+                array.there.discard(job_id)
+                self._next_of(at_us, array)
+            if not members:
+                del self._members[origin.array_id]
+                self._arrays.pop(origin.array_id, None)
+
+    def _dependency_ended(self, at_us: int, job_id: int, ended: int, state: str) -> None:
+        waits_for = self._after.get(job_id)
+        if waits_for is None or job_id not in self.waiting:
+            return  # it has ended itself
+        if ("afterok", ended) in waits_for and state != COMPLETED:
+            job = self.waiting.pop(job_id).job
+            job.reason = f"its dependency can never hold: job {ended} has ended {state}"
+            self._held_back.discard(job_id)
+            self.manager.end_unheard(job, at_us, CANCELLED)
+            return
+        waits_for -= {("afterok", ended), ("afterany", ended)}
+        if not waits_for:
+            del self._after[job_id]
+            self._ready(at_us, job_id)
+
+    def _next_of(self, at_us: int, array: _Array) -> None:
+        """Let the next tasks of an array go to the scheduler, as far as it allows."""
+        while array.next_ones and len(array.there) < array.at_once:
+            job_id = array.next_ones.popleft()
+            if job_id in self.waiting:
+                array.there.add(job_id)
+                self._tell(at_us, job_id)
+
+    def _ready(self, at_us: int, job_id: int) -> None:
+        """Have a job go to the scheduler whose dependencies hold, or wait for its turn in its array."""
+        array_id = self.origins[job_id].array_id
+        array = None if array_id is None else self._arrays.get(array_id)
+        if array_id is None or array is None:
+            self._tell(at_us, job_id)
+            return
+        self._wait(at_us, self.waiting[job_id].job, ARRAY_LIMIT)
+        array.next_ones.append(job_id)
+        self._next_of(at_us, array)
+
+    def _tell(self, at_us: int, job_id: int) -> None:
+        """Have a waiting job enter the scheduler's queue."""
+        job = self.waiting.pop(job_id).job
+        events: list[Event] = [JobSubmitted(job.job.spec)]
+        if job_id in self._held_back:
+            self._held_back.discard(job_id)
+            events.append(JobHeld(job_id))
+        self.manager.happen(at_us, events)
+        self._outbox += events
+
+    def _wait(self, at_us: int, job: ManagedJob, reason: str) -> None:
+        job_id = job.job.spec.id
+        if job_id in self._held_back:
+            reason = HELD
+        self.waiting[job_id] = Waiting(job, reason)
+        self._log(JobChanged(at_us, job_id, job.state, reason))
+
+    def _log(self, change: Change) -> None:
+        assert self.manager.log is not None
+        self.manager.log.append(change)
+
+    # ------------------------------------------------------------ commands
+
+    def _refusal_of_submission(self, who: Requester, request: SubmitJob) -> Refused | None:
+        refused = refusal_of(Submission(request, who.name, self.now_us), self.manager)
+        if refused is not None:
+            return refused
+        if self.unfinished + (len(request.tasks) or 1) > MOST_JOBS:
+            return Refused("limit", f"{self.unfinished} jobs have not ended; the limit is {MOST_JOBS}")
+        for number, (kind, job_id) in enumerate(request.after):
+            for each in self._tasks_of(job_id) or (job_id,):
+                state = None if each in self.manager.jobs else self._ended_state(each)
+                path = f"after[{number}].job_id"
+                if each not in self.manager.jobs and state is None:
+                    return Refused("missing", f"there is no job {each}", path)
+                if kind == "afterok" and state not in (None, COMPLETED):
+                    return Refused("value", f"job {each} has ended {state}: afterok can never hold", path)
+        return None
+
+    def _submit(self, who: Requester, request: SubmitJob) -> dict[str, Any]:
+        count = len(request.tasks) or 1
+        after = frozenset(
+            (kind, each)
+            for kind, job_id in request.after
+            for each in self._tasks_of(job_id) or (job_id,)
+            if each in self.manager.jobs
+        )
+        first = self._next_id
+        self._next_id += count
+        array_id = first if request.tasks else None
+        if array_id is not None and 0 < request.at_once < count:
+            self._arrays[array_id] = _Array(request.at_once, set(), deque())
+        ids = range(first, first + count)
+        submission = Submission(request, who.name, self.now_us)
+        for job_id, task in zip(ids, request.tasks or (None,), strict=True):
+            origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
+            self._enter(submission.job(job_id), origin, after, held=request.held)
+        return {"job_ids": list(ids)}
+
+    def _enter(self, job: WorkloadJob, origin: Origin, after: frozenset[tuple[str, int]], *, held: bool) -> None:
+        job_id = job.spec.id
+        managed = self.manager.accept(job, origin)
+        self.origins[job_id] = origin
+        if origin.array_id is not None:
+            self._members.setdefault(origin.array_id, []).append(job_id)
+        if held:
+            self._held_back.add(job_id)
+        self.waiting[job_id] = Waiting(managed, "")
+        if after:
+            self._after[job_id] = set(after)
+            for _, other in sorted(after):
+                self._before.setdefault(other, []).append(job_id)
+            self._wait(self.now_us, managed, DEPENDENCY)
+        else:
+            self._ready(self.now_us, job_id)
+
+    def _refusal_of_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> Refused | None:
+        for number, target in enumerate(request.jobs):
+            ids = self._named(target)
+            if not ids:
+                return Refused("missing", f"there is no job {shown(target)} that has not ended", f"jobs[{number}]")
+            for job_id in ids:
+                if not (who.operator or self._owner(job_id) == who.name):
+                    return Refused("permission", f"job {job_id} is not yours", f"jobs[{number}]")
+        return None
+
+    def _change_jobs(self, request: CancelJobs | HoldJobs | ReleaseJobs) -> dict[str, Any]:
+        changed, unchanged = [], []
+        for job_id in dict.fromkeys([job_id for target in request.jobs for job_id in self._named(target)]):
+            why_not = self._change_job(job_id, request)
+            if why_not is None:
+                changed.append(job_id)
+            else:
+                unchanged.append([job_id, why_not])
+        return {"changed": changed, "unchanged": unchanged}
+
+    def _change_job(self, job_id: int, request: CancelJobs | HoldJobs | ReleaseJobs) -> str | None:
+        """Cancel, hold or release one job; return why not."""
+        manager = self.manager
+        if job_id not in manager.jobs:
+            return "it has ended"  # with another one of the same request
+        if isinstance(request, CancelJobs):
+            if job_id in self.waiting:
+                self._held_back.discard(job_id)
+                manager.end_unheard(self.waiting.pop(job_id).job, self.now_us, CANCELLED)
+            else:
+                self._event(JobEnded(job_id, CANCELLED))
+            return None
+        hold = isinstance(request, HoldJobs)
+        if job_id in manager.running:
+            return "it runs"
+        held = job_id in self._held_back if job_id in self.waiting else manager.pending[job_id].held
+        if held == hold:
+            return "it is held already" if hold else "it is not held"
+        if job_id not in self.waiting:
+            self._event(JobHeld(job_id) if hold else JobReleased(job_id))
+        else:
+            (self._held_back.add if hold else self._held_back.discard)(job_id)
+            self._wait(self.now_us, self.waiting[job_id].job, DEPENDENCY if job_id in self._after else ARRAY_LIMIT)
+        return None
+
+    def _refusal_of_nodes(self, who: Requester, request: DrainNodes | ResumeNodes) -> Refused | None:
+        if not who.operator:
+            return Refused("permission", "only operators drain and resume nodes")
+        nodes = self.manager.machine.nodes
+        for number, node in enumerate(request.nodes):
+            if node >= nodes:
+                return Refused("missing", f"there is no node {node}; the last one is {nodes - 1}", f"nodes[{number}]")
+        return None
+
+    def _change_nodes(self, request: DrainNodes | ResumeNodes) -> dict[str, Any]:
+        changed, unchanged = [], []
+        for node in dict.fromkeys(request.nodes):
+            drained, broken = node in self.agenda.drained, node in self.agenda.broken
+            if isinstance(request, DrainNodes):
+                if drained:
+                    unchanged.append([node, "it is drained already"])
+                    continue
+                events = self.agenda.drain(node, self.now_us, request.reason)
+            else:
+                if not drained and not broken:
+                    unchanged.append([node, "it is in service"])
+                    continue
+                events = self.agenda.undrain(node, self.now_us)
+            changed.append(node)
+            for event in events:
+                self._event(event)
+        return {"changed": changed, "unchanged": unchanged}
+
+    def _event(self, event: Event) -> None:
+        self.manager.happen(self.now_us, (event,))
+        self._outbox.append(event)
+
+    def _named(self, target: Target) -> list[int]:
+        """Return the jobs that have not ended and are meant by ``target``."""
+        members = self._members.get(target.job_id)
+        if members is not None:
+            return [each for each in members if target.task in (None, self.origins[each].array_index)]
+        return [target.job_id] if target.task is None and target.job_id in self.manager.jobs else []
+
+    def _owner(self, job_id: int) -> str:
+        return self.origins[job_id].owner if job_id in self.origins else ""
+
+    # ------------------------------------------------------------ invariants
+
+    def check(self) -> None:
+        """Re-derive what can be re-derived; InvariantError where it differs."""
+        manager = self.manager
+        manager.check()
+        if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting):
+            raise InvariantError("jobs are kept that neither wait nor run")
+        if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
+            raise InvariantError("a job waits that the scheduler has been told of")
+        if manager.down != self.agenda.broken | set(self.agenda.drained):
+            raise InvariantError("nodes are out of service that are neither broken nor drained, or the other way round")
+
+
+def shown(target: Target) -> str:
+    """Return a job, or a task of an array, as people write it."""
+    return str(target.job_id) if target.task is None else f"{target.job_id}_{target.task}"
+
+
+def described(action: Action) -> str:
+    """Return a decision of the scheduler in a few words."""
+    name = type(action).__name__
+    words = {
+        "StartJob": "start",
+        "ReviseJob": "revise",
+        "SuspendJob": "suspend",
+        "ResumeJob": "resume",
+        "RejectJob": "reject",
+    }
+    if name == "StartTogether":
+        return f"start together {', '.join([str(start.job_id) for start in getattr(action, 'starts', ())])}"
+    return f"{words.get(name, name)} {getattr(action, 'job_id', '')}".strip()

@@ -1,0 +1,83 @@
+"""How much each user may ask for: token buckets, in bounded memory. The caller brings the time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+
+class Bucket:
+    """Fills by ``per_s`` tokens a second up to ``burst``; full at first. ``now_s`` never goes back."""
+
+    __slots__ = ("_burst", "_filled_s", "_per_s", "_tokens")
+
+    def __init__(self, per_s: float, burst: float, now_s: float) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._tokens = burst
+        self._filled_s = now_s
+
+    def take(self, tokens: float, now_s: float) -> bool:
+        """Take so many tokens, or none and return False when there are fewer. What exceeds ``burst`` takes a full bucket."""
+        self._fill(now_s)
+        tokens = min(tokens, self._burst)
+        if self._tokens < tokens:
+            return False
+        self._tokens -= tokens
+        return True
+
+    def charge(self, tokens: float, now_s: float) -> None:
+        """Take so many tokens, even where there are fewer: nothing can be taken until what is owed has flowed in."""
+        self._fill(now_s)
+        self._tokens -= tokens
+
+    def is_full(self, now_s: float) -> bool:
+        """Tell whether the bucket is as good as a new one."""
+        self._fill(now_s)
+        return self._tokens >= self._burst
+
+    def _fill(self, now_s: float) -> None:
+        self._tokens = min(self._burst, self._tokens + (now_s - self._filled_s) * self._per_s)
+        self._filled_s = now_s
+
+
+class Buckets:
+    """One `Bucket` for each name, of which at most ``most`` are remembered.
+
+    A full bucket may be forgotten, because a new one is as good. When there is no place for another name, it shares one bucket with
+    all others that came too late: a crowd of made-up names gets no more than one name does.
+    """
+
+    def __init__(self, per_s: float, burst: float, most: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._most = most
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()  # the latest used is the last
+        self._shared: Bucket | None = None
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, name: str, tokens: float, now_s: float) -> bool:
+        """Take so many tokens from the bucket of ``name``; False when there are fewer."""
+        return self._bucket(name, now_s).take(tokens, now_s)
+
+    def charge(self, name: str, tokens: float, now_s: float) -> None:
+        """Take so many tokens from the bucket of ``name``, even where there are fewer."""
+        self._bucket(name, now_s).charge(tokens, now_s)
+
+    def _bucket(self, name: str, now_s: float) -> Bucket:
+        bucket = self._buckets.get(name)
+        if bucket is not None:
+            self._buckets.move_to_end(name)
+            return bucket
+        if len(self._buckets) >= self._most:
+            oldest = next(iter(self._buckets))
+            if not self._buckets[oldest].is_full(now_s):
+                self._shared = self._shared or self._new(now_s)
+                return self._shared
+            del self._buckets[oldest]
+        self._buckets[name] = bucket = self._new(now_s)
+        return bucket
+
+    def _new(self, now_s: float) -> Bucket:
+        return Bucket(self._per_s, self._burst, now_s)

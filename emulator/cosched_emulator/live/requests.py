@@ -1,0 +1,301 @@
+"""What users ask of a running manager: the vocabulary of their endpoint, and its form on the wire.
+
+Two frames each way: the name of the framing, ``cosched-user/1``, and one msgpack map. A request has a ``type`` and a ``ticket`` (an
+integer that the answer repeats, so that an answer to an earlier request is told apart); an answer is either ``{"type": "done",
+"ticket", "result"}`` with a map, or ``{"type": "refused", "ticket", "code", "path", "text"}``. The limits are those of the scheduler
+protocol, with smaller frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from cosched_plugin.protocol.codec import pack, unpack
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
+from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
+from cosched_plugin.protocol.wire import (
+    Fault,
+    Record,
+    checked_integer,
+    integer,
+    integers,
+    listed,
+    one_of,
+    optional,
+    read_demand,
+    read_flag,
+    read_self_slowdown,
+    read_tagged,
+    read_usage,
+    record,
+    special,
+    text,
+    write_record,
+)
+
+MAGIC: Final = b"cosched-user/1"
+MAX_REQUEST_BYTES: Final = 1024 * 1024
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+MOST_TASKS: Final = 10_000  # of one array
+MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
+DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
+REFUSALS: Final = frozenset(
+    # malformed or unknown request; value that cannot be; not yours; no such job or node; too many requests; beyond a limit; the
+    # database cannot take it at present; not now
+    {"request", "value", "permission", "missing", "rate", "limit", "accounting", "busy"}
+)
+
+
+class Target(NamedTuple):
+    """A job, or with ``task`` one task of the array that begins with that job; without it, all of the array."""
+
+    job_id: int
+    task: int | None = None
+
+
+class Dependency(NamedTuple):
+    """Start not before that job has ended: well (``afterok``) or in any way (``afterany``)."""
+
+    kind: str
+    job_id: int
+
+
+class SubmitJob(NamedTuple):
+    """Submit a job, or an array of them. Spans in microseconds; the fields of a job are those of the scheduler protocol.
+
+    ``run_us`` is how long the emulated job takes alone (None: as long as ``estimate_us``), ``exit_code`` how it ends; ``tasks`` are
+    the indices of an array, of which ``at_once`` may run at a time (0: all). The answer is ``{"job_ids": [...]}``.
+    """
+
+    processes: int
+    estimate_us: int
+    limit_us: int | None = None
+    run_us: int | None = None
+    name: str = ""
+    ppn_min: int = 1
+    ppn_max: int = 0
+    threads_per_process: int = 1
+    memory_mb: int = 0
+    exclusive: bool = False
+    demand: DemandTuple | None = None
+    usage: UsageTuple | None = None
+    self_slowdown: SelfSlowdown | None = None
+    tasks: tuple[int, ...] = ()
+    at_once: int = 0
+    after: tuple[Dependency, ...] = ()
+    held: bool = False
+    requeue: bool = True
+    exit_code: int = 0
+
+
+class CancelJobs(NamedTuple):
+    """End jobs. The answer, as that of hold and release, is ``{"changed": [job], "unchanged": [[job, why]]}``."""
+
+    jobs: tuple[Target, ...]
+
+
+class HoldJobs(NamedTuple):
+    """Keep waiting jobs from being started."""
+
+    jobs: tuple[Target, ...]
+
+
+class ReleaseJobs(NamedTuple):
+    """Let held jobs be started again."""
+
+    jobs: tuple[Target, ...]
+
+
+class DrainNodes(NamedTuple):
+    """Give nodes no more work; what runs there goes on. Operators only. The answer is ``{"changed": [node], "unchanged": [...]}``."""
+
+    nodes: tuple[int, ...]
+    reason: str = ""
+
+
+class ResumeNodes(NamedTuple):
+    """Put nodes back into service that were drained or have failed. Operators only."""
+
+    nodes: tuple[int, ...]
+
+
+class ListJobs(NamedTuple):
+    """Tell of the jobs that have not ended; those of ``user`` alone where it is not empty."""
+
+    user: str = ""
+
+
+class ListNodes(NamedTuple):
+    """Tell of the nodes and of who is on them."""
+
+
+class ShowJobs(NamedTuple):
+    """Tell all about some jobs, also of ended ones."""
+
+    jobs: tuple[Target, ...]
+
+
+class ListHistory(NamedTuple):
+    """Tell of jobs that have ended, the latest first; those of ``user`` alone where it is not empty."""
+
+    user: str = ""
+    most: int = 100
+
+
+class ShowStatus(NamedTuple):
+    """Tell how the manager and its scheduler are."""
+
+
+class ShowOverview(NamedTuple):
+    """Tell what a live display shows: status, the head of the queue, nodes, last decisions."""
+
+    most: int = 200
+
+
+Request: TypeAlias = (
+    SubmitJob
+    | CancelJobs
+    | HoldJobs
+    | ReleaseJobs
+    | DrainNodes
+    | ResumeNodes
+    | ListJobs
+    | ListNodes
+    | ShowJobs
+    | ListHistory
+    | ShowStatus
+    | ShowOverview
+)
+
+
+class Done(NamedTuple):
+    """The answer to a request that was carried out."""
+
+    result: Mapping[str, Any]
+
+
+class Refused(NamedTuple):
+    """The answer to a request that was not; ``code`` is one of `REFUSALS`, ``path`` the place in the request, if there is one."""
+
+    code: str
+    text: str
+    path: str = ""
+
+
+_TARGET: Final = record(Target, None, integer("job_id"), special("task", optional(checked_integer(0)), None, None))
+_DEPENDENCY: Final = record(Dependency, None, special("kind", one_of(DEPENDENCIES)), integer("job_id"))
+
+
+def _flag(name: str, default: bool) -> Any:
+    return special(name, read_flag, None, default)
+
+
+def _targets() -> Any:
+    return listed("jobs", _TARGET, least=1)
+
+
+_RECORDS: Final = (
+    record(
+        SubmitJob,
+        "submit",
+        integer("processes", 1),
+        integer("estimate_us", 1),
+        special("limit_us", optional(checked_integer(1)), None, None),
+        special("run_us", optional(checked_integer(1)), None, None),
+        text("name", ""),
+        integer("ppn_min", 1, default=1),
+        integer("ppn_max", 0, default=0),
+        integer("threads_per_process", 1, default=1),
+        integer("memory_mb", 0, default=0),
+        _flag("exclusive", False),
+        special("demand", optional(read_demand), None, None),
+        special("usage", optional(read_usage), None, None),
+        special("self_slowdown", optional(read_self_slowdown), None, None),
+        integers("tasks", default=()),
+        integer("at_once", default=0),
+        listed("after", _DEPENDENCY, ()),
+        _flag("held", False),
+        _flag("requeue", True),
+        integer("exit_code", 0, 255, default=0),
+    ),
+    record(CancelJobs, "cancel", _targets()),
+    record(HoldJobs, "hold", _targets()),
+    record(ReleaseJobs, "release", _targets()),
+    record(DrainNodes, "drain", integers("nodes", 0, MAX_NODES - 1), text("reason", "")),
+    record(ResumeNodes, "resume", integers("nodes", 0, MAX_NODES - 1)),
+    record(ListJobs, "queue", text("user", "")),
+    record(ListNodes, "nodes"),
+    record(ShowJobs, "jobs", _targets()),
+    record(ListHistory, "history", text("user", ""), integer("most", 1, 100_000, default=100)),
+    record(ShowStatus, "status"),
+    record(ShowOverview, "overview", integer("most", 1, 10_000, default=200)),
+)
+_BY_TAG: Final[dict[str, Record]] = {each.tag: each for each in _RECORDS if each.tag is not None}
+_BY_KIND: Final[dict[type, Record]] = {each.kind: each for each in _RECORDS}
+
+
+def to_map(request: Request) -> dict[str, Any]:
+    """Return the map that describes ``request``."""
+    return write_record(_BY_KIND[type(request)], request)
+
+
+def from_map(raw: Any) -> Request:
+    """Return the request that a map describes; raises RemoteProtocolError."""
+    try:
+        request: Request = read_tagged(_BY_TAG, raw, None)
+    except Fault as fault:
+        raise RemoteProtocolError(fault.code, fault.path, fault.text) from None
+    return request
+
+
+def encode_request(request: Request, ticket: int) -> list[bytes]:
+    """Return the frames of a request."""
+    return [MAGIC, pack({**to_map(request), "ticket": ticket})]
+
+
+def decode_request(frames: Sequence[bytes]) -> tuple[int, Request]:
+    """Return the ticket and the request in ``frames``; RemoteProtocolError for anything unacceptable."""
+    raw = _unpacked(frames, MAX_REQUEST_BYTES)
+    return _ticket(raw), from_map(raw)
+
+
+def encode_answer(answer: Done | Refused, ticket: int) -> list[bytes]:
+    """Return the frames of an answer."""
+    raw: dict[str, Any] = (
+        {"type": "done", "result": dict(answer.result)}
+        if isinstance(answer, Done)
+        else {"type": "refused", **answer._asdict()}
+    )
+    return [MAGIC, pack({**raw, "ticket": ticket})]
+
+
+def decode_answer(frames: Sequence[bytes]) -> tuple[int, Done | Refused]:
+    """Return the ticket and the answer in ``frames``; RemoteProtocolError for anything unacceptable."""
+    raw = _unpacked(frames, MAX_ANSWER_BYTES)
+    ticket = _ticket(raw)
+    if raw.get("type") == "done" and isinstance(raw.get("result"), dict):
+        return ticket, Done(raw["result"])
+    parts = [raw.get(key) for key in Refused._fields]
+    if raw.get("type") == "refused" and all(isinstance(part, str) for part in parts):
+        return ticket, Refused(*[str(part) for part in parts])
+    raise RemoteProtocolError(
+        "field", "type", "expected an answer: done with a result, or refused with code, text and path"
+    )
+
+
+def _unpacked(frames: Sequence[bytes], most_bytes: int) -> dict[str, Any]:
+    if len(frames) != 2 or frames[0] != MAGIC:
+        raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
+    raw = unpack(frames[1], most_bytes)
+    if not isinstance(raw, dict):
+        raise RemoteProtocolError("field", "", "expected a map")
+    return raw
+
+
+def _ticket(raw: Mapping[str, Any]) -> int:
+    ticket = raw.get("ticket")
+    if type(ticket) is not int or not INT64_MIN <= ticket < -INT64_MIN:
+        raise RemoteProtocolError("field", "ticket", "expected an integer of 64 bits")
+    return ticket

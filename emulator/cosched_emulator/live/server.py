@@ -1,0 +1,268 @@
+"""The loop of a live manager: clock, scheduler, users and accounting, one after the other, none of them waited for.
+
+Every turn lets happen what is due, tells the scheduler what it listens to, writes down what has come of it, and then waits for
+whoever speaks first, or for the next thing that is due; never longer than a slice. What goes into the journal, and when: `journal`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import zmq
+
+from cosched_emulator.accounting import Accounting
+from cosched_emulator.errors import AccountingError, LinkError
+from cosched_emulator.faults import Faults
+from cosched_emulator.live.changes import FaultHappened, JobFinished
+from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.live.journal import answer_step, command_step, time_step
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.planned import PlannedFaults
+from cosched_emulator.live.requests import (
+    CancelJobs,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    Refused,
+    ReleaseJobs,
+    ResumeNodes,
+    SubmitJob,
+)
+from cosched_emulator.live.user_door import Asked, UserDoor
+from cosched_emulator.live.views import answer_query
+from cosched_emulator.scheduler_port import SLICE_S, SchedulerPort
+from cosched_plugin.errors import ProtocolError
+from cosched_plugin.log import WARNING, Log
+from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
+from cosched_plugin.protocol.session import State
+from cosched_plugin.status import Status
+
+MOST_MESSAGES: Final = 64  # of the scheduler's side, in one turn
+CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
+SHORTEST_WAIT_S: Final = 0.001  # at high speed something is always due
+
+
+class LiveServer:
+    """A live manager at work. ``stop`` may be set from a signal handler."""
+
+    def __init__(
+        self,
+        live: LiveManager,
+        accounting: Accounting,
+        clock: LiveClock,
+        port: SchedulerPort,
+        door: UserDoor | None,
+        log: Log,
+        *,
+        faults: Faults,
+        until_us: int | None = None,
+        until_idle: bool = False,
+        check: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """End at ``until_us``, or ``until_idle``, when nothing is left to happen; ``check`` re-derives all invariants after every step.
+
+        ``progress`` is called with the number of jobs that have ended.
+        """
+        self.stop = 0  # number of the signal that asks for an end
+        self.status = Status(self._fields)
+        self._live = live
+        self._accounting = accounting
+        self._clock = clock
+        self._port = port
+        self._door = door
+        self._log = log
+        self._planned = PlannedFaults(faults, clock, accounting)
+        self._until_us = until_us
+        self._until_idle = until_idle
+        self._check = check
+        self._progress = progress
+        self._ended = 0
+        self._sent_s: float | None = None  # when the batch that is out was sent
+        self._was_full = False
+
+    def stop_on(self, number: int) -> None:
+        """End at the next turn, because of that signal."""
+        self.stop = number
+
+    def run(self) -> None:
+        """Serve until the end that was asked for. Raises AccountingError when too much could not be written down."""
+        session = self._port.begin(self._inventory, lockstep=False)
+        poller = zmq.Poller()
+        poller.register(self._port.socket, zmq.POLLIN)
+        if self._door is not None:
+            poller.register(self._door.socket, zmq.POLLIN)
+        while not self.stop and not self._is_over():
+            self._advance()
+            if session.state is State.READY:
+                self._tell_scheduler()
+            self._flush()
+            poller.poll(round(self._wait_s() * 1000))
+            self._hear_scheduler()
+            self._hear_users()
+            self._port.tend()
+        self._advance()
+        self._flush()
+
+    # ------------------------------------------------------------ one turn
+
+    def _advance(self) -> None:
+        now_us = self._clock.now_us()
+        for fault in self._planned.strike(now_us):
+            self._noticed(fault)
+        live = self._live
+        due_us = live.due_us()
+        if due_us is not None and due_us <= now_us:
+            self._accounting.append(time_step(now_us))
+            live.advance(now_us)
+            self._took_effect()
+        else:
+            live.advance(now_us)
+
+    def _tell_scheduler(self) -> None:
+        batch = self._live.batch()
+        if batch is not None:
+            self._sent_s = time.monotonic()
+            try:
+                self._port.submit(*batch)
+            except ProtocolError as error:
+                self._lost(str(error))
+
+    def _flush(self) -> None:
+        written = self._accounting.flush()
+        if written == self._was_full:
+            self._was_full = not written
+            if written:
+                self._log("accounting-goes-on", "the database can be written to again")
+            else:
+                trouble = self._accounting.trouble
+                self._log("accounting-waits", f"the database cannot be written to: {trouble}", level=WARNING)
+
+    def _wait_s(self) -> float:
+        live = self._live
+        wait_s = self._port.wait_s(SLICE_S)
+        for due_us in (live.due_us(), self._planned.next_us(), self._until_us):
+            if due_us is not None:
+                wait_s = min(wait_s, self._clock.wait_s(due_us))
+        return max(wait_s, SHORTEST_WAIT_S)
+
+    def _hear_scheduler(self) -> None:
+        for _ in range(MOST_MESSAGES):
+            heard = self._port.heard
+            try:
+                delivered = self._port.receive(zmq.NOBLOCK)
+            except (LinkError, ProtocolError) as error:
+                self._lost(str(error))
+                continue
+            if self._port.heard == heard:
+                return
+            match delivered:
+                case Actions():
+                    self._take(delivered)
+                case Hello(_, _, instance, policy):
+                    text = f"scheduler {instance} with policy {policy} is told how things stand"
+                    self._log("scheduler-welcomed", text, instance=instance, policy=policy)
+                    self.status.resyncs += 1
+                    self._sent_s = None
+                case Ready():
+                    return  # it gets its first batch at once
+
+    def _take(self, message: Actions) -> None:
+        if self._sent_s is not None:
+            self.status.answered(time.monotonic() - self._sent_s)
+            self._sent_s = None
+        self._advance()
+        now_us = self._live.now_us
+        self._accounting.append(answer_step(now_us, message))
+        self._live.answer(now_us, message.seq, message.actions)
+        self.status.refused = self._live.manager.refused
+        self._took_effect()
+
+    def _hear_users(self) -> None:
+        if self._door is None:
+            return
+        answers = [(asked, self._answer(asked)) for asked in self._door.receive()]
+        if answers:
+            self._flush()  # nobody is told what is not written down
+            for asked, answer in answers:
+                self._door.answer(asked, answer)
+
+    def _answer(self, asked: Asked) -> Done | Refused:
+        live = self._live
+        if not isinstance(asked.request, CHANGES):
+            self._advance()
+            return answer_query(live, self._accounting, self._told, asked.request)
+        self._advance()
+        refused = live.refusal(asked.who, asked.request)
+        if refused is not None:
+            return refused
+        now_us = live.now_us
+        try:
+            self._accounting.append(command_step(now_us, asked.who, asked.request), durable=True)
+        except AccountingError as error:
+            return Refused("accounting", f"it cannot be written down at present: {error}")
+        answer = live.command(now_us, asked.who, asked.request)
+        self._took_effect()
+        return answer
+
+    def _took_effect(self) -> None:
+        """Have the accounting learn what came of the last step."""
+        live = self._live
+        changes = live.drain()
+        self._accounting.record(changes)
+        if self._check:
+            live.check()
+        if self._progress is not None:
+            self._ended += sum([isinstance(change, JobFinished) for change in changes])
+            self._progress(self._ended)
+
+    # ------------------------------------------------------------ the rest
+
+    def _inventory(self) -> Welcome:
+        self._advance()
+        return self._live.inventory()
+
+    def _lost(self, text: str) -> None:
+        """Do without a scheduler that has failed, until another one comes; jobs run on."""
+        self._port.dismiss()
+        self._sent_s = None
+        self.status.errors += 1
+        self._log("scheduler-lost", f"the scheduler is lost, jobs wait for another one: {text}", level=WARNING)
+        self._noticed(FaultHappened(self._live.now_us, "scheduler lost", text))
+
+    def _noticed(self, fault: FaultHappened) -> None:
+        self._accounting.record([fault])
+        self._log("fault", f"{fault.kind}: {fault.detail}", level=WARNING, at_us=fault.at_us)
+
+    def _is_over(self) -> bool:
+        live = self._live
+        if self._until_us is not None and live.now_us >= self._until_us:
+            return True
+        return self._until_idle and live.unfinished == 0 and live.agenda.all_submitted
+
+    def _fields(self) -> dict[str, Any]:
+        """Return what the status tells of this manager beside its counters."""
+        live, port = self._live, self._port
+        manager = live.manager
+        session = port.opened()
+        return {
+            "clock": f"{self._clock.speed:g} emulated seconds a second",
+            "speed": self._clock.speed,
+            "now_us": live.now_us,
+            "seq": manager.seq,
+            "conversation": session.state.value,
+            "scheduler": port.instance,
+            "policy": port.policy if port.instance else "",
+            "standby": port.standby,
+            "queued": len(manager.pending) + len(live.waiting),
+            "running": len(manager.running),
+            "nodes": manager.machine.nodes,
+            "nodes_down": len(manager.down),
+            "accounting_backlog": self._accounting.backlog,
+            "clock_jumped_us": self._clock.jumped_us,
+        }
+
+    def _told(self) -> dict[str, Any]:
+        return self.status.as_dict()

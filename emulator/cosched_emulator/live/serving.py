@@ -1,0 +1,103 @@
+"""A live manager from its scenario: its parts made, or brought back from its database, and put to work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from cosched_emulator.accounting import Accounting
+from cosched_emulator.building import build_agenda, build_manager, build_script
+from cosched_emulator.faults import build_faults
+from cosched_emulator.faulty_wire import FaultyWire
+from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.live.journal import restore
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.server import LiveServer
+from cosched_emulator.live.user_door import UserDoor
+from cosched_emulator.running import Prepared
+from cosched_emulator.scheduler_port import SchedulerPort
+from cosched_plugin.curve import Keyring
+from cosched_plugin.log import Log
+from cosched_plugin.metrics_server import MetricsServer
+from cosched_plugin.signals import stopped_by_signals
+
+LIVE: Final = "live"
+_MICROSECONDS: Final = 1_000_000
+
+
+class Serving(NamedTuple):
+    """Where and how a live manager serves; None: it does not."""
+
+    endpoint: str  # for the scheduler
+    users: str | None = None  # endpoint for users
+    keys: Keyring | None = None
+    operators: frozenset[str] = frozenset()  # users who may do everything, besides root and whoever runs the manager
+    metrics: str | None = None  # HOST:PORT for Prometheus
+    until_s: float | None = None  # emulated
+    check: bool = False
+
+
+def serve_live(
+    prepared: Prepared,
+    accounting: Accounting,
+    serving: Serving,
+    log: Log,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Serve until the end that was asked for; return 0, or 128 + n after signal n.
+
+    Without users it ends when all jobs of the workload have; else it stays. Where ``accounting`` has a past, it goes on from there.
+    """
+    scenario, nodes, workload = prepared
+    faults = build_faults(scenario, sum(item.nodes for item in nodes))
+    faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
+    manager = build_manager(scenario, nodes, workload, live=True, slow_nodes=faults.slow_nodes)
+    script = build_script(scenario, manager.machine.nodes, len(workload.jobs))
+    agenda = build_agenda(scenario, manager, workload, script, faults)
+    live = LiveManager(manager, agenda, len(workload.jobs) + 1, accounting.ended_state, accounting.tasks)
+    steps = restore(live, accounting)
+    if steps:
+        log(
+            "restored",
+            f"brought back from {accounting.path}: {steps} steps, {live.now_us / _MICROSECONDS:.0f} s, "
+            f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
+            steps=steps,
+            now_us=live.now_us,
+        )
+    clock = LiveClock(live.now_us, scenario.clock.speed or 1.0)
+    with ExitStack() as closing:
+        port = SchedulerPort(
+            serving.endpoint,
+            keys=serving.keys,
+            wire=None if faults.messages is None else FaultyWire(faults.messages),
+            resend_s=scenario.clock.resend_s,
+            takeover_s=scenario.clock.takeover_s,
+            note=log,
+        )
+        closing.callback(port.close)
+        door = None
+        if serving.users is not None:
+            door = UserDoor(port.context, serving.users, keys=serving.keys, operators=serving.operators)
+            closing.callback(door.close)
+        server = LiveServer(
+            live,
+            accounting,
+            clock,
+            port,
+            door,
+            log,
+            faults=faults,
+            until_us=None if serving.until_s is None else round(serving.until_s * _MICROSECONDS),
+            until_idle=serving.users is None,
+            check=serving.check,
+            progress=progress,
+        )
+        if serving.metrics is not None:
+            metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))
+            closing.callback(metrics.close)
+        where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
+        log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
+        with stopped_by_signals(server.stop_on):
+            server.run()
+        return 128 + server.stop if server.stop else 0

@@ -1,0 +1,322 @@
+"""What a manager tells people who look: plain maps of integers, numbers, texts and lists. Nothing here changes anything.
+
+Times are seconds under names that end in ``_s``. A table is ``{"columns": [name], "rows": [[value]]}``: with ten thousand jobs it
+costs a third of as many maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from cosched_emulator.errors import AccountingError
+from cosched_emulator.idset import idset
+from cosched_emulator.live.occupancy import STATES, Occupancy, occupancy
+from cosched_emulator.live.requests import (
+    Done,
+    ListHistory,
+    ListJobs,
+    ListNodes,
+    Refused,
+    ShowJobs,
+    ShowOverview,
+    ShowStatus,
+    Target,
+)
+from cosched_emulator.managed_job import SUSPENDED, ManagedJob
+from cosched_plugin.protocol.allocation import room_on
+from cosched_plugin.protocol.messages import JobSpec
+
+if TYPE_CHECKING:
+    from cosched_emulator.accounting import Accounting
+    from cosched_emulator.live.live_manager import LiveManager
+    from cosched_emulator.live.requests import Request
+
+JOB_COLUMNS: Final = (
+    "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
+    "processes", "nodes", "node_list", "shares_with", "slowdown",
+)  # fmt: skip
+NODE_COLUMNS: Final = (
+    "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
+)  # fmt: skip
+HELD: Final = "JobHeldUser"
+QUEUED: Final = (
+    "Resources"  # why a job waits that may be started: what the scheduler thinks of it, only the scheduler knows
+)
+_MOST_SHOWN: Final = 10_000  # jobs of one answer
+_PPM: Final = 1_000_000
+
+
+def answer_query(
+    live: LiveManager, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
+) -> Done | Refused:
+    """Return the answer to a request that only looks; ``status`` tells what the process knows of itself and its scheduler."""
+    try:
+        return _answer(_View(live), accounting, status, request)
+    except AccountingError as error:
+        return Refused("accounting", str(error))
+
+
+def _answer(
+    view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
+) -> Done | Refused:
+    live = view.live
+    now_s = live.now_us / _PPM
+    match request:
+        case ListJobs(user):
+            return Done({"now_s": now_s, **view.jobs(user)})
+        case ListNodes():
+            return Done({"now_s": now_s, **view.nodes()})
+        case ShowJobs(targets):
+            return _show_jobs(view, accounting, targets)
+        case ListHistory(user, most):
+            return Done({"now_s": now_s, "jobs": [ended_job(row) for row in accounting.history(user, most)]})
+        case ShowStatus():
+            return Done(_status(view, accounting, status))
+        case ShowOverview(most):
+            overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
+            return Done({**overview, "decisions": [[at_us / _PPM, text] for at_us, text in live.decisions]})
+        case _:
+            return Refused("request", f"{type(request).__name__} is no question")
+
+
+def ended_job(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job as the accounting tells of it, in the words of this module."""
+    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in row.items()}
+    if "id" in told:
+        told = {"job_id": told.pop("id"), **told}
+    submit_s, start_s, end_s = (told.get(key) for key in ("submit_s", "start_s", "end_s"))
+    told["wait_s"] = None if start_s is None or submit_s is None else round(start_s - submit_s, 6)
+    told["elapsed_s"] = None if start_s is None or end_s is None else round(end_s - start_s, 6)
+    return told
+
+
+class _View:
+    """One look at a manager, with what several tables need of it."""
+
+    def __init__(self, live: LiveManager) -> None:
+        self.live = live
+        self.manager = live.manager
+        self.machine = live.manager.machine
+        # The most that an empty node of each kind takes: (threads, memory); for the number of nodes that a waiting job needs.
+        self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in self.machine.classes})
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """Return who is where."""
+        return occupancy(self.machine, self.manager.running)
+
+    @cached_property
+    def arrays(self) -> dict[int, dict[int, int]]:
+        """Return by array the tasks that have not ended: index -> job."""
+        found: dict[int, dict[int, int]] = {}
+        for job_id, origin in self.live.origins.items():
+            if origin.array_id is not None and origin.array_index is not None:
+                found.setdefault(origin.array_id, {})[origin.array_index] = job_id
+        return found
+
+    def unended(self) -> Iterator[ManagedJob]:
+        """Yield the running jobs by id, then the waiting ones in the order of their submission."""
+        yield from [job for _, job in sorted(self.manager.running.items())]
+        pending = [*self.manager.pending.values(), *[entry.job for entry in self.live.waiting.values()]]
+        yield from sorted(pending, key=_SUBMISSION)
+
+    def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
+        """Return a table of the jobs that have not ended, and how many were left out beyond ``most``."""
+        jobs: Iterable[ManagedJob] = self.unended()
+        if user:
+            jobs = [job for job in jobs if self.user(job) == user]
+        rows = [self._row(job) for job in islice(jobs, most)]
+        left_out = 0 if most is None else max(0, len(self.manager.running) + self._waiting() - most)
+        return {"columns": JOB_COLUMNS, "rows": rows, "left_out": left_out}
+
+    def nodes(self) -> dict[str, Any]:
+        """Return a table of the nodes."""
+        drained, broken, slow = self.live.agenda.drained, self.live.agenda.broken, self.live.agenda.slow
+        there, machine = self.occupancy, self.machine
+        rows = [
+            (
+                node,
+                there.state(node, machine, drained, broken),
+                drained.get(node, ""),
+                machine.threads_of[node],
+                there.threads[node],
+                machine.memory_mb[node],
+                there.memory_mb[node],
+                there.jobs[node],
+                slow.get(node),
+            )
+            for node in range(machine.nodes)
+        ]
+        return {"columns": NODE_COLUMNS, "rows": rows}
+
+    def user(self, job: ManagedJob) -> str:
+        """Return who owns a job."""
+        origin = self.live.origins.get(job.job.spec.id)
+        return (origin.owner if origin is not None else "") or job.job.spec.user
+
+    def reason(self, job: ManagedJob) -> str:
+        """Return why a job waits; empty for one that does not."""
+        job_id = job.job.spec.id
+        waiting = self.live.waiting.get(job_id)
+        if waiting is not None:
+            return waiting.reason
+        if job_id not in self.manager.pending:
+            return job.reason
+        return HELD if job.held else QUEUED
+
+    def _waiting(self) -> int:
+        return len(self.manager.pending) + len(self.live.waiting)
+
+    def _row(self, job: ManagedJob) -> tuple[Any, ...]:
+        spec = job.job.spec
+        origin = self.live.origins.get(spec.id)
+        runs = spec.id in self.manager.running
+        return (
+            spec.id,
+            None if origin is None else origin.array_id,
+            None if origin is None else origin.array_index,
+            spec.name,
+            (origin.owner if origin is not None else "") or spec.user,
+            job.state,
+            "" if runs else self.reason(job),
+            spec.submit_us / _PPM,
+            job.start_us / _PPM if runs else None,
+            self.elapsed_us(job) / _PPM if runs else 0.0,
+            _seconds(self.limit_us(job) if runs else spec.limit_us),
+            spec.processes,
+            sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
+            node_list(job) if runs else "",
+            self.occupancy.neighbours(job) if runs else [],
+            job.measured_ppm / _PPM if runs and job.measured_ppm else None,
+        )
+
+    def elapsed_us(self, job: ManagedJob) -> int:
+        """Return how long a running job has run, suspensions left out."""
+        return max(0, job.idle_until(self.live.now_us) - job.start_us - job.idle_us)
+
+    @staticmethod
+    def limit_us(job: ManagedJob) -> int | None:
+        """Return the limit granted to a running job, of the time that `elapsed_us` counts."""
+        return None if job.limit_us is None else job.limit_us - job.idle_us
+
+    def _least_nodes(self, spec: JobSpec) -> int:
+        room = max([room_on(spec, threads, threads, memory_mb) for threads, memory_mb in self._kinds], default=0)
+        return -(-spec.processes // room) if room else 0
+
+    def details(self, job: ManagedJob) -> dict[str, Any]:
+        """Return all about one job that has not ended."""
+        spec = job.job.spec
+        origin = self.live.origins.get(spec.id)
+        runs = spec.id in self.manager.running
+        return {
+            **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
+            "end_s": _seconds(job.end_us),
+            "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / _PPM,
+            "ppn_min": spec.ppn_min,
+            "ppn_max": spec.ppn_max,
+            "threads_per_process": spec.threads_per_process,
+            "memory_mb": spec.memory_mb,
+            "exclusive": spec.exclusive,
+            "requeue": job.job.requeue,
+            "demand": _listed(spec.demand),
+            "usage": _listed(spec.usage),
+            "self_slowdown": _listed(spec.self_slowdown),
+            "after": [] if origin is None else [list(each) for each in origin.after],
+            "starts": sum([not stay.resumed for stay in job.intervals]) + (runs and not job.resumed),
+            "on_disk": job.on_disk,
+            "allocation": [[first, count, f"{mask:#x}", processes] for first, count, mask, processes in job.runs]
+            if runs
+            else [],
+        }
+
+
+_SUBMISSION: Final = attrgetter("job.spec.submit_us", "job.spec.id")
+
+
+def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -> Done | Refused:
+    """Return all about some jobs; an array stands for its tasks. What is not known is named."""
+    found: dict[int, None] = {}
+    missing = []
+    arrays: dict[int, dict[int, int]] = {}
+    for target in targets:
+        job_id, task = target
+        if job_id not in arrays:
+            arrays[job_id] = _tasks(view, accounting, job_id)
+        tasks = arrays[job_id]
+        if task is None:
+            found.update(dict.fromkeys([job for _, job in sorted(tasks.items())] or [job_id]))
+        elif task in tasks:
+            found[tasks[task]] = None
+        else:
+            missing.append(f"{job_id}_{task}")
+    if len(found) > _MOST_SHOWN:
+        return Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
+    told = {job_id: view.details(view.manager.jobs[job_id]) for job_id in found if job_id in view.manager.jobs}
+    rest = [job_id for job_id in found if job_id not in told]
+    for row in accounting.jobs(rest) if rest else []:
+        details = ended_job(row)
+        told[details["job_id"]] = details
+    missing += [str(job_id) for job_id in found if job_id not in told]
+    shown = [told[job_id] for job_id in found if job_id in told]
+    return Done({"now_s": view.live.now_us / _PPM, "jobs": shown, "missing": missing})
+
+
+def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
+    """Return the tasks of an array, also those that have ended, none where that is no array: index -> job."""
+    first = view.live.origins.get(array_id)
+    if array_id in view.manager.jobs and (first is None or first.array_id is None):
+        return {}
+    ended = [job_id for job_id in accounting.tasks(array_id) if job_id not in view.manager.jobs]
+    rows = accounting.jobs(ended) if ended else []
+    return {**{row["array_index"]: row["id"] for row in rows}, **view.arrays.get(array_id, {})}
+
+
+# What the process tells too, under other names.
+_TOLD_HERE: Final = frozenset({"seq", "refused", "queued", "running", "nodes_down", "accounting_backlog", "batches"})
+
+
+def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    live, manager, machine, there = view.live, view.manager, view.machine, view.occupancy
+    states = dict.fromkeys(STATES, 0)
+    for node in range(machine.nodes):
+        states[there.state(node, machine, live.agenda.drained, live.agenda.broken)] += 1
+    suspended = sum([job.state == SUSPENDED for job in manager.running.values()])
+    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in status().items()}
+    return {
+        **{key: value for key, value in told.items() if key not in _TOLD_HERE},
+        "now_s": live.now_us / _PPM,
+        "batch": manager.seq,
+        "refused_actions": manager.refused,
+        "jobs": {
+            "running": len(manager.running) - suspended,
+            "suspended": suspended,
+            "pending": len(manager.pending),
+            "held": sum([job.held for job in manager.pending.values()]),
+            "waiting": len(live.waiting),
+        },
+        "nodes": {state.lower(): count for state, count in states.items()},
+        "shared_nodes": sum([len(jobs) > 1 for jobs in there.jobs]),
+        "threads": {"all": machine.threads, "used": sum(there.threads)},
+        "accounting": {"backlog": accounting.backlog, "trouble": accounting.trouble},
+    }
+
+
+def node_list(job: ManagedJob) -> str:
+    """Return the nodes of a running job as text."""
+    return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
+
+
+def _in_seconds(key: str) -> str:
+    return key.removesuffix("_us") + "_s" if key.endswith("_us") else key
+
+
+def _seconds(span_us: int | None) -> float | None:
+    return None if span_us is None else span_us / _PPM
+
+
+def _listed(value: tuple[Any, ...] | None) -> list[Any] | None:
+    return None if value is None else list(value)

@@ -1,0 +1,68 @@
+"""What a policy has left with the manager: values by job, or about the cluster, within bounds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cosched_plugin.protocol.messages import Note, NoteValue
+
+CLUSTER: Final = -1  # stands for "no job" in a key
+MOST_BYTES: Final = 32 * 1024 * 1024  # of all notes, about: they must fit into a welcome
+_EACH_BYTES: Final = 32  # of a note beside its key and its value
+
+
+class Notes:
+    """The notes, by (job id, or `CLUSTER`; key)."""
+
+    __slots__ = ("_bytes", "_keys", "_values")
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[int, str], NoteValue] = {}
+        self._keys: dict[int, list[str]] = {}  # of each job's notes
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def set(self, job_id: int | None, key: str, value: NoteValue) -> str | None:
+        """Keep a note, or take it away where ``value`` is None; return why it cannot be kept."""
+        about = CLUSTER if job_id is None else job_id
+        place = (about, key)
+        if value is None:
+            if place in self._values:
+                self._bytes -= _size(key, self._values.pop(place))
+                self._keys[about].remove(key)
+            return None
+        grows_by = _size(key, value)
+        if place in self._values:
+            grows_by -= _size(key, self._values[place])
+        if self._bytes + grows_by > MOST_BYTES:
+            return f"there is no room for more notes than {MOST_BYTES} bytes"
+        if place not in self._values:
+            self._keys.setdefault(about, []).append(key)
+        self._values[place] = value
+        self._bytes += grows_by
+        return None
+
+    def drop(self, job_id: int) -> None:
+        """Take away all notes about a job."""
+        for key in self._keys.pop(job_id, ()):
+            self._bytes -= _size(key, self._values.pop((job_id, key)))
+
+    def told(self) -> tuple[Note, ...]:
+        """Return all notes as an inventory tells them, in order of job and key; those about the cluster first."""
+        return tuple(
+            Note(job_id if job_id != CLUSTER else None, key, self._values[job_id, key])
+            for job_id, key in sorted(self._values)
+        )
+
+
+def _size(key: str, value: NoteValue) -> int:
+    """Return about how many bytes a note takes on the wire: never less."""
+    return _EACH_BYTES + 4 * len(key) + _value_size(value)
+
+
+def _value_size(value: NoteValue) -> int:
+    if isinstance(value, tuple):
+        return 5 + sum([_value_size(item) for item in value])
+    return 5 + 4 * len(value) if isinstance(value, str) else 9

@@ -1,0 +1,100 @@
+"""The options of a command line that stand for keys of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+# Option -> where its value goes in a scenario.
+PLACES: Mapping[str, tuple[str, str]] = {
+    "swf": ("workload", "swf"),
+    "lublin": ("workload", "lublin"),
+    "first": ("workload", "first"),
+    "jobs": ("workload", "jobs"),
+    "aarr": ("workload", "aarr"),
+    "limits": ("workload", "limits"),
+    "estimates": ("workload", "estimates"),
+    "estimate_factor": ("workload", "estimate_factor"),
+    "mix": ("workload", "mix"),
+    "characteristics": ("workload", "characteristics"),
+    "resume_s": ("preemption", "resume_s"),
+    "annotations": ("workload", "annotations"),
+    "self_slowdowns": ("workload", "self_slowdowns"),
+    "grow": ("workload", "grow"),
+    "exclusive": ("workload", "exclusive"),
+    "skip_bad_rows": ("workload", "skip_bad_rows"),
+    "nodes": ("cluster", "nodes"),
+    "processors": ("cluster", "processors"),
+    "cores": ("cluster", "cores"),
+    "node": ("cluster", "preset"),
+    "contention": ("truth", "contention"),
+    "composition": ("truth", "composition"),
+    "belief_demand": ("belief", "demand"),
+    "belief_usage": ("belief", "usage"),
+    "belief_pairs": ("belief", "pairs"),
+    "belief_self": ("belief", "self_slowdowns"),
+    "usage_noise": ("belief", "usage_noise"),
+    "warmup": ("results", "warmup"),
+    "deadline": ("clock", "deadline_s"),
+}
+
+
+def a_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a file's name as it is; an empty one, from a variable that is not set, is refused."""
+    if value == "":
+        raise click.BadParameter("expected the name of a file, got ''")
+    return value
+
+
+def scenario_options(command: Command) -> Command:
+    """Add the options that stand for keys of a scenario."""
+    options = [
+        click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain)."),
+        click.option("--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
+        click.option("--first", type=click.IntRange(min=0), metavar="I", help="Log: begin with usable job I, counted from 0."),
+        click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs."),
+        click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Leave the first N jobs out of the figures."),
+        click.option("--aarr", type=float, help="Lublin: arrival parameter, smaller is busier.  [default: 10.2303]"),
+        click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, Lublin none]"),
+        click.option("--estimates", type=click.Choice(["exact", "f-model"]), help="Replace the estimates."),
+        click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
+        click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
+        click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
+        click.option("--annotations", callback=a_file, metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
+        click.option("--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."),
+        click.option("--grow", is_flag=True, default=None, help="Sizes are for one process a node, and grow to fill cores."),
+        click.option("--resume-s", type=float, metavar="S", help="Seconds that a job preempted to disk needs to come back."),
+        click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
+        click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
+        click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
+        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
+        click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
+        click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
+        click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "statistical", "none"]), help="How jobs slow down."),
+        click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
+        click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
+        click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of what bounds jobs."),
+        click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
+        click.option("--belief-pairs", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of pairs of jobs."),
+        click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of how jobs slow themselves."),
+        click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
+        click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given as a scenario table."""
+    table: dict[str, Any] = {}
+    for option, (section, key) in PLACES.items():
+        if values.get(option) is not None:
+            table.setdefault(section, {})[key] = values[option]
+    if values.get("seed") is not None:
+        table["seed"] = values["seed"]
+    return table

@@ -1,0 +1,115 @@
+"""The scheduler's socket: messages out, messages in, and whether the manager is still there. No wait is longer than a slice."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cosched_plugin.errors import UsageError
+from cosched_plugin.protocol.codec import encode
+from cosched_plugin.protocol.endpoint import takes_keys, why_not
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
+from cosched_plugin.protocol.messages import Message
+
+SLICE_S: Final = 0.2  # longest wait that notices nothing: a signal or a deadline is at most this late
+LINGER_S: Final = 0.5  # how long the last message may take to leave
+HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_TIMEOUT_MS: Final = 10_000
+
+
+class Keys(NamedTuple):
+    """Files: our secret key, and the public key that the manager must have."""
+
+    own_secret: str
+    manager_public: str
+
+
+class Change(enum.Enum):
+    """What happened to the connection."""
+
+    LOST = "lost"
+    REFUSED = "refused"
+
+
+_CHANGES: Final = {
+    int(zmq.EVENT_DISCONNECTED): Change.LOST,
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): Change.REFUSED,
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): Change.REFUSED,
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): Change.REFUSED,
+}
+
+
+class Connection:
+    """A DEALER socket, connected to ``endpoint`` as soon and as often as a manager listens there.
+
+    Raises UsageError for an endpoint that may not be used: off this machine only with ``keys``.
+    """
+
+    def __init__(self, endpoint: str, keys: Keys | None) -> None:
+        secured = keys is not None and takes_keys(endpoint)
+        reason = why_not(endpoint, secured=secured)
+        if reason is not None:
+            raise UsageError(f"{endpoint}: {reason}")
+        self.heard = 0  # messages received
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.linger = round(LINGER_S * 1000)
+        # One message may wait for a manager that is not there yet. (IMMEDIATE would let none wait, but loses what a manager said
+        # just before it left: its bye.)
+        self._socket.sndhwm = 1
+        self._socket.maxmsgsize = MAX_FRAME_BYTES
+        self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
+        self._socket.ipv6 = "[" in endpoint
+        if takes_keys(endpoint):
+            self._socket.heartbeat_ivl = HEARTBEAT_MS
+            self._socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+        self._monitor = self._socket.get_monitor_socket(sum(_CHANGES))
+        self._monitor.linger = 0
+        try:
+            if keys is not None and secured:
+                from cosched_plugin.curve import secure_client  # noqa: PLC0415 - few have keys
+
+                secure_client(self._socket, keys.own_secret, keys.manager_public)
+            self._socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise UsageError(f"{endpoint}: cannot connect there: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, message: Message) -> bool:
+        """Send ``message``; return whether it went, which it does not while another waits for a connection."""
+        try:
+            self._socket.send_multipart(encode(message))
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self) -> list[bytes] | None:
+        """Return the frames of one message, None when a slice passed without any."""
+        try:
+            frames = self._socket.recv_multipart()
+        except zmq.Again:
+            return None
+        self.heard += 1
+        return frames
+
+    def changes(self) -> list[Change]:
+        """Return what happened to the connection since the last call, in order."""
+        found = []
+        try:
+            while True:
+                found.append(_CHANGES[int(recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"])])
+        except zmq.Again:
+            return found
+
+    def close(self) -> None:
+        """Close the socket; takes at most the linger time, and none when there never was a manager."""
+        self._socket.disable_monitor()
+        self._monitor.close()
+        self._socket.close(None if self.heard else 0)
+        self._context.term()

@@ -1,0 +1,305 @@
+"""Keys of both ends of a tcp connection (CURVE): made, read, checked, and revoked while the manager runs.
+
+A pair of keys is two files in ZeroMQ's format, ``NAME.key`` (public) and ``NAME.key_secret``. A manager's keyring is a folder with
+its own pair, ``manager``, and the public keys of those who may connect, one file each, in ``plugins/``, ``users/``, ``operators/``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import zmq
+import zmq.auth
+from zmq.utils import z85
+
+from cosched_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from zmq.auth.thread import ThreadAuthenticator
+
+MANAGER: Final = "manager"  # name of a keyring's own pair
+FOLDERS: Final = {"plugin": "plugins", "user": "users", "operator": "operators"}  # role -> folder of a keyring
+ROLES_OF: Final = {"plugin": ("plugin",), "user": ("user", "operator")}  # endpoint's domain -> roles that may connect
+SETTLED_S: Final = 0.25  # a change of the keyring counts at most this late
+MAX_KEY_FILE_BYTES: Final = 65_536
+KEY_BYTES: Final = 32
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}")
+
+
+class Member(NamedTuple):
+    """Whose key it is: ``role`` is plugin, user or operator, ``name`` the file's."""
+
+    role: str
+    name: str
+
+
+def write_keys(folder: str | Path, name: str) -> tuple[Path, Path]:
+    """Make a pair of keys and return its files, public and secret; only the owner may read the secret one.
+
+    Raises UsageError for a bad name, and rather than overwrite anything.
+    """
+    folder = Path(folder)
+    public, secret = folder / f"{check_name(name)}.key", folder / f"{name}.key_secret"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as private:  # nobody else can look into it
+            new_public, new_secret = map(Path, zmq.auth.create_certificates(private, name))
+            new_public.chmod(0o644)
+            new_secret.chmod(0o600)
+            _link(new_secret, secret)
+            try:
+                _link(new_public, public)
+            except UsageError:
+                secret.unlink()
+                raise
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot write keys there: {error.strerror}") from error
+    return public, secret
+
+
+def write_public(file: str | Path, key: bytes) -> None:
+    """Write a public key into a new file; UsageError if there is one of that name, or it cannot be written."""
+    path = Path(file)
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent) as private:
+            new = Path(private) / path.name
+            new.write_text(f'curve\n    public-key = "{key.decode("ascii")}"\n', encoding="ascii")
+            new.chmod(0o644)
+            _link(new, path)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot write it: {error.strerror}") from error
+
+
+def read_public(file: str | Path) -> bytes:
+    """Return the key in a public file; UsageError for what is none, and for a file with a secret in it."""
+    public, secret = _read(Path(file))
+    if secret is not None:
+        raise UsageError(
+            f"{file}: expected a public key, got a file with a secret one, which is nobody else's business"
+        )
+    return public
+
+
+def read_secret(file: str | Path) -> tuple[bytes, bytes]:
+    """Return the public and the secret key in a secret file; UsageError for what is none, or may be read by others."""
+    path = Path(file)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
+    if mode & 0o077:
+        raise UsageError(
+            f"{file}: expected a secret file that only its owner may read (chmod 600), got mode {stat.S_IMODE(mode):04o}"
+        )
+    public, secret = _read(path)
+    if secret is None:
+        raise UsageError(f"{file}: expected a secret key, got a file with a public one alone")
+    return public, secret
+
+
+def secure_client(socket: zmq.Socket[bytes], own_secret_file: str | Path, server_public_file: str | Path) -> None:
+    """Let ``socket`` connect, from now on, only to who has the secret of ``server_public_file``, and as who we are."""
+    server = read_public(server_public_file)
+    socket.curve_publickey, socket.curve_secretkey = read_secret(own_secret_file)
+    socket.curve_serverkey = server
+
+
+def check_name(name: str) -> str:
+    """Return ``name``; UsageError if it is no name for a key."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"expected a name of at most 64 letters, digits and _.@-, the first of them a letter or _, got {name!r}"
+        )
+    return name
+
+
+class Keyring:
+    """The manager's keys and those whom it knows; reads its folder again when that has changed.
+
+    Raises UsageError for a folder that is no keyring, that others may write to, or with anything unacceptable in it. A file that
+    becomes unacceptable later lets nobody in.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.public_file = self.folder / f"{MANAGER}.key"
+        self._public, self._secret = read_secret(self.folder / f"{MANAGER}.key_secret")
+        self._lock = threading.Lock()  # the doorkeeper looks things up in a thread of its own
+        self._signature: object = None
+        self._members: Mapping[bytes, Member] = {}
+        self._looked_s = 0.0
+        self._troubles: list[str] = []
+        self._doorkeepers: dict[int, ThreadAuthenticator] = {}
+        self.members()
+        if self._troubles:
+            raise UsageError(self._troubles[0])
+
+    @property
+    def public(self) -> bytes:
+        """Return the manager's public key."""
+        return self._public
+
+    def members(self) -> Mapping[bytes, Member]:
+        """Return who is known, by public key, as of a quarter of a second ago at most."""
+        with self._lock:
+            now_s = time.monotonic()
+            if self._signature is None or now_s - self._looked_s >= SETTLED_S:
+                self._looked_s = now_s
+                self._look()
+            return self._members
+
+    def member(self, key: bytes, domain: str) -> Member | None:
+        """Return whose ``key`` it is, None if nobody's who may use ``domain``."""
+        found = self.members().get(key)
+        return None if found is None or found.role not in ROLES_OF[domain] else found
+
+    def sender(self, frame: zmq.Frame, domain: str) -> Member | None:
+        """Return who sent ``frame`` through a socket secured for ``domain``, None if he may not (any more).
+
+        To ask this of every message makes a revoked key useless also on a connection that stands.
+        """
+        try:
+            return self.member(str(frame.get("User-Id")).encode("ascii", "replace"), domain)
+        except zmq.ZMQError:
+            return None
+
+    def secure(self, socket: zmq.Socket[bytes], domain: str) -> None:
+        """Let only members connect to ``socket``, which is not bound yet; ``domain`` is "plugin" or "user".
+
+        Starts a thread which `close` ends. The ``User-Id`` of a message is the sender's public key.
+        """
+        if domain not in ROLES_OF:
+            raise UsageError(f"expected one of {', '.join(ROLES_OF)} as the domain, got {domain!r}")
+        self._start_doorkeeper(socket.context)
+        socket.curve_server = True
+        socket.curve_publickey, socket.curve_secretkey = self._public, self._secret
+        socket.zap_domain = domain.encode()
+        socket.zap_enforce_domain = True  # without a doorkeeper nobody comes in
+
+    def close(self) -> None:
+        """End the doorkeepers: after the sockets were closed, and before their context is terminated."""
+        for doorkeeper in self._doorkeepers.values():
+            doorkeeper.stop()
+        self._doorkeepers.clear()
+
+    def _start_doorkeeper(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415 - half of what this file costs to import
+
+        if id(context) in self._doorkeepers:
+            return
+        doorkeeper = ThreadAuthenticator(context)
+        for domain in ROLES_OF:
+            doorkeeper.configure_curve_callback(domain, _Admission(self))
+        doorkeeper.start()
+        self._doorkeepers[id(context)] = doorkeeper
+
+    def _look(self) -> None:
+        """Read the folders if anything in them has changed."""
+        seen: list[object] = [_state(self.folder)]
+        files: list[tuple[str, Path]] = []
+        for role, name in FOLDERS.items():
+            folder = self.folder / name
+            paths = sorted(folder.glob("*.key"))
+            seen += [_state(folder), *[(path.name, _state(path)) for path in paths]]
+            files += [(role, path) for path in paths]
+        if seen == self._signature:
+            return
+        self._signature = seen
+        self._troubles = []
+        self._members = self._read_members(files)
+
+    def _read_members(self, files: list[tuple[str, Path]]) -> dict[bytes, Member]:
+        """Return who is known; a folder or file that is not as it should be lets nobody in, and is noted in ``_troubles``."""
+        for folder in (self.folder, *[self.folder / name for name in FOLDERS.values()]):
+            self._troubles += _why_not_ours(folder)
+        if self._troubles:
+            return {}
+        owners: dict[bytes, list[Path]] = {self._public: [self.public_file]}
+        members: dict[bytes, Member] = {}
+        for role, path in files:
+            problems = _why_not_ours(path)
+            try:
+                member = Member(role, check_name(path.stem))
+                key = read_public(path)
+            except UsageError as error:
+                problems.append(str(error))
+            if problems:
+                self._troubles += problems
+                continue
+            owners.setdefault(key, []).append(path)
+            members[key] = member
+        for key, paths in owners.items():
+            if len(paths) > 1:  # whose it is nobody knows
+                self._troubles.append(f"{paths[1]}: expected a key of its own, got that of {paths[0]}")
+                members.pop(key, None)
+        return members
+
+
+class _Admission:
+    """What a doorkeeper asks when somebody connects; the method's name is the library's."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Tell whether who has the secret of ``key`` may connect."""
+        return self._keyring.member(key, domain) is not None
+
+
+def _read(path: Path) -> tuple[bytes, bytes | None]:
+    """Return the keys in a file, checked; the second is None in a public one."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_KEY_FILE_BYTES:
+            raise UsageError(f"{path}: expected a file with a key of at most {MAX_KEY_FILE_BYTES} bytes")
+        public, secret = zmq.auth.load_certificate(path)
+        for key in (public, secret):
+            if key is not None and len(z85.decode(key)) != KEY_BYTES:
+                raise ValueError("a key of another length")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read it: {error.strerror}") from error
+    except (ValueError, KeyError, struct.error) as error:  # what z85 raises
+        raise UsageError(f"{path}: expected a file with a key in it, as `keys new` writes them") from error
+    if secret is not None and zmq.curve_public(secret) != public:
+        raise UsageError(f"{path}: expected a public key that belongs to the secret one, got another")
+    return public, secret
+
+
+def _why_not_ours(path: Path) -> list[str]:
+    """Return why somebody else could change ``path``, nothing if nobody could."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return [f"{path}: cannot read it: {error.strerror}"]
+    if found.st_uid not in (0, os.geteuid()):
+        return [f"{path}: expected it to be owned by root or by us, got user {found.st_uid}"]
+    if found.st_mode & 0o022:
+        mode = stat.S_IMODE(found.st_mode)
+        return [f"{path}: expected that only its owner may write there (chmod go-w), got mode {mode:04o}"]
+    return []
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file or folder does."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid
+
+
+def _link(new: Path, final: Path) -> None:
+    """Give a new file its final name, unless there is one of that name."""
+    try:
+        os.link(new, final)
+    except FileExistsError:
+        raise UsageError(f"{final}: expected a new name, and there is such a file") from None

@@ -1,0 +1,105 @@
+"""What a process says while it works: a line for people, or a JSON object for programs, for each thing that happens."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+Field: TypeAlias = "str | int | float | bool | None"
+
+INFO: Final = "info"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+PATIENCE_MS: Final = 200  # how long one line may wait for a reader that has stopped
+CHUNK_BYTES: Final = 4096  # what a pipe takes at once when it says that it takes anything (PIPE_BUF)
+_WRITING = threading.Lock()
+_CUT: Final = threading.Event()  # the last line was not taken to its end
+
+
+class Log:
+    """Says what happens, one line each; called with ``event``, a constant word for programs, and ``text`` for people.
+
+    As JSON a line is an object of ``time`` (RFC 3339, UTC, milliseconds), ``level`` (info, warning, error), ``event``, ``text`` and
+    the fields. Else it is the program's name and the text; without a text, the event and the fields. ``quiet`` keeps back what is
+    only information. ``write`` takes the lines, without their ends; it is standard error unless told otherwise, and a reader of that
+    who is gone, or does not read, costs lines but no more than a fifth of a second each.
+    """
+
+    def __init__(
+        self,
+        program: str = "",
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self._program = program
+        self._write = to_standard_error if write is None else write
+
+    def __call__(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> None:
+        """Say what happened: something to know, something that was got over (WARNING), or what went wrong (ERROR)."""
+        if self.quiet and level == INFO:
+            return
+        if self.as_json:
+            self._write(_json_line(level, event, text, fields))
+            return
+        line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
+        parts = [self._program, "" if level == INFO else level, line]
+        self._write(_printable(": ".join([part for part in parts if part])))
+
+
+def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> str:
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    entry: dict[str, Field] = {"time": time, "level": level, "event": event}
+    if text:
+        entry["text"] = text
+    for key, value in fields.items():
+        # JSON has no word for infinities and nan.
+        entry[key] = str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def _printable(text: str) -> str:
+    """Return ``text`` as one line that leaves a terminal as it is: some of it comes from other processes."""
+    return "".join([char if char.isprintable() else char.encode("unicode_escape").decode() for char in text])
+
+
+def to_standard_error(line: str) -> None:
+    """Write ``line`` to standard error, or as much of it as is taken within a fifth of a second for each 4 kB."""
+    data = (line + "\n").encode("utf-8", "backslashreplace")
+    with _WRITING:
+        try:
+            stream = sys.stderr
+            stream.flush()
+            number = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # closed, or something else in its place
+            _to_stand_in(line)
+            return
+        reader = select.poll()
+        reader.register(number, select.POLLOUT)
+        whole = data = b"\n" + data if _CUT.is_set() else data
+        try:
+            while data and reader.poll(PATIENCE_MS):
+                data = data[os.write(number, data[:CHUNK_BYTES]) :]
+        except OSError:
+            return  # nobody reads any more
+        if not data:
+            _CUT.clear()
+        elif data != whole:
+            _CUT.set()
+
+
+def _to_stand_in(line: str) -> None:
+    try:
+        print(line, file=sys.stderr)
+    except (AttributeError, OSError, ValueError):
+        return

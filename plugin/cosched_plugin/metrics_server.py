@@ -1,0 +1,114 @@
+"""A page for Prometheus: GET /metrics over HTTP, on this machine only, and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar, Final
+
+from cosched_plugin.errors import UsageError
+from cosched_plugin.protocol.endpoint import why_not
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+REQUEST_S: Final = 1.0  # how long a whole request may take; one is dealt with at a time
+POLL_S: Final = 0.5  # how late `close` is noticed
+
+
+class MetricsServer:
+    """Serves the text that ``page`` returns, from construction to `close`, in a daemon thread; ``page`` is called in that thread.
+
+    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one really bound. Raises UsageError for
+    another address, and for one that cannot be bound.
+    """
+
+    def __init__(self, address: str, page: Callable[[], str]) -> None:
+        reason = why_not(f"tcp://{address}")
+        if reason is not None:
+            raise UsageError(f"{address}: {reason}")
+        host, _, port = address.rpartition(":")
+        number = 0 if port == "*" else int(port)
+        server_class = _ServerOf6 if host.startswith("[") else _Server
+        try:
+            self._server = server_class((host.strip("[]"), number), _Handler)
+        except OSError as error:
+            raise UsageError(f"{address}: cannot listen there: {error.strerror or error}") from error
+        self._server.page = page
+        self.address = f"{host}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the address up; takes at most a second and a half."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(socketserver.TCPServer):
+    """One request at a time."""
+
+    allow_reuse_address = True
+    request_queue_size = 16
+    page: Callable[[], str]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: whoever asked has gone away, or took too long."""
+
+
+class _ServerOf6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request, HTTP/1.0: the connection ends with the answer."""
+
+    server: _Server
+    server_version = "cosched"
+    sys_version = ""
+    timeout: ClassVar[float] = REQUEST_S  # for each read
+
+    def handle(self) -> None:
+        """Deal with the request, in its time as a whole: reads that each come in time could go on for ever."""
+        hurry = threading.Timer(REQUEST_S, self._cut_off)
+        hurry.daemon = True
+        hurry.start()
+        try:
+            super().handle()
+        finally:
+            hurry.cancel()
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404)
+            return
+        try:
+            body = self.server.page().encode("utf-8", "replace")
+        except Exception:  # a defect there must not end the thread
+            self.send_error(500)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _refuse(self) -> None:
+        self.send_response(405)
+        self.send_header("Allow", "GET")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+    def _cut_off(self) -> None:
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is over already

@@ -1,0 +1,206 @@
+"""What a process tells of itself when it is asked: counters, how long its answers take, and whatever else it likes to tell.
+
+Both programs use it. One thread counts, another may read: what is read is then of about the same moment, no more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Value: TypeAlias = "str | int | float | bool | None"
+
+LATENCIES: Final = 1_000  # the last so many count
+QUANTILES: Final = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
+NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or a label; colons are for those who write rules
+PAGE_BYTES: Final = resource.getpagesize()
+
+
+class Gauge(NamedTuple):
+    """What a number among the fields means; a name with a unit at its end, as Prometheus has it."""
+
+    name: str
+    help: str
+
+
+class Status:
+    """Counters, the last 1,000 latencies, and ``fields``: what else there is to tell, asked for whenever somebody wants to know.
+
+    ``gauges`` says which fields are numbers that go up and down. ``fields`` is called by the thread that reads. The counters are
+    plain attributes: ``batches`` answered, actions ``refused``, ``resyncs``, ``errors``.
+    """
+
+    def __init__(
+        self,
+        fields: Callable[[], Mapping[str, Value]] = dict,
+        gauges: Mapping[str, Gauge] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.batches = 0
+        self.refused = 0
+        self.resyncs = 0
+        self.errors = 0
+        self._fields = fields
+        self._gauges = {} if gauges is None else dict(gauges)
+        self._clock = clock
+        self._started_s = clock()
+        self._latencies_s = [0.0] * LATENCIES
+        self._sum_s = 0.0
+
+    def answered(self, latency_s: float) -> None:
+        """Count a batch that was answered, and how long that took."""
+        self._latencies_s[self.batches % LATENCIES] = latency_s
+        self._sum_s += latency_s
+        self.batches += 1
+
+    def latencies_s(self) -> dict[str, float | None]:
+        """Return the percentiles (nearest rank) and the maximum of the last 1,000 latencies; None where there is none yet."""
+        count = min(self.batches, LATENCIES)
+        times_s = sorted(self._latencies_s[:count])
+        found: dict[str, float | None] = {
+            name: times_s[math.ceil(share * count) - 1] if count else None for share, name in QUANTILES
+        }
+        found["max"] = times_s[-1] if count else None
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all there is to tell, as plain values; the fields come first."""
+        return {
+            **self._fields(),
+            "uptime_s": round(self._clock() - self._started_s, 3),
+            "batches": self.batches,
+            "refused": self.refused,
+            "resyncs": self.resyncs,
+            "errors": self.errors,
+            "latency_s": self.latencies_s(),
+            "resident_bytes": resident_bytes(),
+        }
+
+    def prometheus(self, prefix: str, labels: Mapping[str, str] | None = None) -> str:
+        """Return the same in Prometheus' text exposition format 0.0.4, names beginning with ``prefix``.
+
+        Fields that are texts are labels of one metric, ``prefix_info``. ValueError for a name that Prometheus would not take.
+        """
+        fields = self._fields()
+        page = _Page(prefix, {} if labels is None else labels)
+        texts = {key: value for key, value in fields.items() if isinstance(value, str)}
+        page.add("info", "gauge", "What runs here, and how.", 1, texts)
+        page.add("uptime_seconds", "gauge", "Time since the process started to serve.", self._clock() - self._started_s)
+        page.add("batches_total", "counter", "Batches answered.", self.batches)
+        page.add("refused_actions_total", "counter", "Actions that the manager refused.", self.refused)
+        page.add("resyncs_total", "counter", "Times that a scheduler took the state over again.", self.resyncs)
+        page.add("errors_total", "counter", "Errors in messages, of either side.", self.errors)
+        latencies_s = self.latencies_s()
+        page.summary(
+            "decision_seconds",
+            f"Time to answer a batch; quantiles of the last {LATENCIES}.",
+            {share: latencies_s[name] for share, name in QUANTILES},
+            self._sum_s,
+            self.batches,
+        )
+        most = f"Longest time to answer a batch, of the last {LATENCIES}."
+        page.add("decision_max_seconds", "gauge", most, latencies_s["max"])
+        page.add("resident_memory_bytes", "gauge", "Resident memory.", resident_bytes())
+        for key, gauge in self._gauges.items():
+            value = fields.get(key)
+            if value is None or isinstance(value, int | float):
+                page.add(gauge.name, "gauge", gauge.help, value)
+        return page.text()
+
+
+def status_lines(status: Mapping[str, Any]) -> list[str]:
+    """Return what `Status.as_dict` tells as lines for people; also of a process that tells other things than this version knows."""
+    lines = []
+    for key, value in status.items():
+        if isinstance(value, Mapping):
+            lines += [f"{key + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
+        else:
+            lines.append(f"{key:<18}{_for_people(key, value)}")
+    return lines
+
+
+def _for_people(key: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key == "latency_s" and isinstance(value, float):
+        return f"{value * 1000:.3f} ms"
+    if key == "uptime_s" and isinstance(value, int | float):
+        return f"{value:.1f} s"
+    if key == "resident_bytes" and isinstance(value, int):
+        return f"{value / 2**20:.1f} MiB"
+    if key == "now_us" and isinstance(value, int):
+        return f"{value / 1e6:.6f} s"
+    return "".join([char if char.isprintable() else "?" for char in str(value)])
+
+
+class _Page:
+    """Metrics one after the other; all samples of one are together, below its HELP and TYPE."""
+
+    def __init__(self, prefix: str, labels: Mapping[str, str]) -> None:
+        self._prefix = _name(prefix)
+        self._labels = labels
+        self._lines: list[str] = []
+
+    def add(
+        self, name: str, kind: str, text: str, value: float | None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a metric of one sample."""
+        full = self._head(name, kind, text)
+        self._sample(full, value, {} if labels is None else labels)
+
+    def summary(self, name: str, text: str, quantiles: Mapping[float, float | None], total: float, count: int) -> None:
+        """Add a summary: quantiles, the sum and the number of all that was observed."""
+        full = self._head(name, "summary", text)
+        for share, value in quantiles.items():
+            self._sample(full, value, {"quantile": f"{share:g}"})
+        self._sample(f"{full}_sum", total, {})
+        self._sample(f"{full}_count", count, {})
+
+    def text(self) -> str:
+        """Return the page; its last line ends as all do."""
+        return "".join([f"{line}\n" for line in self._lines])
+
+    def _head(self, name: str, kind: str, text: str) -> str:
+        full = _name(f"{self._prefix}_{name}")
+        escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+        self._lines += [f"# HELP {full} {escaped}", f"# TYPE {full} {kind}"]
+        return full
+
+    def _sample(self, name: str, value: float | None, labels: Mapping[str, str]) -> None:
+        pairs = ",".join([f'{_name(key)}="{_escaped(text)}"' for key, text in {**self._labels, **labels}.items()])
+        self._lines.append(f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}")
+
+
+def _name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r}: expected letters, digits and underscores, and no digit first")
+    return name
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float | None) -> str:
+    """Return a number as Go's ParseFloat reads it."""
+    if value is None or math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def resident_bytes() -> int | None:
+    """Return how much of this process is in memory; None where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,113 @@
+"""What a process says: one line an event, for people or for programs, and never a wait for who reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cosched_plugin.log import ERROR, WARNING, Log, to_standard_error
+
+
+def test_lines_for_people() -> None:
+    lines: list[str] = []
+    log = Log("cosched-plugin", write=lines.append)
+    log("welcomed", "welcomed by the manager", nodes=4)
+    log("welcomed", nodes=4, wait_s=0.5)
+    log("lost", "lost it", level=WARNING)
+    log("failed", "it failed", level=ERROR, exit_code=3)
+    log("bye", "the manager said bye: \x1b[2J\nwelcomed \u00e9\udc80")
+    assert lines == [
+        "cosched-plugin: welcomed by the manager",
+        "cosched-plugin: welcomed nodes=4 wait_s=0.5",
+        "cosched-plugin: warning: lost it",
+        "cosched-plugin: error: it failed",
+        "cosched-plugin: the manager said bye: \\x1b[2J\\nwelcomed \u00e9\\udc80",
+    ]
+
+
+def test_lines_for_programs() -> None:
+    lines: list[str] = []
+    log = Log("cosched-plugin", as_json=True, write=lines.append)
+    log("welcomed", 'by "the manager"\n', nodes=4, share=math.nan, spare=None, fine=0.25, yes=True)
+    log("failed", level=ERROR)
+    first, second = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [line.count("\n") for line in lines] == [0, 0]
+    assert list(first) == ["time", "level", "event", "text", "nodes", "share", "spare", "fine", "yes"]
+    assert (first["text"], first["share"], first["spare"], first["fine"]) == ('by "the manager"\n', "nan", None, 0.25)
+    assert list(second) == ["time", "level", "event"]
+    assert (second["level"], second["event"]) == ("error", "failed")
+    assert first["time"].endswith("Z")
+    assert len(first["time"]) == len("2026-01-31T12:00:00.000Z")
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(first["time"])) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_quiet_keeps_back_what_is_only_information(as_json: bool) -> None:
+    lines: list[str] = []
+    log = Log("x", as_json=as_json, quiet=True, write=lines.append)
+    log("welcomed")
+    log("lost", level=WARNING)
+    log("failed", level=ERROR)
+    assert len(lines) == 2
+
+
+def test_lines_of_two_threads_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8") as taken, os.fdopen(writer, "w", encoding="utf-8") as given:
+        monkeypatch.setattr(sys, "stderr", given)
+        read: list[str] = []
+        reading = threading.Thread(target=lambda: read.extend(taken))
+        reading.start()
+
+        def say(char: str) -> None:
+            for _ in range(20):
+                to_standard_error(char * 20_000)
+
+        sayings = [threading.Thread(target=say, args=(char,)) for char in "ab"]
+        for saying in sayings:
+            saying.start()
+        for saying in sayings:
+            saying.join(20)
+        given.close()
+        reading.join(10)
+        monkeypatch.undo()
+    assert sorted(set(read)) == ["a" * 20_000 + "\n", "b" * 20_000 + "\n"]
+    assert len(read) == 40
+
+
+def test_a_reader_that_has_stopped_or_gone_costs_lines_but_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", encoding="utf-8") as given:
+        monkeypatch.setattr(sys, "stderr", given)
+        began = time.monotonic()
+        for _ in range(5):
+            to_standard_error("x" * 100_000)
+        assert time.monotonic() - began < 3
+        os.close(reader)
+        to_standard_error("gone")
+        given.close()
+        to_standard_error("closed")
+        monkeypatch.setattr(sys, "stderr", None)
+        to_standard_error("none")
+        monkeypatch.undo()
+
+
+def test_a_line_that_was_cut_does_not_run_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as taken, os.fdopen(writer, "w", encoding="utf-8") as given:
+        monkeypatch.setattr(sys, "stderr", given)
+        to_standard_error("x" * 100_000)
+        to_standard_error("not even begun")
+        assert len(os.read(reader, 200_000)) < 100_000
+        to_standard_error("next")
+        to_standard_error("and next")
+        given.close()
+        assert taken.read() == b"\nnext\nand next\n"
+        monkeypatch.undo()

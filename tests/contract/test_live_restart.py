@@ -1,0 +1,242 @@
+"""A live manager killed -9 among its users' requests, its scheduler too: what was confirmed is there, once, and comes to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from scripts.kill_nine import broken_accounts
+
+from cosched_emulator.client import Connection, SilenceError
+from cosched_emulator.client_tables import rows_of
+from cosched_emulator.live.requests import (
+    CancelJobs,
+    Dependency,
+    Done,
+    HoldJobs,
+    ListHistory,
+    ListJobs,
+    Refused,
+    ReleaseJobs,
+    SubmitJob,
+    Target,
+)
+from cosched_hwmodel.draws import choice, uniform
+from cosched_plugin.protocol.messages import CANCELLED, END_STATES
+
+ROOT = Path(__file__).parents[2]
+SECOND_US = 1_000_000
+ANSWER_S = 1.5  # a manager that was killed owes us an answer no longer
+ROUNDS = 10
+REQUESTS = 40  # of a round, at most: it ends soon after a kill
+
+
+class Site:
+    """A manager and its scheduler; either is started again at once when it is killed."""
+
+    def __init__(self, short: Path, folder: Path) -> None:
+        self.users = f"ipc://{short}/users"
+        self.db = folder / "cluster.db"
+        self.starts: Counter[str] = Counter()
+        self._folder = folder
+        endpoint = f"ipc://{short}/scheduler"
+        self._commands = {
+            "manager": ["cosched_emulator", "serve", "--nodes", "16", "--node", "rua-4way", "--clock", "scaled", "--speed", "3000",
+                        "--bind", endpoint, "--users", self.users, "--db", str(self.db), "--check"],
+            "plugin": ["cosched_plugin", "serve", "--connect", endpoint, "--policy", "rua"],
+        }  # fmt: skip
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        places = os.pathsep.join(str(ROOT / part) for part in ("hwmodel", "plugin", "emulator"))
+        self.starts[name] += 1
+        with open(self._folder / f"{name}.said", "wb") as said:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", *self._commands[name]],
+                env={**os.environ, "PYTHONPATH": places},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self, *names: str) -> None:
+        """Kill processes, which must be alive, and start them again."""
+        for name in names:
+            process = self._processes[name]
+            process.kill()
+            assert process.wait(10) == -signal.SIGKILL, self.said(name)
+            self.start(name)
+
+    def stop(self, name: str) -> int:
+        self._processes[name].terminate()
+        return self._processes[name].wait(10)
+
+    def said(self, name: str) -> str:
+        return (self._folder / f"{name}.said").read_text(errors="replace")
+
+    def assert_alive(self) -> None:
+        for name, process in self._processes.items():
+            assert process.poll() is None, self.said(name)
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait(10)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(
+        prefix="restart-", dir="/tmp"
+    ) as short:  # pytest's paths may be too long for a socket
+        made = Site(Path(short), tmp_path)
+        try:
+            for name in ("manager", "plugin"):
+                made.start(name)
+            yield made
+        finally:
+            made.close()
+
+
+class User:
+    """Somebody who submits, holds, releases and cancels jobs, and remembers what was confirmed."""
+
+    def __init__(self, site: Site, seed: int) -> None:
+        self.confirmed: dict[str, list[int]] = {}  # by name: job ids
+        self.unanswered: dict[str, int] = {}  # by name: number of tasks
+        self.refused: set[str] = set()
+        self.cancelled: set[int] = set()
+        self.held: set[int] = set()
+        self._site = site
+        self._seed = seed
+        self.number = 0
+        self._ids: list[int] = []
+
+    def ask_something(self, connection: Connection) -> bool:
+        """Make one request; tell whether it was answered."""
+        self.number += 1
+        kind = choice(self._draw("kind"), (75, 8, 8, 9)) if self._ids else 0
+        if kind == 0:
+            return self._submit(connection)
+        some = self._ids[int(self._draw("job") * len(self._ids))]
+        request = (CancelJobs, HoldJobs, ReleaseJobs)[kind - 1]((Target(some),))
+        answer = self._ask(connection, request)
+        if isinstance(answer, Done) and some in answer.result["changed"]:
+            if kind == 1:
+                self.cancelled.add(some)
+            self.held = self.held | {some} if kind == 2 else self.held - {some}
+        elif answer is None and kind == 2:
+            self.held.add(some)  # maybe
+        return answer is not None
+
+    def release_all(self, connection: Connection) -> None:
+        for job_id in sorted(self.held):
+            assert connection.ask(ReleaseJobs((Target(job_id),))) is not None
+
+    def _submit(self, connection: Connection) -> bool:
+        name = f"job-{self.number}"
+        tasks = tuple(range(2 + int(4 * self._draw("tasks")))) if self._draw("array") < 0.2 else ()
+        after: tuple[Dependency, ...] = ()
+        if self._ids and self._draw("after") < 0.3:
+            recent = self._ids[-10:]
+            kind = ("afterok", "afterany")[self._draw("after kind") < 0.5]
+            after = (Dependency(kind, recent[int(self._draw("after whom") * len(recent))]),)
+        request = SubmitJob(
+            processes=1 + int(24 * self._draw("processes")),
+            estimate_us=round((20 + 900 * self._draw("estimate")) * SECOND_US),
+            limit_us=600 * SECOND_US,
+            name=name,
+            tasks=tasks,
+            at_once=2 if tasks and self._draw("at once") < 0.5 else 0,
+            after=after,
+            exit_code=int(self._draw("fails") < 0.1),
+        )
+        answer = self._ask(connection, request)
+        if isinstance(answer, Done):
+            self.confirmed[name] = list(answer.result["job_ids"])
+            self._ids += self.confirmed[name]
+            assert len(self.confirmed[name]) == (len(tasks) or 1)
+        elif answer is None:
+            self.unanswered[name] = len(tasks) or 1
+        else:
+            self.refused.add(name)
+            assert answer.path.startswith("after"), answer
+        return answer is not None
+
+    def _ask(
+        self, connection: Connection, request: SubmitJob | CancelJobs | HoldJobs | ReleaseJobs
+    ) -> Done | Refused | None:
+        try:
+            return connection.ask(request)
+        except SilenceError:
+            return None
+
+    def _draw(self, purpose: str) -> float:
+        return uniform(self._seed, f"user {purpose}", self.number)
+
+
+def test_what_was_confirmed_survives_every_kill(site: Site) -> None:
+    user = User(site, 1)
+    unanswered = 0
+    with Connection(site.users, 20.0) as patient:
+        patient.result(ListJobs())  # the manager is there
+    with Connection(site.users, ANSWER_S) as connection:
+        for number in range(ROUNDS):
+            victims = ("manager", "plugin") if uniform(1, "both", number) < 0.4 else ("manager",)
+            delay_s = 0.3 * uniform(1, "delay", number)
+            timer = threading.Timer(delay_s, site.kill, victims)
+            timer.start()
+            try:
+                for _ in range(REQUESTS):
+                    if not user.ask_something(connection):
+                        unanswered += 1
+                        break
+                    time.sleep(0.02 * uniform(1, "pause", number, user.number))
+            finally:
+                timer.join(30)
+            site.assert_alive()
+    with Connection(site.users, 20.0) as connection:
+        user.release_all(connection)
+        deadline = time.monotonic() + 60
+        while left := rows_of(connection.result(ListJobs())):
+            assert time.monotonic() < deadline, left
+            user.release_all(connection)
+            site.assert_alive()
+            time.sleep(0.1)
+        history = connection.result(ListHistory(most=100_000))["jobs"]
+    assert site.stop("manager") == 128 + signal.SIGTERM, site.said("manager")
+    assert site.starts["manager"] == 1 + ROUNDS
+    assert site.starts["plugin"] > 1
+
+    ids = [job_id for found in user.confirmed.values() for job_id in found]
+    assert len(ids) == len(set(ids)) > 50
+    ended = {row["job_id"]: row for row in history}
+    assert len(ended) == len(history)
+    by_name = Counter(row["name"] for row in history)
+    for name, found in user.confirmed.items():
+        assert by_name.pop(name) == len(found)
+        assert {ended[job_id]["name"] for job_id in found} == {name}
+        assert {ended[job_id]["state"] for job_id in found} <= END_STATES
+    for name, tasks in user.unanswered.items():
+        assert by_name.pop(name, 0) in (0, tasks)
+    assert not by_name  # nothing that was refused, or that nobody has asked for
+    assert {ended[job_id]["state"] for job_id in user.cancelled} <= {CANCELLED}
+    assert len({row["state"] for row in history}) >= 3
+    assert unanswered > 0  # some of the kills fell into a request
+
+    assert broken_accounts(site.db, len(history)) == []
+    with closing(sqlite3.connect(site.db)) as connection_to_db:
+        rows = connection_to_db.execute("SELECT id, state, name FROM jobs ORDER BY id").fetchall()
+    assert rows == sorted((row["job_id"], row["state"], row["name"]) for row in history)

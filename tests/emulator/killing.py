@@ -1,0 +1,193 @@
+"""Programs that are killed at random instants, again and again, until they come through: for the tests of accounts and recorded runs.
+
+``python -m tests.emulator.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints how many of its lives were ended by SIGKILL. It is
+a process of its own because it forks: one with threads should not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.contract.test_same_schedule import scenario_of
+from tests.emulator.parts import job
+
+from cosched_emulator.accounting import Accounting, Step
+from cosched_emulator.links import Link
+from cosched_emulator.live.changes import (
+    Change,
+    DiskLeft,
+    FaultHappened,
+    JobChanged,
+    JobEntered,
+    JobFinished,
+    NodeChanged,
+    Origin,
+    StayEnded,
+)
+from cosched_emulator.results.record import Interval, JobRecord, OnDisk
+from cosched_emulator.running import coupling, kept, prepare, run
+from cosched_emulator.scenario import read_scenario
+from cosched_hwmodel.draws import uniform
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import Action, Event
+
+ROOT = Path(__file__).parents[2]
+STEPS = 3000
+MOST_LIVES = 400
+
+
+def step_number(number: int) -> Step:
+    return Step("advance", number * 10, bytes([number % 256]) * int(uniform(1, "body", number) * 300))
+
+
+def facts_of(number: int) -> list[Change]:
+    """Return what step ``number`` brings about, always the same: job n enters at step n, and has ended six steps later."""
+    at_us = number * 10
+    if number == 0:
+        return [NodeChanged(0, node, "UP") for node in range(3)]
+    facts: list[Change] = [JobEntered(at_us, job(number, at_us), Origin("ann", number // 10 * 10, number % 10))]
+    if uniform(1, "fault", number) < 0.2:
+        facts += [FaultHappened(at_us, "node fail", "node 1")] * (1 + number % 2) + [NodeChanged(at_us, 1, "DOWN")]
+    if number > 1:
+        facts.append(JobChanged(at_us, number - 1, "RUNNING"))
+    if number > 3:
+        facts += [StayEnded(number - 3, stay(number - 3, 0)), JobChanged(at_us, number - 3, "SUSPENDED")]
+    if number > 5:
+        facts += [DiskLeft(number - 5, on_disk(number - 5)), JobChanged(at_us, number - 5, "RUNNING")]
+    if number > 6:
+        facts += [StayEnded(number - 6, stay(number - 6, 1)), JobChanged(at_us, number - 6, "COMPLETED")]
+        facts.append(JobFinished(at_us, record_of(number - 6)))
+    return facts
+
+
+def stay(number: int, which: int) -> Interval:
+    begin_us, until_us = (
+        ((number + 1) * 10, (number + 3) * 10) if which == 0 else ((number + 5) * 10, (number + 6) * 10)
+    )
+    return Interval(begin_us, until_us, ((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
+
+
+def on_disk(number: int) -> OnDisk:
+    return OnDisk((number + 3) * 10, (number + 5) * 10)
+
+
+def record_of(number: int) -> JobRecord:
+    at_us = number * 10
+    return JobRecord(
+        job(number, at_us),
+        "COMPLETED",
+        at_us + 60,
+        (stay(number, 0), stay(number, 1)),
+        30,
+        100,
+        None,
+        "",
+        20,
+        (on_disk(number),),
+    )
+
+
+def keep_accounts(database: str) -> None:
+    """Do all steps, from where the database ends; when it flushes is another matter in every life."""
+    accounting = (
+        Accounting.open(database) if os.path.exists(database) else Accounting.create(database, {"kind": "test"})
+    )
+    accounting.record(facts_of(0))
+    done = 0
+    for step in accounting.replay():
+        done += 1
+        assert step == step_number(done)
+        accounting.record(facts_of(done))
+    life = os.getpid()
+    while done < STEPS:
+        done += 1
+        accounting.append(step_number(done), durable=uniform(life, "durable", done) < 0.05)
+        facts = facts_of(done)
+        part = int(uniform(life, "part", done) * (len(facts) + 1))
+        accounting.record(facts[:part])
+        if uniform(life, "flush", done) < 0.1:
+            accounting.flush()
+        accounting.record(facts[part:])
+        if uniform(life, "flush again", done) < 0.1:
+            accounting.flush()
+    accounting.close()
+
+
+class Slow:
+    """A link whose scheduler thinks for a while, so that there is time to be killed."""
+
+    def __init__(self, inner: Link) -> None:
+        self._inner = inner
+        self.open = inner.open
+        self.close = inner.close
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        time.sleep(0.003)
+        return self._inner.exchange(seq, now_us, events)
+
+
+def simulate(database: str, preset: str, scenario: str) -> None:
+    """Run a scenario in virtual time, from where the database ends."""
+    prepared = prepare(read_scenario(None, scenario_of(scenario, Path(database).parent)))
+    with (
+        coupling("direct", choose(preset), prepared) as link,
+        kept(Slow(link), database, prepared) as (recorded, accounting),
+    ):
+        run(prepared, recorded, accounting=accounting)
+
+
+def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
+    """Run ``life`` in processes that are killed at random instants, until one comes through; return how many did not.
+
+    They live longer and longer, so that one does, however slow the machine is.
+    """
+    for number in range(MOST_LIVES):
+        process = os.fork()
+        if process == 0:
+            try:
+                life()
+            except BaseException as error:
+                print(f"life {number}: {error!r}", file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        if number < MOST_LIVES - 1:
+            deadline = time.monotonic() + longest_s * (1 + number / 30) * uniform(seed, "life", number)
+            while time.monotonic() < deadline:
+                time.sleep(0.0005)
+            os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
+        if os.WIFEXITED(status):
+            if os.waitstatus_to_exitcode(status) != 0:
+                raise SystemExit(1)
+            return number
+    raise AssertionError("the last life is not killed")
+
+
+def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
+    """Have a program of this module killed until it comes through, and return how often it was."""
+    paths = [str(ROOT), *[str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.emulator.killing", program, str(database), str(seed), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return int(ended.stdout)
+
+
+if __name__ == "__main__":
+    _, chosen, where, seeded, *more = sys.argv
+    if chosen == "accounts":
+        print(lives(lambda: keep_accounts(where), int(seeded), 0.06))
+    else:
+        print(lives(lambda: simulate(where, *more), int(seeded), 0.3))

@@ -1,0 +1,341 @@
+"""Keys: files that only the right people can read or write, and sockets that only the right ones can connect to."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from cosched_plugin.curve import (
+    FOLDERS,
+    SETTLED_S,
+    Keyring,
+    Member,
+    read_public,
+    read_secret,
+    secure_client,
+    write_keys,
+    write_public,
+)
+from cosched_plugin.errors import UsageError
+
+SOON_MS = 5_000
+NEVER_MS = 400  # that nothing comes can only be seen by waiting
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A keyring that knows one of each kind; everybody's own keys are in ``own``."""
+    write_keys(tmp_path / "ring", "manager")
+    for role, place in FOLDERS.items():
+        (tmp_path / "ring" / place).mkdir(mode=0o700)
+        public, _ = write_keys(tmp_path / "own", f"a_{role}")
+        write_public(tmp_path / "ring" / place / f"a_{role}.key", read_public(public))
+    write_keys(tmp_path / "own", "stranger")
+    return tmp_path / "ring"
+
+
+Sockets = Callable[[int], zmq.Socket[bytes]]
+
+
+@pytest.fixture
+def sockets() -> Iterator[Sockets]:
+    """Make sockets of one context, which are closed in the end."""
+    context = zmq.Context()
+    made: list[zmq.Socket[bytes]] = []
+
+    def make(kind: int) -> zmq.Socket[bytes]:
+        made.append(context.socket(kind))
+        made[-1].linger = 0
+        return made[-1]
+
+    yield make
+    for socket in made:
+        socket.close()
+    context.term()
+
+
+def secret_of(folder: Path, name: str) -> Path:
+    return folder.parent / "own" / f"{name}.key_secret"
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_new_pair(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        public, secret = write_keys(tmp_path / "keys", "alice")
+    finally:
+        os.umask(before)
+    assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["alice.key", "alice.key_secret"]
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "keys", public, secret)]
+    assert modes == [0o700, 0o644, 0o600]
+    key = read_public(public)
+    assert read_secret(secret)[0] == key
+    assert read_secret(secret)[1].decode() not in public.read_text()
+    assert read_public(write_keys(tmp_path / "keys", "bob")[0]) != key
+
+
+@pytest.mark.parametrize("there", ["alice.key", "alice.key_secret"])
+def test_nothing_is_overwritten(there: str, tmp_path: Path) -> None:
+    (tmp_path / there).write_text("mine")
+    with pytest.raises(UsageError, match=f"{there}: expected a new name"):
+        write_keys(tmp_path, "alice")
+    assert (tmp_path / there).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == [there]
+
+
+@pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "-a", "7", "a b", "x" * 65, "é", "a\n"])
+def test_bad_names(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected a name"):
+        write_keys(tmp_path, name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to() -> None:
+    with pytest.raises(UsageError, match="/proc/nothing: cannot write keys there"):
+        write_keys("/proc/nothing", "alice")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644, 0o601])
+def test_a_secret_that_is_none(mode: int, tmp_path: Path) -> None:
+    _, secret = write_keys(tmp_path, "alice")
+    secret.chmod(mode)
+    with pytest.raises(UsageError, match=rf"only its owner may read \(chmod 600\), got mode {mode:04o}"):
+        read_secret(secret)
+
+
+def test_the_wrong_kind_of_file(tmp_path: Path) -> None:
+    public, secret = write_keys(tmp_path, "alice")
+    with pytest.raises(UsageError, match="expected a public key, got a file with a secret one"):
+        read_public(secret)
+    public.chmod(0o600)
+    with pytest.raises(UsageError, match="expected a secret key, got a file with a public one"):
+        read_secret(public)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "public-key = 7",
+        f'public-key = "{"~" * 40}"',
+        f'public-key = "{"#" * 40}"',
+        f'public-key = "{"a" * 39}"',
+        f'public-key = "{"a" * 45}"',
+        "\0" * 100,
+    ],
+)
+def test_what_is_no_key(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.key").write_text(text)
+    with pytest.raises(UsageError, match=r"x\.key: expected a file with a key"):
+        read_public(tmp_path / "x.key")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", mode=0o600)
+    for place, text in (
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "expected a file"),
+        (tmp_path / "pipe", "expected a file"),
+    ):
+        with pytest.raises(UsageError, match=text):
+            read_public(place)
+    for place, text in ((tmp_path / "none", "No such file"), (tmp_path / "pipe", "expected a file")):
+        with pytest.raises(UsageError, match=text):
+            read_secret(place)
+
+
+def test_a_pair_that_does_not_belong_together(tmp_path: Path) -> None:
+    _, secret = write_keys(tmp_path, "alice")
+    other = read_public(write_keys(tmp_path, "bob")[0]).decode()
+    secret.write_text(secret.read_text().replace(read_secret(secret)[0].decode(), other))
+    with pytest.raises(UsageError, match="belongs to the secret one"):
+        read_secret(secret)
+
+
+# ---------------------------------------------------------------- keyrings
+
+
+def test_who_may_what(folder: Path) -> None:
+    keyring = Keyring(folder)
+    plugin, user, operator, stranger = [
+        read_public(folder.parent / "own" / f"{name}.key") for name in ("a_plugin", "a_user", "a_operator", "stranger")
+    ]
+    assert keyring.member(plugin, "plugin") == Member("plugin", "a_plugin")
+    assert keyring.member(user, "user") == Member("user", "a_user")
+    assert keyring.member(operator, "user") == Member("operator", "a_operator")
+    others = [
+        (plugin, "user"),
+        (user, "plugin"),
+        (operator, "plugin"),
+        (stranger, "user"),
+        (stranger, "plugin"),
+        (b"", "user"),
+    ]
+    assert [keyring.member(key, domain) for key, domain in others] == [None] * 6
+
+
+@pytest.mark.parametrize("place", ["", "users", "plugins/a_plugin.key"])
+def test_a_keyring_that_others_may_write_to(place: str, folder: Path) -> None:
+    (folder / place).chmod((folder / place).stat().st_mode | 0o020)
+    with pytest.raises(UsageError, match="only its owner may write there"):
+        Keyring(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_keyring_of_somebody_else(folder: Path) -> None:
+    os.chown(folder / "users", 65_534, -1)
+    with pytest.raises(UsageError, match="users: expected it to be owned by root or by us, got user 65534"):
+        Keyring(folder)
+
+
+def test_a_keyring_with_something_wrong_in_it(folder: Path) -> None:
+    wrong = folder / "users" / "alice.key"
+    wrong.write_text("nothing")
+    with pytest.raises(UsageError, match=r"alice\.key: expected a file with a key"):
+        Keyring(folder)
+    wrong.unlink()
+    _, secret = write_keys(folder.parent / "own", "alice")
+    secret.rename(wrong)
+    with pytest.raises(UsageError, match="expected a public key"):
+        Keyring(folder)
+    wrong.unlink()
+    write_public(wrong, read_public(folder / "plugins" / "a_plugin.key"))
+    with pytest.raises(
+        UsageError, match=r"users/alice\.key: expected a key of its own, got that of .*plugins/a_plugin\.key"
+    ):
+        Keyring(folder)
+    wrong.unlink()
+    write_public(wrong, read_public(folder / "manager.key"))
+    with pytest.raises(UsageError, match=r"got that of .*manager"):
+        Keyring(folder)
+    wrong.unlink()
+    wrong.with_name("7.key").write_text("nothing")
+    with pytest.raises(UsageError, match="expected a name"):
+        Keyring(folder)
+
+
+@pytest.mark.parametrize("missing", ["manager.key_secret", "operators"])
+def test_what_is_no_keyring(missing: str, folder: Path) -> None:
+    (folder / missing).rename(folder.parent / "gone")
+    with pytest.raises(UsageError, match=f"{missing}: cannot read it: No such file"):
+        Keyring(folder)
+
+
+def test_changes_count_while_it_is_in_use(folder: Path) -> None:
+    keyring = Keyring(folder)
+    file = folder / "users" / "a_user.key"
+    key = read_public(file)
+    assert keyring.member(key, "user") is not None
+
+    def found() -> Member | None:
+        time.sleep(SETTLED_S)
+        return keyring.member(key, "user")
+
+    file.rename(folder / "users" / "renamed.key")
+    assert found() == Member("user", "renamed")
+    (folder / "users" / "renamed.key").rename(folder / "operators" / "renamed.key")
+    assert found() == Member("operator", "renamed")
+    again = folder / "plugins" / "twice.key"
+    write_public(again, key)
+    assert found() is None  # whose it is is not known any more
+    again.unlink()
+    assert found() is not None
+    (folder / "operators").chmod(0o777)
+    assert found() is None
+    (folder / "operators").chmod(0o700)
+    assert found() is not None
+    (folder / "operators" / "renamed.key").write_text(file.name)
+    assert found() is None
+
+
+# ---------------------------------------------------------------- sockets
+
+
+def client(sockets: Sockets, folder: Path, name: str, endpoint: str) -> zmq.Socket[bytes]:
+    socket = sockets(zmq.DEALER)
+    secure_client(socket, secret_of(folder, name), folder / "manager.key")
+    socket.connect(endpoint)
+    socket.send(name.encode())
+    return socket
+
+
+@pytest.mark.parametrize(
+    ("domain", "welcome", "refused"),
+    [
+        ("plugin", ("a_plugin",), ("a_user", "a_operator", "stranger")),
+        ("user", ("a_user", "a_operator"), ("a_plugin", "stranger")),
+    ],
+)
+def test_who_gets_in(
+    domain: str,
+    welcome: tuple[str, ...],
+    refused: tuple[str, ...],
+    folder: Path,
+    sockets: Sockets,
+) -> None:
+    keyring = Keyring(folder)
+    server = sockets(zmq.ROUTER)
+    try:
+        keyring.secure(server, domain)
+        port = server.bind_to_random_port("tcp://127.0.0.1")
+        endpoint = f"tcp://127.0.0.1:{port}"
+        for name in refused:
+            client(sockets, folder, name, endpoint)
+        plain = sockets(zmq.DEALER)
+        plain.connect(endpoint)
+        plain.send(b"no key at all")
+        for name in welcome:
+            socket = client(sockets, folder, name, endpoint)
+            assert server.poll(SOON_MS)
+            sender, body = server.recv_multipart(copy=False)
+            assert body.bytes == name.encode()
+            assert keyring.sender(body, domain) == Member(name.removeprefix("a_"), name)
+            server.send_multipart([sender.bytes, b"answer"])
+            assert socket.poll(SOON_MS)
+        assert not server.poll(NEVER_MS)
+    finally:
+        server.close()
+        keyring.close()
+
+
+def test_a_manager_with_another_key_is_not_believed(folder: Path, sockets: Sockets) -> None:
+    keyring = Keyring(folder)
+    server = sockets(zmq.ROUTER)
+    try:
+        keyring.secure(server, "user")
+        endpoint = f"tcp://127.0.0.1:{server.bind_to_random_port('tcp://127.0.0.1')}"
+        socket = sockets(zmq.DEALER)
+        secure_client(socket, secret_of(folder, "a_user"), folder.parent / "own" / "stranger.key")
+        socket.connect(endpoint)
+        socket.send(b"secret")
+        assert not server.poll(NEVER_MS)
+    finally:
+        server.close()
+        keyring.close()
+
+
+def test_without_a_doorkeeper_nobody_gets_in(folder: Path, sockets: Sockets) -> None:
+    keyring = Keyring(folder)
+    server = sockets(zmq.ROUTER)
+    keyring.secure(server, "user")
+    keyring.close()
+    endpoint = f"tcp://127.0.0.1:{server.bind_to_random_port('tcp://127.0.0.1')}"
+    client(sockets, folder, "a_user", endpoint)
+    assert not server.poll(NEVER_MS)
+
+
+def test_an_unknown_domain(folder: Path, sockets: Sockets) -> None:
+    server = sockets(zmq.ROUTER)
+    with pytest.raises(UsageError, match="expected one of plugin, user as the domain, got 'plugins'"):
+        Keyring(folder).secure(server, "plugins")
+
+
+def test_a_frame_without_a_key_has_no_sender(folder: Path) -> None:
+    assert Keyring(folder).sender(zmq.Frame(b"x"), "user") is None
