@@ -44,6 +44,7 @@ NODES = 32
 HOUR_US = 3_600_000_000
 MINUTE_US = 60_000_000
 SUBMISSIONS_PER_HOUR = 60
+MOST_HELD = 20
 FLAT = 1.05
 PLAN = """
 seed = {seed}
@@ -108,6 +109,7 @@ class Soak:
         self.db = folder / "accounts.db"
         self.counts: Counter[str] = Counter()
         self.ours: list[int] = []  # jobs that were acknowledged
+        self.held: list[int] = []
         self.resident: dict[str, list[tuple[float, int]]] = {"manager": [], "scheduler": []}
         plan = folder / "plan.toml"
         plan.write_text(PLAN.format(seed=options.seed), encoding="utf-8")
@@ -182,10 +184,10 @@ class Soak:
             request = self.submission()
         elif dice < 0.82:
             request = CancelJobs((Target(self.draw.choice(self.ours[-50:])),))
-        elif dice < 0.88:
+        elif dice < 0.86 and len(self.held) < MOST_HELD:
             request = HoldJobs((Target(self.draw.choice(self.ours[-20:])),))
-        elif dice < 0.94:
-            request = ReleaseJobs(tuple(Target(job_id) for job_id in self.ours[-20:]))
+        elif dice < 0.94 and self.held:
+            request = ReleaseJobs((Target(self.held.pop(0)),))
         elif dice < 0.97:
             request = DrainNodes((self.draw.randrange(NODES),), "soak")
         else:
@@ -199,25 +201,27 @@ class Soak:
             return
         if isinstance(answer, Done):
             self.counts[name] += 1
+            if isinstance(request, HoldJobs) or (isinstance(request, SubmitJob) and request.held):
+                self.held += answer.result.get("changed", answer.result.get("job_ids", ()))
             self.ours += answer.result.get("job_ids", ())
         else:
             self.counts[f"{name} refused: {answer.code}"] += 1
 
     def submission(self) -> SubmitJob:
         draw = self.draw
-        limit_us = round(draw.uniform(5, 120)) * MINUTE_US
+        limit_us = round(draw.uniform(5, 30)) * MINUTE_US
         shares = [draw.randrange(1, 8) for _ in range(3)]
         cpu, network = (1_000_000 * share // sum(shares) for share in shares[:2])
         bound = ("cpu", "network", "disk")[max(range(3), key=lambda index: shares[index])]
         after = draw.random() < 0.15 and self.ours[-5:]
         return SubmitJob(
-            processes=draw.choice((1, 2, 4, 4, 8, 16)),
+            processes=draw.choice((1, 1, 2, 2, 4, 6)),
             estimate_us=limit_us,
             limit_us=limit_us if draw.random() < 0.8 else None,
             run_us=max(MINUTE_US, round(limit_us * draw.uniform(0.1, 1.15))),
             name="soak",
             usage=(bound, cpu, network, 1_000_000 - cpu - network, draw.randrange(100_000, 500_000)),
-            tasks=tuple(range(draw.randrange(2, 6))) if draw.random() < 0.1 else (),
+            tasks=tuple(range(draw.randrange(2, 6))) if draw.random() < 0.05 else (),
             at_once=draw.choice((0, 2)),
             after=(Dependency(draw.choice(("afterok", "afterany")), draw.choice(after)),) if after else (),
             held=draw.random() < 0.05,

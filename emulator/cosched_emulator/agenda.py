@@ -11,7 +11,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.faults import NodeFault, NodeFaults
 from cosched_emulator.kernel import END, MEASURE, NODE_FAILURE, NODE_RETURN, USER_CHANGE, WAKE
-from cosched_emulator.live.changes import FaultHappened, NodeChanged
 from cosched_emulator.managed_job import ManagedJob
 from cosched_emulator.manager import Manager
 from cosched_emulator.workload.job import WorkloadJob
@@ -112,7 +111,7 @@ class Agenda:
         manager = self._manager
         events: list[Event] = []
         later: list[Event] = []
-        faults = self._faults_at(now_us)
+        faults = [] if self._faults is None else self._faults_at(self._faults, now_us)
         for entry in manager.kernel.due(now_us):
             rank = entry[1]
             if faults and rank > NODE_FAILURE:
@@ -145,11 +144,9 @@ class Agenda:
                 manager.reject(job, now_us, refusal)
         return events + later if later else events
 
-    def _faults_at(self, now_us: int) -> list[NodeFault]:
+    def _faults_at(self, planned: NodeFaults, now_us: int) -> list[NodeFault]:
         """Return the planned faults that are due; where all that is left is to wait for nodes to return, no more of them fail."""
-        if self._faults is None:
-            return []
-        faults = self._faults.due(now_us)
+        faults = planned.due(now_us)
         if self._manager.kernel.next_us() is None and self.all_submitted and not self._endless:
             return [fault for fault in faults if fault.kind != "fail"]
         return faults
@@ -162,7 +159,7 @@ class Agenda:
             return []
         told = node not in self.drained
         self.broken.add(node)
-        self._log_node(now_us, node, "DOWN")
+        self._manager.diary.node(now_us, node, "DOWN")
         return [*([NodeFailed(node)] if told else []), *self._evicted(node, before)]
 
     def mend(self, node: int, now_us: int) -> list[Event]:
@@ -170,14 +167,14 @@ class Agenda:
         if node not in self.broken:
             return []
         self.broken.discard(node)
-        self._log_node(now_us, node, "DRAINED" if node in self.drained else "UP", self.drained.get(node, ""))
+        self._manager.diary.node(now_us, node, "DRAINED" if node in self.drained else "UP", self.drained.get(node, ""))
         return [] if node in self.drained else [NodeReturned(node)]
 
     def drain(self, node: int, now_us: int, reason: str) -> list[Event]:
         """Return what follows when an operator takes a node out of service: what runs there goes on."""
         told = node not in self.drained and node not in self.broken
         self.drained[node] = reason
-        self._log_node(now_us, node, "DRAINED", reason)
+        self._manager.diary.node(now_us, node, "DRAINED", reason)
         return [NodeFailed(node)] if told else []
 
     def undrain(self, node: int, now_us: int) -> list[Event]:
@@ -186,7 +183,7 @@ class Agenda:
             return []
         self.drained.pop(node, None)
         self.broken.discard(node)
-        self._log_node(now_us, node, "UP")
+        self._manager.diary.node(now_us, node, "UP")
         return [NodeReturned(node)]
 
     def _faulty(self, faults: Iterable[NodeFault], before: Sequence[Event]) -> list[Event]:
@@ -194,9 +191,8 @@ class Agenda:
         manager = self._manager
         events: list[Event] = []
         for at_us, kind, node, slowdown in faults:
-            if manager.log is not None:
-                text = f"node {node}" + (f", {slowdown:g} times as long" if kind == "slow" else "")
-                manager.log.append(FaultHappened(at_us, f"node {kind}", text))
+            text = f"node {node}" + (f", {slowdown:g} times as long" if kind == "slow" else "")
+            manager.diary.fault(at_us, f"node {kind}", text)
             match kind:
                 case "fail":
                     events += self.fail(node, at_us, [*before, *events])
@@ -223,10 +219,6 @@ class Agenda:
 
     def _runs_again(self, job: ManagedJob) -> bool:
         return self._requeue if job.job.requeue is None else job.job.requeue
-
-    def _log_node(self, now_us: int, node: int, state: str, reason: str = "") -> None:
-        if self._manager.log is not None:
-            self._manager.log.append(NodeChanged(now_us, node, state, reason))
 
     # ------------------------------------------------------------ scripts
 

@@ -10,20 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from cosched_emulator.cluster import Cluster
+from cosched_emulator.diary import Diary
 from cosched_emulator.kernel import END, MEASURE, WAKE, Entry, Kernel
-from cosched_emulator.live.changes import (
-    Change,
-    DiskLeft,
-    JobChanged,
-    JobEntered,
-    JobFinished,
-    Origin,
-    StayEnded,
-)
+from cosched_emulator.live.changes import Origin
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager_check import check_holdings
 from cosched_emulator.notes import Notes
 from cosched_emulator.progress import Progress
+from cosched_emulator.running_jobs import RunningJobs
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import (
     Layers,
@@ -78,16 +72,17 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
+        "_lenient",
         "_now_us",
+        "_on_nodes",
         "_pool",
         "_progress",
         "_resume_us",
         "_seq",
+        "diary",
         "down",
         "jobs",
         "kernel",
-        "lenient",
-        "log",
         "machine",
         "notes",
         "pending",
@@ -114,21 +109,21 @@ class Manager:
         self._belief = belief
         self._resume_us = resume_us
         self.kernel = Kernel()
-        self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
         self.machine = Machine(nodes)
+        self.diary = Diary()
+        self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
         self._pool = ThreadPool(self.machine)
+        self._on_nodes = RunningJobs(self._pool, self._progress, self.diary, resume_us)
         self._seq = 0
         self._now_us = 0
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
-        self.running: dict[int, ManagedJob] = {}
+        self.running = self._on_nodes.by_id
         self.down: set[int] = set()
         self.notes = Notes()
         self.wakes: set[int] = set()
         self.refused = 0
-        self.log: list[Change] | None = None  # what happens, for whoever takes it from here; None: nobody wants to know
-        # Time runs on while a scheduler decides: a wake may have passed, a limit have waited longer than it could know.
-        self.lenient = False
+        self._lenient = False
 
     @property
     def seq(self) -> int:
@@ -139,6 +134,10 @@ class Manager:
     def now_us(self) -> int:
         """Return when anything changed last."""
         return self._now_us
+
+    def let_time_run(self) -> None:
+        """Bear with answers that come late: by then a wake may have passed, and a limit have waited for longer."""
+        self._lenient = self._on_nodes.lenient = True
 
     def inventory(self) -> Welcome:
         """Return all that a scheduler needs to go on from the last answered batch."""
@@ -168,7 +167,7 @@ class Manager:
         """Enter a job that was refused at submission; no scheduler ever hears of it."""
         managed = self._enter(job, now_us, NO_ORIGIN)
         managed.state, managed.reason, managed.end_us = REJECTED, reason, now_us
-        self._finished(managed, now_us)
+        self.diary.finished(now_us, managed)
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
         """Enter a job whose submission is under way, or waits for other jobs first."""
@@ -211,9 +210,6 @@ class Manager:
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
-        # Each revision may leave a void end behind.
-        if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
-            self.kernel.compact(self._is_void)
         return follow
 
     def _is_void(self, entry: Entry) -> bool:
@@ -250,14 +246,14 @@ class Manager:
                 self.pending[event.job.id] = self.jobs[event.job.id]
             case JobRequeued():
                 job = self.jobs[event.job_id]
-                self._vacate(job)
+                self._on_nodes.vacate(job, self._now_us)
                 job.state = PENDING
                 self.pending[event.job_id] = job
-                self._changed(job, "requeued")
+                self.diary.changed(self._now_us, job, "requeued")
             case JobHeld() | JobReleased():
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, JobHeld)
-                self._changed(job, "held" if job.held else "released")
+                self.diary.changed(self._now_us, job, "held" if job.held else "released")
             case NodeFailed():
                 self.down.add(event.node)
                 self._pool.fail_node(event.node)
@@ -276,49 +272,24 @@ class Manager:
     def _end(self, job: ManagedJob, state: str) -> None:
         job_id = job.job.spec.id
         if job.state in (RUNNING, SUSPENDED):
-            self._vacate(job)
+            self._on_nodes.vacate(job, self._now_us)
         else:
             del self.pending[job_id]
         job.state = state
         job.end_us = self._now_us
         self.notes.drop(job_id)
-        self._finished(job, self._now_us)
+        self.diary.finished(self._now_us, job)
 
     def end_unheard(self, job: ManagedJob, now_us: int, state: str) -> None:
         """End a job of which no scheduler has heard yet."""
         job.state = state
         job.end_us = now_us
-        self._finished(job, now_us)
+        self.diary.finished(now_us, job)
 
     def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
         managed = self.jobs[job.spec.id] = ManagedJob(job)
-        if self.log is not None:
-            self.log.append(JobEntered(at_us, job, origin))
+        self.diary.entered(at_us, managed, origin)
         return managed
-
-    def _changed(self, job: ManagedJob, reason: str = "") -> None:
-        if self.log is not None:
-            self.log.append(JobChanged(self._now_us, job.job.spec.id, job.state, reason))
-
-    def _finished(self, job: ManagedJob, now_us: int) -> None:
-        if self.log is not None:
-            self.log.append(JobChanged(now_us, job.job.spec.id, job.state, job.reason))
-            self.log.append(JobFinished(now_us, job.record()))
-
-    def _vacate(self, job: ManagedJob) -> None:
-        """Take a running job off its nodes."""
-        spec = job.job.spec
-        del self.running[spec.id]
-        self._progress.leave(job, self._now_us)
-        if job.on_disk:
-            self._pool.drop_from_disk(spec, job.runs)
-            self._leave_disk(job)
-        else:
-            self._pool.give_back(spec, job.runs, job.layers)
-            self._leave_nodes(job)
-        job.version += 1
-        job.idle_us += self._now_us - job.idle_until(self._now_us)
-        job.suspended_us = None
 
     # ------------------------------------------------------------ actions
 
@@ -330,15 +301,18 @@ class Manager:
             case StartTogether():
                 return self._start_all(action.starts)
             case ReviseJob():
-                return self._revise(action)
+                # Each revision may leave a void end behind.
+                if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+                    self.kernel.compact(self._is_void)
+                return self._on_nodes.revise(action)
             case SuspendJob():
-                return self._suspend(action.job_id, to_disk=action.to_disk)
+                return self._on_nodes.suspend(action.job_id, self._now_us, to_disk=action.to_disk)
             case ResumeJob():
-                return self._resume(action.job_id)
+                return self._on_nodes.resume(action.job_id, self._now_us)
             case SetNote():
                 return self._set_note(action)
             case WakeAt():
-                if action.at_us <= self._now_us and not self.lenient:
+                if action.at_us <= self._now_us and not self._lenient:
                     return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
                 if action.at_us not in self.wakes:
                     if len(self.wakes) >= MOST_WAKES:
@@ -379,87 +353,8 @@ class Manager:
                 self._pool.give_back(job.job.spec, start.runs, layers)
             return reason
         for job, start, layers in taken:
-            self._start(job, start, layers)
-        return None
-
-    def _start(self, job: ManagedJob, start: StartJob, layers: Layers) -> None:
-        spec = job.job.spec
-        del self.pending[spec.id]
-        self.running[spec.id] = job
-        job.state = RUNNING
-        job.start_us = job.since_us = self._now_us
-        job.resumed = False
-        job.runs = tuple(start.runs)
-        job.layers = layers
-        job.estimate_us = start.estimate_us
-        job.limit_us = start.limit_us
-        job.idle_us = job.ready_us = 0
-        self._progress.start(job, self._now_us)
-        self._changed(job)
-
-    def _leave_nodes(self, job: ManagedJob) -> None:
-        job.leave_nodes(self._now_us)
-        if self.log is not None:
-            self.log.append(StayEnded(job.job.spec.id, job.intervals[-1]))
-
-    def _leave_disk(self, job: ManagedJob) -> None:
-        job.leave_disk(self._now_us)
-        if self.log is not None:
-            self.log.append(DiskLeft(job.job.spec.id, job.disk[-1]))
-
-    def _revise(self, revision: ReviseJob) -> str | None:
-        job = self.running.get(revision.job_id)
-        if job is None:
-            return f"job {revision.job_id} does not run"
-        if self.lenient and job.limit_us is not None and revision.limit_us is not None:
-            revision = revision._replace(limit_us=max(revision.limit_us, job.limit_us))
-        reason = times_refusal(job.limit_us, revision)
-        if reason is not None:
-            return reason
-        job.estimate_us = revision.estimate_us
-        if job.limit_us != revision.limit_us:
-            job.limit_us = revision.limit_us
-            if job.state == RUNNING:
-                self._progress.schedule_end(job, job.done_us)
-        return None
-
-    def _suspend(self, job_id: int, *, to_disk: bool) -> str | None:
-        job = self.running.get(job_id)
-        if job is None or job.state != RUNNING:
-            return f"job {job_id} does not run"
-        spec = job.job.spec
-        if to_disk:
-            reason = self._pool.disk_refusal(spec, job.runs)
-            if reason is not None:
-                return reason
-            self._pool.to_disk(spec, job.runs, job.layers)
-            job.on_disk = True
-            self._leave_nodes(job)
-        job.state = SUSPENDED
-        job.suspended_us = self._now_us
-        job.version += 1
-        self._progress.suspend(job, self._now_us)
-        self._changed(job, "to disk" if to_disk else "")
-        return None
-
-    def _resume(self, job_id: int) -> str | None:
-        job = self.running.get(job_id)
-        if job is None or job.suspended_us is None:
-            return f"job {job_id} is not suspended"
-        since_us = job.idle_until(self._now_us)
-        if job.on_disk:
-            spec = job.job.spec
-            reason = self._pool.return_refusal(spec, job.runs, job.layers)
-            if reason is not None:
-                return reason
-            self._pool.from_disk(spec, job.runs, job.layers)
-            self._leave_disk(job)
-            job.ready_us = self._now_us + self._resume_us
-        job.lose(max(self._now_us, job.ready_us) - since_us)
-        job.state = RUNNING
-        job.suspended_us = None
-        self._progress.resume(job, self._now_us)
-        self._changed(job, "resumed")
+            del self.pending[start.job_id]
+            self._on_nodes.start(job, start, layers, self._now_us)
         return None
 
     def _set_note(self, note: SetNote) -> str | None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cosched_emulator.building import build_agenda, build_machine, build_manager, build_script, build_workload
+from cosched_emulator.diary import Diary
 from cosched_emulator.errors import ConfigurationError, InputError, InvariantError
 from cosched_emulator.faults import build_faults
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
-from cosched_emulator.live.changes import Change, JobFinished
+from cosched_emulator.live.changes import JobFinished
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.scenario import ClockSection, Scenario
 from cosched_emulator.simulation import Simulation
@@ -175,9 +176,8 @@ def run(
     agenda = build_agenda(scenario, manager, workload, script, faults)
     committed = None
     if accounting is not None:
-        log: list[Change] = []
-        manager.log = log
-        committed = partial(_account, accounting, log)
+        manager.diary.kept = True
+        committed = partial(_account, accounting, manager.diary)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed)
     started = time.perf_counter()
     records = simulation.run()
@@ -194,10 +194,9 @@ def run(
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
 
 
-def _account(accounting: Accounting, log: list[Change]) -> None:
-    """Move what has happened from the manager's log to the accounts."""
-    accounting.record(log)
-    log.clear()
+def _account(accounting: Accounting, diary: Diary) -> None:
+    """Move what has happened from the manager's diary to the accounts."""
+    accounting.record(diary.drain())
 
 
 @contextmanager

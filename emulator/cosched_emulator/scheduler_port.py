@@ -43,6 +43,7 @@ TAKEOVER_S: Final = (
 )
 PING_S: Final = 0.25  # while a standby waits, the scheduler that is served is asked so often whether it is there
 STANDBY_FRESH_S: Final = 3.0  # a standby that has not said hello for so long is gone
+WAITING_IN, WAITING_OUT = 16, 64  # messages of one peer: a scheduler has one or two under way, others are to cost no memory
 HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
@@ -101,6 +102,7 @@ class SchedulerPort:
         self.socket.linger = round(LINGER_S * 1000)
         self.socket.router_mandatory = True  # tells at once when the scheduler is gone
         self.socket.maxmsgsize = MAX_FRAME_BYTES
+        self.socket.rcvhwm, self.socket.sndhwm = WAITING_IN, WAITING_OUT
         self.socket.rcvtimeo = round(SLICE_S * 1000)
         if endpoint.startswith("tcp:"):
             self.socket.heartbeat_ivl = HEARTBEAT_MS

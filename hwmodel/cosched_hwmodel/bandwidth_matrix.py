@@ -45,7 +45,7 @@ class NodeTable:
 
     def put(self, node: int, residents: Iterable[Resident]) -> None:
         """Replace the residents of ``node``."""
-        there = sorted(residents, key=_end)
+        there = sorted(residents, key=_end_and_demand)
         padding = self._most - len(there)
         self._ends[node] = [0] * padding + [resident.end_us for resident in there]
         base = []
@@ -122,5 +122,5 @@ def _excess(ends: Ints, base: Ints, spare: Ints, begin_us: Ints, until_us: Ints)
     return excess
 
 
-def _end(resident: Resident) -> int:
-    return resident.end_us
+def _end_and_demand(resident: Resident) -> tuple[int, tuple[int, int, int]]:
+    return (resident.end_us, resident.demand)  # also of those that end together there is one order only

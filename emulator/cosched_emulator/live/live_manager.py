@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cosched_emulator.agenda import Agenda
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.changes import Change, JobChanged, JobFinished, Origin
+from cosched_emulator.live.changes import Change, JobFinished, Origin
 from cosched_emulator.live.requester import Requester
 from cosched_emulator.live.requests import (
     CancelJobs,
@@ -30,9 +30,9 @@ from cosched_emulator.live.requests import (
     Target,
 )
 from cosched_emulator.live.submission import Submission, refusal_of
+from cosched_emulator.live.waiting import WaitingRoom
 from cosched_emulator.managed_job import ManagedJob
 from cosched_emulator.manager import Manager
-from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -51,22 +51,6 @@ from cosched_plugin.protocol.messages import (
 
 MOST_JOBS: Final = 100_000  # that have not ended; more are refused
 LAST_DECISIONS: Final = 50
-DEPENDENCY, ARRAY_LIMIT, HELD = "Dependency", "JobArrayTaskLimit", "JobHeldUser"
-
-
-class Waiting(NamedTuple):
-    """A job that was submitted, and that the scheduler has not been told of: ``reason`` says what it waits for."""
-
-    job: ManagedJob
-    reason: str
-
-
-class _Array(NamedTuple):
-    """An array of which only so many tasks may be with the scheduler at a time."""
-
-    at_once: int
-    there: set[int]  # tasks that are, by job id
-    next_ones: deque[int]
 
 
 class LiveManager:
@@ -81,27 +65,22 @@ class LiveManager:
         tasks_of: Callable[[int], Sequence[int]],
     ) -> None:
         """``next_id`` is that of the first job to be submitted; jobs and arrays that have ended are looked up by the last two."""
-        manager.log = []
-        manager.lenient = True
+        manager.diary.kept = True
+        manager.let_time_run()
         self.manager = manager
         self.agenda = agenda
         self.now_us = 0
         self.origins: dict[int, Origin] = {}  # of the jobs that have not ended
-        self.waiting: dict[int, Waiting] = {}
+        self._room = WaitingRoom(manager, self._tell)
+        self.waiting = self._room.jobs
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._next_id = next_id
         self._ended_state = ended_state
         self._tasks_of = tasks_of
-        self._after: dict[int, set[tuple[str, int]]] = {}  # by waiting job: what has not ended yet that it waits for
-        self._before: dict[int, list[int]] = {}  # by job: those that wait for its end
-        self._arrays: dict[int, _Array] = {}
-        self._members: dict[int, list[int]] = {}  # of each array, by its id: tasks that have not ended
-        self._held_back: set[int] = set()  # waiting jobs that are held, too
         self._refusals: list[Event] = []
         self._outbox: list[Event] = []
         self._open: int | None = None  # number of the batch that is out
         self._kick = False  # a scheduler that has just come is to decide, whether or not anything happens
-        self._told = 0  # entries of the manager's log that have been looked at
         self._changes: list[Change] = []
 
     # ------------------------------------------------------------ inputs
@@ -222,90 +201,28 @@ class LiveManager:
 
     def _follow_up(self, at_us: int) -> None:
         """See to what jobs that ended have set free, until nothing more follows; then let the hardware settle."""
-        manager = self.manager
-        assert manager.log is not None
-        while self._told < len(manager.log):
-            change = manager.log[self._told]
-            self._told += 1
-            if isinstance(change, JobFinished):
-                self._ended(at_us, change.record.job.spec.id, change.record.state)
-        self._changes += manager.log
-        manager.log.clear()
-        self._told = 0
-        manager.settle(at_us)
+        diary = self.manager.diary
+        while diary.entries:
+            changes = diary.drain()
+            self._changes += changes
+            for change in changes:
+                if isinstance(change, JobFinished):
+                    self._ended(at_us, change.record.job.spec.id, change.record.state)
+        self.manager.settle(at_us)
 
     def _ended(self, at_us: int, job_id: int, state: str) -> None:
         """Forget a job that has ended, and see to those that have waited for that."""
         self.manager.forget(job_id)
-        origin = self.origins.pop(job_id, None)
-        for other in self._before.pop(job_id, ()):
-            self._dependency_ended(at_us, other, job_id, state)
-        self._after.pop(job_id, None)
-        if origin is not None and origin.array_id is not None:
-            members = self._members[origin.array_id]
-            members.remove(job_id)
-            array = self._arrays.get(origin.array_id)
-            if array is not None:
-                array.there.discard(job_id)
-                self._next_of(at_us, array)
-            if not members:
-                del self._members[origin.array_id]
-                self._arrays.pop(origin.array_id, None)
+        self.origins.pop(job_id, None)
+        self._room.ended(at_us, job_id, state)
 
-    def _dependency_ended(self, at_us: int, job_id: int, ended: int, state: str) -> None:
-        waits_for = self._after.get(job_id)
-        if waits_for is None or job_id not in self.waiting:
-            return  # it has ended itself
-        if ("afterok", ended) in waits_for and state != COMPLETED:
-            job = self.waiting.pop(job_id).job
-            job.reason = f"its dependency can never hold: job {ended} has ended {state}"
-            self._held_back.discard(job_id)
-            self.manager.end_unheard(job, at_us, CANCELLED)
-            return
-        waits_for -= {("afterok", ended), ("afterany", ended)}
-        if not waits_for:
-            del self._after[job_id]
-            self._ready(at_us, job_id)
-
-    def _next_of(self, at_us: int, array: _Array) -> None:
-        """Let the next tasks of an array go to the scheduler, as far as it allows."""
-        while array.next_ones and len(array.there) < array.at_once:
-            job_id = array.next_ones.popleft()
-            if job_id in self.waiting:
-                array.there.add(job_id)
-                self._tell(at_us, job_id)
-
-    def _ready(self, at_us: int, job_id: int) -> None:
-        """Have a job go to the scheduler whose dependencies hold, or wait for its turn in its array."""
-        array_id = self.origins[job_id].array_id
-        array = None if array_id is None else self._arrays.get(array_id)
-        if array_id is None or array is None:
-            self._tell(at_us, job_id)
-            return
-        self._wait(at_us, self.waiting[job_id].job, ARRAY_LIMIT)
-        array.next_ones.append(job_id)
-        self._next_of(at_us, array)
-
-    def _tell(self, at_us: int, job_id: int) -> None:
-        """Have a waiting job enter the scheduler's queue."""
-        job = self.waiting.pop(job_id).job
+    def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
+        """Have a job that has waited enter the scheduler's queue."""
         events: list[Event] = [JobSubmitted(job.job.spec)]
-        if job_id in self._held_back:
-            self._held_back.discard(job_id)
-            events.append(JobHeld(job_id))
+        if held:
+            events.append(JobHeld(job.job.spec.id))
         self.manager.happen(at_us, events)
         self._outbox += events
-
-    def _wait(self, at_us: int, job: ManagedJob, reason: str) -> None:
-        job_id = job.job.spec.id
-        if job_id in self._held_back:
-            reason = HELD
-        self.waiting[job_id] = Waiting(job, reason)
-        self._log(JobChanged(at_us, job_id, job.state, reason))
-
-    def _log(self, change: Change) -> None:
-        assert self.manager.log is not None
-        self.manager.log.append(change)
 
     # ------------------------------------------------------------ commands
 
@@ -337,30 +254,15 @@ class LiveManager:
         self._next_id += count
         array_id = first if request.tasks else None
         if array_id is not None and 0 < request.at_once < count:
-            self._arrays[array_id] = _Array(request.at_once, set(), deque())
+            self._room.limit(array_id, request.at_once)
         ids = range(first, first + count)
         submission = Submission(request, who.name, self.now_us)
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
             origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
-            self._enter(submission.job(job_id), origin, after, held=request.held)
+            job = self.manager.accept(submission.job(job_id), origin)
+            self.origins[job_id] = origin
+            self._room.enter(self.now_us, job, origin, after, held=request.held)
         return {"job_ids": list(ids)}
-
-    def _enter(self, job: WorkloadJob, origin: Origin, after: frozenset[tuple[str, int]], *, held: bool) -> None:
-        job_id = job.spec.id
-        managed = self.manager.accept(job, origin)
-        self.origins[job_id] = origin
-        if origin.array_id is not None:
-            self._members.setdefault(origin.array_id, []).append(job_id)
-        if held:
-            self._held_back.add(job_id)
-        self.waiting[job_id] = Waiting(managed, "")
-        if after:
-            self._after[job_id] = set(after)
-            for _, other in sorted(after):
-                self._before.setdefault(other, []).append(job_id)
-            self._wait(self.now_us, managed, DEPENDENCY)
-        else:
-            self._ready(self.now_us, job_id)
 
     def _refusal_of_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> Refused | None:
         for number, target in enumerate(request.jobs):
@@ -387,24 +289,21 @@ class LiveManager:
         manager = self.manager
         if job_id not in manager.jobs:
             return "it has ended"  # with another one of the same request
+        waits = job_id in self.waiting
         if isinstance(request, CancelJobs):
-            if job_id in self.waiting:
-                self._held_back.discard(job_id)
-                manager.end_unheard(self.waiting.pop(job_id).job, self.now_us, CANCELLED)
+            if waits:
+                self._room.cancel(self.now_us, job_id)
             else:
                 self._event(JobEnded(job_id, CANCELLED))
             return None
         hold = isinstance(request, HoldJobs)
+        if waits:
+            return self._room.hold(self.now_us, job_id, hold=hold)
         if job_id in manager.running:
             return "it runs"
-        held = job_id in self._held_back if job_id in self.waiting else manager.pending[job_id].held
-        if held == hold:
+        if manager.pending[job_id].held == hold:
             return "it is held already" if hold else "it is not held"
-        if job_id not in self.waiting:
-            self._event(JobHeld(job_id) if hold else JobReleased(job_id))
-        else:
-            (self._held_back.add if hold else self._held_back.discard)(job_id)
-            self._wait(self.now_us, self.waiting[job_id].job, DEPENDENCY if job_id in self._after else ARRAY_LIMIT)
+        self._event(JobHeld(job_id) if hold else JobReleased(job_id))
         return None
 
     def _refusal_of_nodes(self, who: Requester, request: DrainNodes | ResumeNodes) -> Refused | None:
@@ -441,7 +340,7 @@ class LiveManager:
 
     def _named(self, target: Target) -> list[int]:
         """Return the jobs that have not ended and are meant by ``target``."""
-        members = self._members.get(target.job_id)
+        members = self._room.members.get(target.job_id)
         if members is not None:
             return [each for each in members if target.task in (None, self.origins[each].array_index)]
         return [target.job_id] if target.task is None and target.job_id in self.manager.jobs else []

@@ -37,10 +37,19 @@ from cosched_plugin.errors import ProtocolError
 from cosched_plugin.log import WARNING, Log
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session import State
-from cosched_plugin.status import Status
+from cosched_plugin.status import Gauge, Status
 
 MOST_MESSAGES: Final = 64  # of the scheduler's side, in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
+GAUGES: Final = {
+    "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
+    "now_us": Gauge("emulated_time_microseconds", "Emulated time."),
+    "queued": Gauge("queue_length", "Jobs that wait."),
+    "running": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+    "nodes": Gauge("nodes", "Nodes in all."),
+    "nodes_down": Gauge("nodes_down", "Nodes out of service."),
+    "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
+}
 SHORTEST_WAIT_S: Final = 0.001  # at high speed something is always due
 
 
@@ -67,7 +76,7 @@ class LiveServer:
         ``progress`` is called with the number of jobs that have ended.
         """
         self.stop = 0  # number of the signal that asks for an end
-        self.status = Status(self._fields)
+        self.status = Status(self._fields, GAUGES)
         self._live = live
         self._accounting = accounting
         self._clock = clock

@@ -44,6 +44,7 @@ from cosched_plugin.protocol.messages import (
 # So many decisions at one instant, beside ten a job, are a policy that never ends.
 MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
+_TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob))
 # What comes of events and inventories that do not fit together.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 
@@ -102,12 +103,13 @@ class SchedulerCore:
             state.recount()
         actions: list[Action] = []
         self._reply = actions
-        self._before.clear()
+        if self._before:
+            self._before.clear()
         most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
-                if isinstance(decision, ReviseJob | SuspendJob | ResumeJob):
+                if type(decision) in _TO_RUNNING:
                     self._apply_to_running(decision, len(actions))
                 else:
                     self._apply(decision)
@@ -185,8 +187,9 @@ class SchedulerCore:
                 elif event.action in self._before:
                     state.restore(*self._before[event.action])
 
-    def _apply_to_running(self, decision: ReviseJob | SuspendJob | ResumeJob, number: int) -> None:
+    def _apply_to_running(self, decision: Action, number: int) -> None:
         """Apply decision ``number`` of a reply, and keep how to undo it, should it be refused."""
+        assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob)
         job_id = decision.job_id
         before = self._state.running.get(job_id)
         match decision:

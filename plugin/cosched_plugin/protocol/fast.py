@@ -73,13 +73,15 @@ def write(message: Message) -> dict[str, Any]:
     if type(message) is Events:
         seq, now_us, events, greeting = message
         written = [_EVENT_WRITERS[type(event)](event) for event in events]
-        raw = {"type": "events", "seq": seq, "now_us": now_us, "events": written}
-        return {**raw, "greeting": greeting} if greeting else raw
+        if greeting:
+            return {"type": "events", "seq": seq, "now_us": now_us, "events": written, "greeting": greeting}
+        return {"type": "events", "seq": seq, "now_us": now_us, "events": written}
     if type(message) is Actions:
         seq, now_us, actions, greeting = message
         written = [_ACTION_WRITERS[type(action)](action) for action in actions]
-        raw = {"type": "actions", "seq": seq, "now_us": now_us, "actions": written}
-        return {**raw, "greeting": greeting} if greeting else raw
+        if greeting:
+            return {"type": "actions", "seq": seq, "now_us": now_us, "actions": written, "greeting": greeting}
+        return {"type": "actions", "seq": seq, "now_us": now_us, "actions": written}
     return write_record(MESSAGES_BY_KIND[type(message)], message)
 
 

@@ -341,7 +341,7 @@ class ManagerSession(_Session):
             raise LocalProtocolError(f"expected batch {self.seq + 1}, not {seq}")
         if now_us < self.now_us:
             raise LocalProtocolError(f"time runs backwards, from {self.now_us} to {now_us}")
-        self.batch = Events(seq, now_us, tuple(events))
+        self.batch = Events(seq, now_us, tuple(events), self._greeting)
         self.now_us = now_us
         return self._send_batch() if self.state is State.READY else ()
 
@@ -439,7 +439,9 @@ class ManagerSession(_Session):
         if self.batch is None:
             return ()
         self._say(Events)
-        return (self.batch._replace(greeting=self._greeting),)
+        if self.batch.greeting != self._greeting:
+            self.batch = self.batch._replace(greeting=self._greeting)
+        return (self.batch,)
 
     def _welcome(self) -> Welcome:
         inventory = self._inventory()

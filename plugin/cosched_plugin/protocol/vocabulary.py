@@ -178,7 +178,8 @@ def _by_kind(records: tuple[Record, ...]) -> dict[type, Record]:
 EVENTS_BY_TAG: Final = _by_tag(_EVENTS)
 EVENTS_BY_KIND: Final = _by_kind(_EVENTS)
 ACTIONS_BY_TAG: Final = _by_tag(_ACTIONS)
-ACTIONS_BY_KIND: Final = _by_kind(_ACTIONS)
+# No scheduler makes an unknown action, but a manager writes down what it has heard.
+ACTIONS_BY_KIND: Final = {**_by_kind(_ACTIONS), m.UnknownAction: record(m.UnknownAction, None, text("type"))}
 
 _MESSAGES: Final = (
     record(

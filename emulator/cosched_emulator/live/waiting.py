@@ -1,0 +1,143 @@
+"""Jobs that were submitted, and that the scheduler is not to hear of yet: their dependencies, or their array's limit, say so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from cosched_emulator.live.changes import Origin
+from cosched_emulator.managed_job import ManagedJob
+from cosched_emulator.manager import Manager
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
+
+DEPENDENCY, ARRAY_LIMIT, HELD = "Dependency", "JobArrayTaskLimit", "JobHeldUser"
+AFTER_OK, AFTER_ANY = "afterok", "afterany"
+
+
+class Waiting(NamedTuple):
+    """A job that was submitted, and that the scheduler has not been told of: ``reason`` says what it waits for."""
+
+    job: ManagedJob
+    reason: str
+
+
+class _Array(NamedTuple):
+    """An array of which only so many tasks may be with the scheduler at a time."""
+
+    at_once: int
+    there: set[int]  # tasks that are, by job id
+    next_ones: deque[int]
+
+
+class WaitingRoom:
+    """The waiting jobs, and what they wait for. ``tell`` lets a job go to the scheduler; told last whether it is held."""
+
+    def __init__(self, manager: Manager, tell: Callable[[int, ManagedJob, bool], None]) -> None:
+        self.jobs: dict[int, Waiting] = {}
+        self.members: dict[int, list[int]] = {}  # of each array, by its id: tasks that have not ended
+        self._manager = manager
+        self._tell = tell
+        self._after: dict[int, set[tuple[str, int]]] = {}  # by waiting job: (kind, job) of what has not ended yet
+        self._before: dict[int, list[int]] = {}  # by job: those that wait for its end
+        self._arrays: dict[int, _Array] = {}
+        self._array_of: dict[int, int] = {}
+        self._held: set[int] = set()
+
+    def limit(self, array_id: int, at_once: int) -> None:
+        """Let only so many tasks of a new array go to the scheduler at a time."""
+        self._arrays[array_id] = _Array(at_once, set(), deque())
+
+    def enter(
+        self, at_us: int, job: ManagedJob, origin: Origin, after: Iterable[tuple[str, int]], *, held: bool
+    ) -> None:
+        """Take in a job that waits for the ends of others, ``after``, none of which has ended yet."""
+        job_id = job.job.spec.id
+        if origin.array_id is not None:
+            self._array_of[job_id] = origin.array_id
+            self.members.setdefault(origin.array_id, []).append(job_id)
+        if held:
+            self._held.add(job_id)
+        waits_for = set(after)
+        self.jobs[job_id] = Waiting(job, "")
+        if not waits_for:
+            self._ready(at_us, job_id)
+            return
+        self._after[job_id] = waits_for
+        for _, other in sorted(waits_for):
+            self._before.setdefault(other, []).append(job_id)
+        self._wait(at_us, job_id)
+
+    def hold(self, at_us: int, job_id: int, *, hold: bool) -> str | None:
+        """Hold or release a waiting job; return why not."""
+        if (job_id in self._held) == hold:
+            return "it is held already" if hold else "it is not held"
+        (self._held.add if hold else self._held.discard)(job_id)
+        self._wait(at_us, job_id)
+        return None
+
+    def cancel(self, at_us: int, job_id: int, reason: str = "") -> None:
+        """End a waiting job."""
+        job = self.jobs.pop(job_id).job
+        job.reason = reason
+        self._manager.end_unheard(job, at_us, CANCELLED)
+
+    def ended(self, at_us: int, job_id: int, state: str) -> None:
+        """See to those who have waited for a job that has ended, and forget it."""
+        self._held.discard(job_id)
+        self._after.pop(job_id, None)
+        for other in self._before.pop(job_id, ()):
+            self._dependency_ended(at_us, other, job_id, state)
+        array_id = self._array_of.pop(job_id, None)
+        if array_id is None:
+            return
+        members = self.members[array_id]
+        members.remove(job_id)
+        array = self._arrays.get(array_id)
+        if array is not None:
+            array.there.discard(job_id)
+            self._next_of(at_us, array)
+        if not members:
+            del self.members[array_id]
+            self._arrays.pop(array_id, None)
+
+    def _dependency_ended(self, at_us: int, job_id: int, ended: int, state: str) -> None:
+        waits_for = self._after.get(job_id)
+        if waits_for is None or job_id not in self.jobs:
+            return  # it has ended itself
+        if (AFTER_OK, ended) in waits_for and state != COMPLETED:
+            self.cancel(at_us, job_id, f"its dependency can never hold: job {ended} has ended {state}")
+            return
+        waits_for -= {(AFTER_OK, ended), (AFTER_ANY, ended)}
+        if not waits_for:
+            del self._after[job_id]
+            self._ready(at_us, job_id)
+
+    def _ready(self, at_us: int, job_id: int) -> None:
+        """Have a job go to the scheduler whose dependencies hold, or wait for its turn in its array."""
+        array = self._arrays.get(self._array_of.get(job_id, -1))
+        if array is None:
+            self._go(at_us, job_id)
+            return
+        array.next_ones.append(job_id)
+        self._wait(at_us, job_id)
+        self._next_of(at_us, array)
+
+    def _next_of(self, at_us: int, array: _Array) -> None:
+        """Let the next tasks of an array go to the scheduler, as far as it allows."""
+        while array.next_ones and len(array.there) < array.at_once:
+            job_id = array.next_ones.popleft()
+            if job_id in self.jobs:
+                array.there.add(job_id)
+                self._go(at_us, job_id)
+
+    def _go(self, at_us: int, job_id: int) -> None:
+        held = job_id in self._held
+        self._held.discard(job_id)
+        self._tell(at_us, self.jobs.pop(job_id).job, held)
+
+    def _wait(self, at_us: int, job_id: int) -> None:
+        job = self.jobs[job_id].job
+        reason = HELD if job_id in self._held else DEPENDENCY if job_id in self._after else ARRAY_LIMIT
+        self.jobs[job_id] = Waiting(job, reason)
+        self._manager.diary.changed(at_us, job, reason)
