@@ -7,6 +7,7 @@ whoever speaks first, or for the next thing that is due; never longer than a sli
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ GAUGES: Final = {
     "nodes_down": Gauge("nodes_down", "Nodes out of service."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
 }
+USERS_S: Final = 0.05  # in one turn; the rest in the next
 SHORTEST_WAIT_S: Final = 0.001  # at high speed something is always due
 
 
@@ -91,6 +93,7 @@ class LiveServer:
         self._ended = 0
         self._sent_s: float | None = None  # when the batch that is out was sent
         self._was_full = False
+        self._asked: deque[Asked] = deque()  # by users, and not answered yet
 
     def stop_on(self, number: int) -> None:
         """End at the next turn, because of that signal."""
@@ -150,6 +153,8 @@ class LiveServer:
                 self._log("accounting-waits", f"the database cannot be written to: {trouble}", level=WARNING)
 
     def _wait_s(self) -> float:
+        if self._asked:
+            return 0.0
         live = self._live
         wait_s = self._port.wait_s(SLICE_S)
         for due_us in (live.due_us(), self._planned.next_us(), self._until_us):
@@ -190,9 +195,16 @@ class LiveServer:
         self._took_effect()
 
     def _hear_users(self) -> None:
+        """Answer users for a while; whoever is left over is answered in the next turn, after what has become due meanwhile."""
         if self._door is None:
             return
-        answers = [(asked, self._answer(asked)) for asked in self._door.receive()]
+        if not self._asked:
+            self._asked.extend(self._door.receive())
+        answers: list[tuple[Asked, Done | Refused]] = []
+        began_s = time.monotonic()
+        while self._asked and time.monotonic() - began_s < USERS_S:
+            asked = self._asked.popleft()
+            answers.append((asked, self._answer(asked)))
         if answers:
             self._flush()  # nobody is told what is not written down
             for asked, answer in answers:

@@ -25,7 +25,7 @@ from cosched_plugin.protocol.allocation import (
     size,
     union,
 )
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, StartJob, Welcome
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, RunningJob, StartJob, Welcome
 
 
 class Running(NamedTuple):
@@ -97,6 +97,7 @@ class State:
             (self.held if pending.held else self.queue)[pending.spec.id] = pending.spec
         self.sort_queue()
         for running in welcome.running:
+            _check_place(running, self.machine)
             self._seat(
                 _running(
                     running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
@@ -355,6 +356,13 @@ def _running(
 ) -> Running:
     layers = layers_of(runs, machine.depth)
     return Running(job, start_us, start_us + estimate_us, tuple(runs), layers, size(layers), limit_us)
+
+
+def _check_place(running: RunningJob, machine: Machine) -> None:
+    """Raise ValueError where a job is said to run on what the machine does not have."""
+    for first, count, mask, _ in running.runs:
+        if first + count > machine.nodes or mask.bit_length() > machine.depth:
+            raise ValueError(f"job {running.spec.id} runs where there is no machine")
 
 
 def _later(running: Running, by_us: int) -> Running:
