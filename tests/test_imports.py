@@ -25,7 +25,7 @@ ALLOWED = [
         (f"cosched_emulator.{part}", ("cosched_emulator", "cosched_plugin.protocol", "cosched_hwmodel", "numpy", *more))
         for part, more in (
             ("kernel", ()), ("cluster", ()), ("manager", ()), ("manager_check", ()), ("progress", ()), ("workload", ("click",)),
-            ("faults", ()), ("agenda", ()), ("live.live_manager", ()), ("live.changes", ()), ("results", ("click", "matplotlib")),
+            ("faults", ()), ("agenda", ()), ("live.live_manager", ()), ("changes", ()), ("results", ("click", "matplotlib")),
         )
     ),
 ]  # fmt: skip
@@ -33,7 +33,7 @@ ALLOWED = [
 ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
-        "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.status_server", "cosched_emulator.binding",
+        "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.status_server", "cosched_plugin.binding",
         "cosched_emulator.client", "cosched_emulator.faulty_wire", "cosched_emulator.live.server", "cosched_emulator.live.unread",
         "cosched_emulator.live.user_door", "cosched_emulator.scheduler_port", "cosched_emulator.wire",
     )),

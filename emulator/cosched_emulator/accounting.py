@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting_file import Database, create_database, database_in_memory, open_database
 from cosched_emulator.accounting_rows import faults_like, write_change
+from cosched_emulator.changes import Change, FaultHappened, JobEntered, JobFinished
 from cosched_emulator.errors import AccountingError, InvariantError
-from cosched_emulator.live.changes import Change, FaultHappened, JobEntered, JobFinished
 
 MOST_BUFFERED: Final = 100_000  # steps and changes that wait for a disk with room
 _PAGE_LIMIT: Final = 0xFFFFFFFE  # SQLite's own
@@ -103,6 +103,14 @@ class Accounting:
     def unplayed(self) -> int:
         """Return how many steps of the journal have not been replayed."""
         return self._last - self._step
+
+    def claim(self, key: str, value: str) -> None:
+        """Add to the meta data what only the run itself could tell. AccountingError where that cannot be written."""
+        try:
+            self._connection.execute("INSERT INTO meta VALUES (?, ?)", (key, value))
+        except sqlite3.Error as error:
+            raise AccountingError(str(error), self.path or "") from error
+        self.meta = {**self.meta, key: value}
 
     # ------------------------------------------------------------ writing
 

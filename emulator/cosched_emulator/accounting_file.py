@@ -49,7 +49,10 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         raise InputError(path, "a new database", "a file that exists")
     for ending in ("-wal", "-journal"):
         if os.path.lexists(path + ending):  # SQLite would take its contents for ours
-            raise InputError(path + ending, "no such file (a database that is gone has left it: remove it)")
+            raise InputError(
+                path + ending,
+                "no such file (it holds the end of a database that was moved: put that back, or remove this)",
+            )
     partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
     lock = None
     try:

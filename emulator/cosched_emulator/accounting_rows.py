@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, Final
 
-from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.changes import (
+from cosched_emulator.changes import (
     Change,
     DiskLeft,
     FaultHappened,
@@ -18,6 +17,7 @@ from cosched_emulator.live.changes import (
     NodeChanged,
     StayEnded,
 )
+from cosched_emulator.errors import InvariantError
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED
 from cosched_emulator.results.record import OnDisk
 from cosched_emulator.workload.job import WorkloadJob

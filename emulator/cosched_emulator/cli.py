@@ -121,7 +121,7 @@ def simulate(
     with (
         progress_bar(len(prepared.workload.jobs)) as progress,
         coupling(link, choice, prepared, trace) as coupled,
-        kept(coupled, db, prepared) as (recorded, accounting),
+        kept(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
     ):
         finished = run(prepared, recorded, progress, accounting)
     if out is not None:

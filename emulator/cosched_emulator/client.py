@@ -94,7 +94,10 @@ class Connection:
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
         self._ticket += 1
-        frames = encode_request(request, self._ticket)
+        try:
+            frames = encode_request(request, self._ticket)
+        except UnicodeEncodeError as error:  # bytes of a command line that are no text
+            raise ConfigurationError("arguments", "text in UTF-8", repr(error.object)) from None
         if len(frames[1]) > MAX_REQUEST_BYTES:
             raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {MAX_REQUEST_BYTES}")
         try:

@@ -26,12 +26,20 @@ MOST_NAMED: Final = 20  # jobs in an error's text
 
 @click.command(params=[*job_options(), *ignored_options()])
 @click.argument("script", required=False, type=click.Path())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--parsable", is_flag=True, help="Print the job's number alone.")
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
 @click.pass_context
 def submit(
-    context: click.Context, /, caller: Caller, script: str | None, parsable: bool, and_wait: bool, **options: Any
+    context: click.Context,
+    /,
+    caller: Caller,
+    script: str | None,
+    arguments: tuple[str, ...],  # noqa: ARG001 - the script's own, which is not executed
+    parsable: bool,
+    and_wait: bool,
+    **options: Any,
 ) -> None:
     """Submit a job, or an array of jobs.
 
@@ -222,7 +230,7 @@ def _wait(
 @click.command()
 @whose
 @click.option(
-    "-n", "--most", type=click.IntRange(1, 100_000), default=100, show_default=True, help="The latest so many."
+    "-n", "--most", type=click.IntRange(1, 10_000), default=100, show_default=True, help="The latest so many."
 )
 @click.option("--db", "database", metavar="FILE", help="Read the manager's database instead; it need not run.")
 @common_options()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cosched_emulator.client import TEMPORARY, Connection, SilenceError, refusal_text
 from cosched_emulator.client_tables import job_label
-from cosched_emulator.errors import EmulatorError
+from cosched_emulator.errors import EmulatorError, LinkError
 from cosched_emulator.live.requests import Refused, ShowJobs, Target
 from cosched_plugin.protocol.messages import END_STATES
 
@@ -33,10 +33,14 @@ def wait_for(
     open_ones = list(targets)
     seen: dict[int, dict[str, Any]] = {}
     pause_s = _FIRST_S
+    run = ""
     while True:
         try:
-            rows, missing = _look(connection, open_ones)
+            rows, missing, answering = _look(connection, open_ones)
             heard = time.monotonic()
+            if run not in ("", answering):
+                raise LinkError("another manager answers: it knows nothing of these jobs", connection.endpoint)
+            run = answering
         except SilenceError:
             if not seen or time.monotonic() - heard > patience_s:
                 raise
@@ -55,8 +59,9 @@ def wait_for(
         pause_s = min(1.5 * pause_s, _MOST_S)
 
 
-def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the jobs that are known, and the names of those that are not."""
+def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
+    """Return the jobs that are known, the names of those that are not, and the name of the manager's run."""
+    run = ""
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
     for first in range(0, len(targets), _AT_A_TIME):
@@ -66,7 +71,8 @@ def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[
             raise kind(refusal_text(answer))
         rows += answer.result["jobs"]
         missing += answer.result["missing"]
-    return rows, missing
+        run = answer.result.get("run", "")
+    return rows, missing, run
 
 
 def _target(row: Mapping[str, Any]) -> Target:

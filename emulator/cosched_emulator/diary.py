@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.live.changes import (
+from cosched_emulator.changes import (
     Change,
     DiskLeft,
     FaultHappened,

@@ -30,6 +30,7 @@ KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in
 LARGEST_SLOWDOWN: Final = 1_000.0
 LONGEST_DELAY_S: Final = 60.0
 LONGEST_STALL_S: Final = 3_600.0
+SHORTEST_S: Final = 1.0  # of a mean time between faults: with much less, nothing else would ever happen
 MOST_PLUGIN_FAULTS: Final = 100_000
 USUAL_BATCHES: Final = 1_000  # among so many batches a plugin's faults fall where the number of jobs is not known
 
@@ -300,8 +301,8 @@ def _instant_us(seconds: float, place: str) -> int:
 
 
 def _span_us(seconds: float, place: str) -> float:
-    if not 0 < seconds <= _LONGEST_S:  # nan is not
-        raise ConfigurationError(place, "a number of seconds above 0", str(seconds))
+    if not SHORTEST_S <= seconds <= _LONGEST_S:  # nan is not
+        raise ConfigurationError(place, f"a number of seconds, {SHORTEST_S:g} or more", str(seconds))
     return seconds * _MICROSECONDS
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
+from cosched_emulator.changes import Origin
 from cosched_emulator.cluster import Cluster
 from cosched_emulator.diary import Diary
 from cosched_emulator.kernel import END, MEASURE, WAKE, Entry, Kernel
-from cosched_emulator.live.changes import Origin
 from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager_check import check_holdings
 from cosched_emulator.notes import Notes
@@ -210,6 +210,9 @@ class Manager:
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
+        # Revisions, and jobs that are cancelled, leave void ends behind.
+        if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+            self.kernel.compact(self._is_void)
         return follow
 
     def _is_void(self, entry: Entry) -> bool:
@@ -301,9 +304,6 @@ class Manager:
             case StartTogether():
                 return self._start_all(action.starts)
             case ReviseJob():
-                # Each revision may leave a void end behind.
-                if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
-                    self.kernel.compact(self._is_void)
                 return self._on_nodes.revise(action)
             case SuspendJob():
                 return self._on_nodes.suspend(action.job_id, self._now_us, to_disk=action.to_disk)

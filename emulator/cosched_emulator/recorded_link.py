@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.errors import AccountingError, InvariantError
+from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.links import Link
 from cosched_plugin.protocol.codec import decode, encode, pack
 from cosched_plugin.protocol.errors import LocalProtocolError, ProtocolError
 from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import MAGIC
-from cosched_plugin.protocol.messages import Action, Actions, Event, Events, UnknownAction, Welcome
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
 
 ANSWER: Final = "answer"
 FLUSH_S: Final = 0.05  # how much of a run a kill may cost
+POLICY: Final = "policy"  # whose answers are recorded, in the database's meta data
 RETRY_S: Final = 0.1
 _LENGTH_BYTES: Final = 4
 
@@ -35,6 +36,7 @@ class RecordedLink:
         self,
         inner: Link,
         accounting: Accounting,
+        policy: Callable[[], str],
         *,
         deadline_s: float = 30.0,
         flush_s: float = FLUSH_S,
@@ -43,6 +45,7 @@ class RecordedLink:
     ) -> None:
         self._inner = inner
         self._accounting = accounting
+        self._policy = policy
         self._recorded = accounting.replay()
         self._deadline_s = deadline_s
         self._flush_s = flush_s
@@ -78,7 +81,9 @@ class RecordedLink:
         if not self._asking:
             self._ask(self._inventory)
         actions = self._inner.exchange(seq, now_us, events)
-        answer = _written(Actions(seq, now_us, tuple(actions)))
+        if POLICY not in self._accounting.meta:
+            self._accounting.claim(POLICY, self._policy())
+        answer = encode(Actions(seq, now_us, tuple(actions)))[1]
         self._accounting.append(Step(ANSWER, now_us, len(told).to_bytes(_LENGTH_BYTES, "big") + told + answer))
         if self._clock() - self._flushed_s >= self._flush_s:
             self._flush()
@@ -99,6 +104,11 @@ class RecordedLink:
         for _ in self._recorded:  # there is none: the journal learns that it has been heard out
             raise InvariantError("an answer is recorded that nobody has asked for")
         self._inner.open(inventory)
+        policy = self._policy()
+        before = self._accounting.meta.get(POLICY, policy)
+        if policy != before:
+            text = f"policy {before}, as in the answers that are recorded"
+            raise ConfigurationError("db", text, policy, file=self._accounting.path or "")
         self._asking = True
 
     def _flush(self) -> None:
@@ -110,20 +120,6 @@ class RecordedLink:
                 raise AccountingError(text, self._accounting.path or "")
             self._sleep(RETRY_S)
         self._flushed_s = self._clock()
-
-
-def _written(message: Actions) -> bytes:
-    """Return an answer as bytes, what this version does not understand included."""
-    if not any(isinstance(action, UnknownAction) for action in message.actions):
-        return encode(message)[1]
-    raw = write(message._replace(actions=()))
-    raw["actions"] = [
-        {"type": action.type}
-        if isinstance(action, UnknownAction)
-        else write(message._replace(actions=(action,)))["actions"][0]
-        for action in message.actions
-    ]
-    return pack(raw)
 
 
 def _checked(step: Step, seq: int, now_us: int, events: tuple[Event, ...], told: bytes) -> Sequence[Action]:

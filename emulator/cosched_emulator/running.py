@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cosched_emulator.building import build_agenda, build_machine, build_manager, build_script, build_workload
+from cosched_emulator.changes import JobFinished
 from cosched_emulator.diary import Diary
 from cosched_emulator.errors import ConfigurationError, InputError, InvariantError
 from cosched_emulator.faults import build_faults
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
-from cosched_emulator.live.changes import JobFinished
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.scenario import ClockSection, Scenario
 from cosched_emulator.simulation import Simulation
@@ -36,6 +36,7 @@ LONELY_S: Final = 5.0  # how long a plugin that we have started looks for us
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
 KNOW_PAIRS: Final = ("lomarc",)  # models of contention that say something of pairs
 GROUPS_KNOW_PAIRS: Final = ("statistical", "lomarc")  # the same for matching group; only the latter goes by usage
+LEAST_TAKEOVER_S: Final = 0.5  # a scheduler may compute for so long without being replaced
 LINKS: Final = ("direct", "loopback", "zmq")
 VIRTUAL: Final = "virtual"  # kind of run, as its database has it
 CLOCKS: Final = ("virtual", "scaled", "real")
@@ -78,6 +79,9 @@ def prepare(scenario: Scenario) -> Prepared:
             raise ConfigurationError(
                 f"clock.{key}", f"a number of seconds from 0 to {LONGEST_WAIT_S:.0f}", str(seconds)
             )
+    if scenario.clock.takeover_s < LEAST_TAKEOVER_S:
+        expected = f"a number of seconds from {LEAST_TAKEOVER_S:g} on"
+        raise ConfigurationError("clock.takeover_s", expected, str(scenario.clock.takeover_s))
     _selection(scenario)
     cluster = scenario.cluster
     if scenario.clock.mode != "virtual" and scenario.policy:
@@ -208,12 +212,12 @@ def opened(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting
     if db is not None and Path(db).exists():
         accounting = Accounting.open(db)
         try:
-            check_meta(accounting.meta, prepared.scenario, kind, db)
+            check_meta(accounting.meta, prepared.scenario, prepared.workload, kind, db)
         except BaseException:
             accounting.close()
             raise
     else:
-        accounting = Accounting.create(db, meta_of(prepared.scenario, kind))
+        accounting = Accounting.create(db, meta_of(prepared.scenario, prepared.workload, kind))
     try:
         yield accounting
     finally:
@@ -221,15 +225,20 @@ def opened(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting
 
 
 @contextmanager
-def kept(link: Link, db: str | None, prepared: Prepared) -> Iterator[tuple[Link, Accounting | None]]:
-    """Yield a link whose answers are kept in ``db``, and come from there as far as they go, with the accounts; None: as it is."""
+def kept(
+    link: Link, db: str | None, prepared: Prepared, policy: Callable[[], str]
+) -> Iterator[tuple[Link, Accounting | None]]:
+    """Yield a link whose answers are kept in ``db``, and come from there as far as they go, with the accounts; None: as it is.
+
+    ``policy`` tells the name of the scheduler's policy, once the link is open: a measurement is not to be made of two.
+    """
     if db is None:
         yield link, None
         return
     from cosched_emulator.recorded_link import RecordedLink  # noqa: PLC0415 - sqlite3
 
     with opened(db, prepared, VIRTUAL) as accounting:
-        yield RecordedLink(link, accounting, deadline_s=prepared.scenario.clock.deadline_s), accounting
+        yield RecordedLink(link, accounting, policy, deadline_s=prepared.scenario.clock.deadline_s), accounting
 
 
 def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:

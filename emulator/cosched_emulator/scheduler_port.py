@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 
 import zmq
 
-from cosched_emulator.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
 from cosched_emulator.wire import Wire
+from cosched_plugin.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.curve import Keyring
+from cosched_plugin.errors import EndpointError
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -43,7 +44,10 @@ TAKEOVER_S: Final = (
 )
 PING_S: Final = 0.25  # while a standby waits, the scheduler that is served is asked so often whether it is there
 STANDBY_FRESH_S: Final = 3.0  # a standby that has not said hello for so long is gone
-WAITING_IN, WAITING_OUT = 16, 64  # messages of one peer: a scheduler has one or two under way, others are to cost no memory
+WAITING_IN, WAITING_OUT = (
+    16,
+    64,
+)  # messages of one peer: a scheduler has one or two under way, others are to cost no memory
 HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
@@ -93,6 +97,7 @@ class SchedulerPort:
         self._standby: _Standby | None = None
         self._free_since_s = time.monotonic()  # since when nobody is served, if nobody is
         self._trouble = ""  # last reason why a scheduler was not taken, or went away
+        self._heard_all_s = 0.0  # when nothing more had come: its answer may lie in the socket since
         self._asked_s: float | None = None  # since when the one that is served owes us a word
         self._ping_s = 0.0  # when it is to be asked next
         self._resend_at_s = 0.0
@@ -111,6 +116,10 @@ class SchedulerPort:
             if self._keys is not None:
                 self._keys.secure(self.socket, "plugin")
             self.endpoint = bind_private(self.socket, endpoint, OWNER_ONLY)
+        except EndpointError as error:
+            self.close()
+            found = f"{endpoint}, {error.got}" if error.got else endpoint
+            raise ConfigurationError("endpoint", error.expected, found) from error
         except BaseException:
             self.close()
             raise
@@ -127,6 +136,11 @@ class SchedulerPort:
         return (
             self.session.peer.instance if served and self.session is not None and self.session.peer is not None else ""
         )
+
+    @property
+    def silent_s(self) -> float:
+        """Return for how long the scheduler that is served has owed an answer, 0 where it does not."""
+        return 0.0 if self._asked_s is None or not self.instance else round(time.monotonic() - self._asked_s, 3)
 
     @property
     def standby(self) -> str:
@@ -156,6 +170,7 @@ class SchedulerPort:
         try:
             sender, *frames = self._wire.receive(self.socket, flags)
         except zmq.Again:
+            self._heard_all_s = time.monotonic()
             self._check_child()
             return None
         self.heard += 1
@@ -174,7 +189,7 @@ class SchedulerPort:
                 return None
             raise self.error(f"the scheduler sent what cannot be accepted ({error.code}): {error}") from error
         if type(received.deliver) is Hello:
-            self._peer = sender
+            self._serve(sender)
         for reply in received.send:
             self._send(session, reply)
         # One that is gone may have left word of why.
@@ -206,7 +221,7 @@ class SchedulerPort:
             if now_s >= self._ping_s:
                 self._ping_s = now_s + PING_S
                 self._send(session, Ping(0))
-        elif now_s - self._asked_s >= self._takeover_s:
+        elif self._heard_all_s - self._asked_s >= self._takeover_s:
             session.silent = True
             self._take_over(session, waiting)
 
@@ -223,6 +238,8 @@ class SchedulerPort:
             return
         if self.session is not None and self._peer is not None:
             self._send(self.session, self.session.bye("the manager closes"))
+        if self._standby is not None:
+            self._send_to(self._standby.sender, Bye("the manager closes"))
         self.socket.close()
         if self._keys is not None:
             self._keys.close()
@@ -267,14 +284,14 @@ class SchedulerPort:
         if session.would_be_second(message):
             self._send(session, Ping(0))  # fails, and so clears the place, if the first one's connection is gone
         if session.would_be_second(message):
-            if message.standby:
+            if message.standby and session.speaks(message):
                 self._standby = _Standby(sender, message, time.monotonic())
             for reply in session.receive(message).send:
                 self._send_to(sender, reply)
             return False
         if session.takes_over(message):
             self._replace(session, message)
-        elif message.standby and session.state in (State.START, State.CLOSED):
+        elif message.standby and session.state in (State.START, State.CLOSED) and session.speaks(message):
             # Whoever was served until now, or is meant to be, comes back at once if it can: it goes first.
             now_s = time.monotonic()
             if now_s - self._free_since_s < self._takeover_s:
@@ -287,11 +304,18 @@ class SchedulerPort:
         """Serve the standby from now on, as if it had said hello once more."""
         if session.takes_over(waiting.hello):
             self._replace(session, waiting.hello)
+        else:
+            self._note("takeover", f"standby {waiting.hello.instance} serves from now on: nobody else has come")
         self._standby = None
         received = session.receive(waiting.hello)
-        self._peer = waiting.sender
+        self._serve(waiting.sender)
         for reply in received.send:
             self._send(session, reply)
+
+    def _serve(self, sender: bytes) -> None:
+        """Have another scheduler's word count from now on, which owes none yet."""
+        self._peer = sender
+        self._asked_s = None
 
     def _replace(self, session: ManagerSession, hello: Hello) -> None:
         served = self.instance

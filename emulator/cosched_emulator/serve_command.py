@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cosched_plugin.log import Log
 
 
-UNUSUAL: Final = ("takeover", "scheduler-gone")  # what is worth a line in a run that is over soon
+LONGEST_S: Final = 1e10  # three hundred years
+UNUSUAL: Final = ("takeover",)  # what is worth a line in a run that is over soon
 
 
 @click.command()
@@ -93,6 +94,10 @@ def serve(
     for key, value in (("wait_s", wait), ("mode", clock), ("speed", speed)):
         if value is not None:
             table.setdefault("clock", {})[key] = value
+    if until is not None and not until <= LONGEST_S:  # nan is not
+        raise click.BadParameter(
+            f"expected a number of seconds from 0 to {LONGEST_S:g}, got {until}", param_hint="--until"
+        )
     scenario = read_scenario(scenario_file, table)
     if faults is not None:
         scenario = replace(scenario, faults=read_faults(faults))
@@ -145,9 +150,13 @@ def _serve_virtual(
 
     link = remote_link(prepared, endpoint, keys, note)
     try:
-        with kept(link, db, prepared) as (coupled, accounting), progress_bar(len(prepared.workload.jobs)) as progress:
+        with (
+            kept(link, db, prepared, lambda: link.policy) as (coupled, accounting),
+            progress_bar(len(prepared.workload.jobs)) as progress,
+        ):
             finished = run(prepared, coupled, progress, accounting)
-        policy = link.policy
+        recorded = "" if accounting is None else accounting.meta.get("policy", "")
+        policy = link.policy or recorded
     finally:
         link.close()
     if out is not None:

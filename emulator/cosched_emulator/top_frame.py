@@ -26,6 +26,7 @@ PLAIN, BOLD, DIM, ONE, SHARED, OUT, CHOSEN, ALIKE = "plain", "bold", "dim", "one
 _QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "LIMIT", "NODES", "WITH", "SLOWDOWN", "NODELIST(REASON)")
 _RIGHT: Final = frozenset({"JOBID", "TIME", "LIMIT", "NODES", "SLOWDOWN"})
 _MOST_DECISIONS: Final = 6
+SILENT_S: Final = 2.0  # a scheduler that has owed an answer for longer is told of
 _BAR: Final = 20
 LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
 
@@ -64,6 +65,9 @@ def header(status: Mapping[str, Any]) -> list[Line]:
     parts = [f"emulated {clock_text(status['now_s'])}"]
     parts += [f"speed {speed:g}"] if isinstance(speed, int | float) else []
     parts.append(f"policy {policy}" if policy else "no scheduler: jobs wait")
+    silent_s = status.get("silent_s") or 0
+    if policy and silent_s > SILENT_S:
+        parts.append(f"silent for {silent_s:.0f} s")
     bar = "#" * round(_BAR * share)
     nodes = ", ".join([f"{count} {state}" for state, count in status["nodes"].items() if count])
     jobs = ", ".join([f"{count} {state}" for state, count in status["jobs"].items() if count]) or "none"

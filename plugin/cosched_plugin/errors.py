@@ -2,7 +2,8 @@
 
 PluginError                    root; exit code 1
 ├── UsageError                 bad configuration, unknown policy; exit code 2
-│   └── MachineError           a policy that cannot work on this machine
+│   ├── MachineError           a policy that cannot work on this machine
+│   └── EndpointError          an address that cannot be listened at: endpoint, expected, got
 ├── PolicyError                a policy's decision is impossible: decision, reason; exit code 4
 └── ProtocolError              the conversation with the manager failed; exit code 3
     ├── LocalProtocolError     we may not send that now
@@ -16,6 +17,7 @@ from __future__ import annotations
 from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
 
 __all__ = [
+    "EndpointError",
     "LocalProtocolError",
     "MachineError",
     "PluginError",
@@ -34,6 +36,19 @@ class UsageError(PluginError):
 
 class MachineError(UsageError):
     """A policy cannot work on the machine that it has been given; raised at its first decision."""
+
+
+class EndpointError(UsageError):
+    """An address that cannot be listened at: ``endpoint``, what was ``expected`` in its place, and what was found there."""
+
+    def __init__(self, endpoint: str, expected: str, got: str = "") -> None:
+        super().__init__(endpoint, expected, got)
+        self.endpoint = endpoint
+        self.expected = expected
+        self.got = got
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: expected {self.expected}" + (f", {self.got}" if self.got else "")
 
 
 class PolicyError(PluginError):

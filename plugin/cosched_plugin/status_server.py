@@ -6,11 +6,6 @@ answer has type ``status`` and what there is to tell, or type ``error`` and a ``
 
 from __future__ import annotations
 
-import ctypes
-import os
-import secrets
-import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +13,7 @@ from typing import Any, Final
 
 import zmq
 
+from cosched_plugin.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.errors import ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.endpoint import why_not
@@ -27,7 +23,6 @@ MAX_QUESTION_BYTES: Final = 1_024
 MAX_ANSWER_BYTES: Final = 65_536
 QUEUED: Final = 16  # questions and answers of one asker that may wait
 PAUSE_S: Final = 0.005  # after each answer: those who ask all the time do not get all the time
-PROBE_S: Final = 0.2  # how long one who listens may take to let us connect
 
 
 class StatusServer:
@@ -41,27 +36,15 @@ class StatusServer:
         _check(endpoint)
         self._snapshot = snapshot
         self._context = zmq.Context()  # of its own: whoever floods it does not flood the conversation with the manager
-        # ZeroMQ numbers its peers from C's rand on, the same in every process unless it is seeded, and libzmq 4.3.5 ends the process
-        # when a peer claims the number of the next.
-        ctypes.CDLL(None).srand(secrets.randbits(32))
-        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket = router_socket(self._context)
         self._socket.linger = 0
         self._socket.maxmsgsize = MAX_QUESTION_BYTES
         self._socket.rcvhwm = self._socket.sndhwm = QUEUED
-        before = os.umask(0o177)
         try:
-            _check_free(endpoint)
-            self._socket.ipv6 = "[" in endpoint
-            self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            self._give_up()
-            raise UsageError(f"{endpoint}: cannot listen there: {error}") from error
+            self.endpoint = bind_private(self._socket, endpoint, OWNER_ONLY)
         except UsageError:
             self._give_up()
             raise
-        finally:
-            os.umask(before)
-        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._thread = threading.Thread(target=self._serve, name="status", daemon=True)
         self._thread.start()
 
@@ -140,25 +123,3 @@ def _check(endpoint: str) -> None:
         reason = "expected a path: whoever is on this machine could use an abstract name"
     if reason is not None:
         raise UsageError(f"{endpoint}: {reason}")
-
-
-def _check_free(endpoint: str) -> None:
-    """Refuse a path that is somebody else's: ZeroMQ would unlink whatever is there, and take the place of who listens."""
-    path = endpoint.removeprefix("ipc://")
-    if path == endpoint:
-        return
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return  # nothing there; bind tells what else may be wrong
-    if not stat.S_ISSOCK(mode):
-        raise UsageError(f"{endpoint}: expected a new path for a socket, got one where there is something else")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PROBE_S)
-        try:
-            probe.connect(path)
-        except TimeoutError:
-            pass  # somebody listens who is too busy to let us in
-        except OSError:
-            return  # left over by a process that is gone
-    raise UsageError(f"{endpoint}: expected a path where nobody listens")

@@ -451,7 +451,7 @@ def test_a_file_or_another_manager_is_not_pushed_aside(commands: Commands) -> No
         other.bind(str(path))
         other.listen()
         refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2")
-        assert "no other manager" in assert_one_line(refused, 2)
+        assert "no other process" in assert_one_line(refused, 2)
     # Left over by one that is gone: free again.
     assert "no scheduler" in assert_one_line(
         commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2"), 3

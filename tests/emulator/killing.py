@@ -18,8 +18,7 @@ from tests.contract.test_same_schedule import scenario_of
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.links import Link
-from cosched_emulator.live.changes import (
+from cosched_emulator.changes import (
     Change,
     DiskLeft,
     FaultHappened,
@@ -30,6 +29,7 @@ from cosched_emulator.live.changes import (
     Origin,
     StayEnded,
 )
+from cosched_emulator.links import Link
 from cosched_emulator.results.record import Interval, JobRecord, OnDisk
 from cosched_emulator.running import coupling, kept, prepare, run
 from cosched_emulator.scenario import read_scenario
@@ -137,7 +137,7 @@ def simulate(database: str, preset: str, scenario: str) -> None:
     prepared = prepare(read_scenario(None, scenario_of(scenario, Path(database).parent)))
     with (
         coupling("direct", choose(preset), prepared) as link,
-        kept(Slow(link), database, prepared) as (recorded, accounting),
+        kept(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
     ):
         run(prepared, recorded, accounting=accounting)
 

@@ -21,8 +21,7 @@ from cosched_emulator import accounting as accounting_module
 from cosched_emulator.accounting import Accounting, Step
 from cosched_emulator.accounting_rows import job_from_json, job_to_json
 from cosched_emulator.accounting_schema import VERSION
-from cosched_emulator.errors import AccountingError, InputError, InvariantError
-from cosched_emulator.live.changes import (
+from cosched_emulator.changes import (
     FaultHappened,
     JobChanged,
     JobEntered,
@@ -31,6 +30,7 @@ from cosched_emulator.live.changes import (
     Origin,
     StayEnded,
 )
+from cosched_emulator.errors import AccountingError, InputError, InvariantError
 from cosched_emulator.results.record import Interval, JobRecord, OnDisk
 from cosched_plugin.protocol import messages as m
 
@@ -99,7 +99,7 @@ def test_an_old_file_is_never_replaced(path: str) -> None:
 
 def test_what_a_lost_database_left_behind_is_in_the_way(path: str) -> None:
     Path(path + "-wal").write_bytes(b"frames")
-    with pytest.raises(InputError, match="remove it"):
+    with pytest.raises(InputError, match="put that back, or remove this"):
         Accounting.create(path, META)
     assert os.listdir(Path(path).parent) == [os.path.basename(path) + "-wal"]
 

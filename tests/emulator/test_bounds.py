@@ -7,9 +7,13 @@ from tests.emulator.parts import job, manager, start
 
 from cosched_emulator import manager as manager_module
 from cosched_emulator import notes as notes_module
+from cosched_emulator.live.live_manager import MOST_JOBS
+from cosched_emulator.live.submission import LARGEST_MB, LARGEST_MBS, LARGEST_PPM, LONGEST_NAME, LONGEST_US
 from cosched_emulator.manager import Manager
 from cosched_emulator.notes import Notes
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.codec import encode, pack
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES, MAX_THREADS
 
 
 def running(limit_us: int | None = None) -> Manager:
@@ -62,6 +66,26 @@ def test_ends_that_have_become_void_are_dropped(monkeypatch: pytest.MonkeyPatch)
     assert len(managed.kernel) <= 20 + 4 * 2 + 1
     due = [managed.ended(job_id, version) for _, rank, job_id, version in managed.kernel.due(5_000) if rank == 0]
     assert [event for event in due if event is not None] == [m.JobEnded(1, m.TIMEOUT)]
+
+
+def test_a_welcome_holds_as_many_jobs_and_notes_as_there_may_be() -> None:
+    """Users and a scheduler who fill everything to the brim must not make it impossible to greet the next scheduler."""
+    name = "\N{SNOWMAN}" * (LONGEST_NAME // 3)
+    wide = 2**40
+    spec = m.JobSpec(
+        wide, wide, MAX_THREADS, LONGEST_US, LONGEST_US, "u" * 64, name, MAX_THREADS, MAX_THREADS, MAX_THREADS, LARGEST_MB, True,
+        (LARGEST_MBS,) * 3, ("network", 333_333, 333_333, 333_334, 999_999), (LARGEST_PPM, LARGEST_PPM),
+    )  # fmt: skip
+    some = 1_000
+    empty = manager().inventory()
+    jobs = len(encode(empty._replace(pending=(m.PendingJob(spec, True),) * some))[1]) - len(encode(empty)[1])
+    assert jobs / some * MOST_JOBS + notes_module.MOST_BYTES < MAX_FRAME_BYTES
+
+
+def test_notes_take_no_more_on_the_wire_than_they_are_counted() -> None:
+    for value in (None, True, -(2**60), 1.5, "\N{SNOWMAN}" * 40, ("a", (1, 2.5, "b" * 200), ()), tuple(range(300))):
+        written = len(pack({"job_id": 2**50, "key": "k\N{SNOWMAN}", "value": value}))
+        assert written <= notes_module._size("k\N{SNOWMAN}", value)
 
 
 def test_a_span_beyond_reason_is_impossible() -> None:

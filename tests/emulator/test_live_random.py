@@ -9,8 +9,8 @@ import pytest
 
 from cosched_emulator.accounting import Step
 from cosched_emulator.building import build_agenda, build_manager, build_script
+from cosched_emulator.changes import Change, JobEntered, JobFinished
 from cosched_emulator.faults import build_faults
-from cosched_emulator.live.changes import Change, JobEntered, JobFinished
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.requester import Requester
@@ -411,6 +411,6 @@ def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:
         refusals += life.refusals
     # So many at least, or the tests above have looked at nothing.
     assert resyncs > 8
-    assert answered > 200
+    assert answered > 150
     assert ended > 200
     assert refusals

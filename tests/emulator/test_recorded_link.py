@@ -14,8 +14,8 @@ from tests.emulator.test_accounting import tables_of
 
 from cosched_emulator.accounting import Accounting, Step
 from cosched_emulator.accounting_export import export_run, records_of, workload_of
-from cosched_emulator.errors import AccountingError, InvariantError
-from cosched_emulator.live.changes import JobEntered, Origin
+from cosched_emulator.changes import JobEntered, Origin
+from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.recorded_link import RecordedLink
 from cosched_emulator.running import Finished, Prepared, coupling, kept, prepare, run, store
 from cosched_emulator.scenario import read_scenario
@@ -62,6 +62,11 @@ def answer_to(seq: int) -> list[m.Action]:
     return [m.WakeAt(seq), m.UnknownAction("dance"), together, note, m.RejectJob(seq, "no")] if seq % 2 else []
 
 
+def easy() -> str:
+    """Return the name of the scheduler's policy."""
+    return "easy"
+
+
 def no_inventory() -> m.Welcome:
     raise AssertionError("nobody asks")
 
@@ -78,7 +83,7 @@ def path(tmp_path: Path) -> str:
 def recorded(path: str, batches: int) -> None:
     """Record so many batches."""
     accounting = Accounting.create(path, {})
-    link = RecordedLink(Far(), accounting)
+    link = RecordedLink(Far(), accounting, easy)
     link.open(no_inventory)
     for seq in range(1, batches + 1):
         assert link.exchange(*batch(seq)) == answer_to(seq)
@@ -89,7 +94,7 @@ def recorded(path: str, batches: int) -> None:
 def reopened(path: str) -> tuple[RecordedLink, Far, Accounting]:
     far = Far()
     accounting = Accounting.open(path)
-    return RecordedLink(far, accounting), far, accounting
+    return RecordedLink(far, accounting, easy), far, accounting
 
 
 # ---------------------------------------------------------------- one link
@@ -124,10 +129,22 @@ def test_a_run_that_was_over_asks_nobody(path: str) -> None:
     assert "open" not in far.done
 
 
+def test_answers_of_two_policies_make_no_measurement(path: str) -> None:
+    recorded(path, 2)
+    accounting = Accounting.open(path)
+    link = RecordedLink(Far(), accounting, lambda: "rua")
+    link.open(no_inventory)
+    for seq in (1, 2):
+        link.exchange(*batch(seq))
+    with pytest.raises(ConfigurationError, match="policy easy, as in the answers that are recorded, got rua"):
+        link.exchange(*batch(3))
+    accounting.close()
+
+
 def test_without_a_past_the_scheduler_is_let_in_at_once(path: str) -> None:
     accounting = Accounting.create(path, {})
     far = Far()
-    link = RecordedLink(far, accounting)
+    link = RecordedLink(far, accounting, easy)
     with pytest.raises(LocalProtocolError, match="not open"):
         link.exchange(*batch(1))
     link.open(no_inventory)
@@ -181,7 +198,7 @@ def test_steps_of_another_kind(step: Step, text: str, path: str) -> None:
 def test_answers_are_written_in_groups(path: str) -> None:
     accounting = Accounting.create(path, {})
     clock = Clock()
-    link = RecordedLink(Far(), accounting, clock=clock, sleep=clock.sleep)
+    link = RecordedLink(Far(), accounting, easy, clock=clock, sleep=clock.sleep)
     link.open(no_inventory)
     waiting = []
     for seq in range(1, 8):
@@ -204,7 +221,7 @@ def test_a_full_disk_is_waited_for(path: str) -> None:
         naps.append(span_s)
         accounting.fill(len(naps) < 5)
 
-    link = RecordedLink(Far(), accounting, deadline_s=2.0, clock=clock, sleep=sleep)
+    link = RecordedLink(Far(), accounting, easy, deadline_s=2.0, clock=clock, sleep=sleep)
     link.open(no_inventory)
     clock.now_s = 1.0
     accounting.fill(True)
@@ -218,7 +235,7 @@ def test_a_disk_that_stays_full(path: str) -> None:
     accounting = Accounting.create(path, {})
     clock = Clock()
     far = Far()
-    link = RecordedLink(far, accounting, deadline_s=2.0, clock=clock, sleep=clock.sleep)
+    link = RecordedLink(far, accounting, easy, deadline_s=2.0, clock=clock, sleep=clock.sleep)
     link.open(no_inventory)
     accounting.fill(True)
     link.exchange(*batch(1))
@@ -271,7 +288,7 @@ def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_pa
     finished = direct(preset, prepared, tmp_path / "undisturbed")
     with (
         coupling("direct", choose(preset), prepared) as link,
-        kept(link, str(tmp_path / "undisturbed.db"), prepared) as (to_record, accounting),
+        kept(link, str(tmp_path / "undisturbed.db"), prepared, lambda: preset) as (to_record, accounting),
     ):
         assert run(prepared, to_record, accounting=accounting).records == finished.records
     (tmp_path / "jobs.swf").unlink(missing_ok=True)
@@ -281,6 +298,8 @@ def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_pa
         exported(str(tmp_path / f"{name}.db"), preset, prepared, tmp_path / f"from {name}")
         assert_same(tmp_path / "undisturbed", tmp_path / f"from {name}")
     undisturbed, disturbed = tables_of(tmp_path / "undisturbed.db"), tables_of(tmp_path / "killed.db")
+    for tables in (undisturbed, disturbed):
+        tables["meta"] = [row for row in tables["meta"] if row[0] != "run"]  # each database has a name of its own
     for name, rows in undisturbed.items():
         assert disturbed[name] == rows, name
     assert len(undisturbed["jobs"]) == len(finished.records)

@@ -374,7 +374,7 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),
         ("[clock]\nmode = 'scaled'\nspeed = nan", "clock.speed"),
         ("[clock]\nmode = 'real'\nspeed = 2", "clock.speed"),
-        ("[clock]\ntakeover_s = -1", "clock.takeover_s"),
+        ("[clock]\ntakeover_s = 0.1", "clock.takeover_s"),
         ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
         ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
         ("[clock]\nwait_s = -1", "clock.wait_s"),

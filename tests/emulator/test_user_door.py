@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched_emulator.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.live import user_door
 from cosched_emulator.live.connections import Connections
@@ -37,6 +36,7 @@ from cosched_emulator.live.requests import (
     encode_request,
 )
 from cosched_emulator.live.user_door import Asked, UserDoor
+from cosched_plugin.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.curve import SETTLED_S, Keyring, read_public, secure_client, write_keys, write_public
 
 NOBODY = 65_534
@@ -321,7 +321,7 @@ def test_who_may_open_a_socket_file(site: Site) -> None:
 
 def test_a_place_that_is_taken(site: Site) -> None:
     door = site.door()
-    with pytest.raises(ConfigurationError, match="where no other manager listens"):
+    with pytest.raises(ConfigurationError, match="where no other process listens"):
         site.door()
     assert is_heard(door, site.client(door.endpoint))
     (site.folder / "file").write_text("precious")
@@ -342,7 +342,7 @@ def test_a_place_whose_owner_is_too_busy_to_let_anybody_in(site: Site) -> None:
         busy.bind(f"{site.folder}/door")
         busy.listen(0)
         first.connect(f"{site.folder}/door")
-        with pytest.raises(ConfigurationError, match="where no other manager listens"):
+        with pytest.raises(ConfigurationError, match="where no other process listens"):
             site.door()
 
 

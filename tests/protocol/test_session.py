@@ -274,7 +274,7 @@ def test_versions_and_features_come_from_what_both_have() -> None:
     said = (m.StartTogether((start,)), m.SetNote(None, "k", 1), start)
     heard = manager.receive(m.Actions(1, NOW_US + 1, said)).deliver
     assert isinstance(heard, m.Actions)
-    assert heard.actions == (m.UnknownAction("start_together"), *said[1:])
+    assert heard.actions == (m.UnknownAction("start_together (not agreed on)"), *said[1:])
 
 
 START = m.StartJob(1, ((0, 1, 1, 1),), 1, None)
@@ -299,7 +299,7 @@ def test_actions_of_features_that_one_end_lacks(action: m.Action, name: str, nee
         manager.submit(1, NOW_US + 1, ())
         heard = manager.receive(m.Actions(1, NOW_US + 1, (START, action))).deliver
         assert isinstance(heard, m.Actions)
-        assert heard.actions == (START, m.UnknownAction(name) if lacking in needed else action)
+        assert heard.actions == (START, m.UnknownAction(f"{name} (not agreed on)") if lacking in needed else action)
 
 
 def test_every_feature_stands_for_something() -> None:

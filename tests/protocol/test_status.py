@@ -204,7 +204,7 @@ def test_questions_are_answered_by_who_may_be_asked_only_by_its_owner(folder: Pa
         for count in range(1, 6):
             status.answered(0.001)
             assert ask_status(server.endpoint, 5)["batches"] == count
-        with pytest.raises(UsageError, match="expected a path where nobody listens"):
+        with pytest.raises(UsageError, match="expected a path where no other process listens"):
             StatusServer(server.endpoint, status.as_dict)
         assert ask_status(server.endpoint, 5)["state"] == "served"  # it is still that one
     finally:
@@ -233,7 +233,7 @@ def test_tcp_on_loopback() -> None:
         ("tcp://*:5", "not a loopback address"),
         ("ipc://@cosched", "abstract"),
         ("inproc://x", "expected ipc"),
-        ("ipc:///proc/nothing/here", "cannot listen there"),
+        ("ipc:///proc/nothing/here", "expected one to listen at"),
         ("ipc:///dev/null", "something else"),
     ],
 )

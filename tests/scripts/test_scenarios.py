@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
-SLOW = {"plugin-restart", "same-schedule"}  # what they show has quicker tests as well, without the shell
+SLOW = {"kill-nine", "plugin-restart", "same-schedule"}  # what they show has quicker tests as well, without the shell
 EXECUTABLE = [*SCENARIOS, *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo"))]
 DEADLINE_S = 180.0
 

@@ -10,7 +10,7 @@ from cosched_emulator.accounting import Accounting, Step
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import Request, from_map, to_map
+from cosched_emulator.live.requests import Refused, Request, from_map, to_map
 from cosched_plugin.protocol.codec import decode, encode, pack, unpack
 from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES
@@ -41,11 +41,14 @@ def play(live: LiveManager, step: Step) -> None:
             live.advance(step.at_us)
         case "command":
             raw = unpack(step.body, MAX_FRAME_BYTES)
-            live.command(step.at_us, Requester(raw["who"], raw["operator"]), from_map(raw["request"]))
+            answer = live.command(step.at_us, Requester(raw["who"], raw["operator"]), from_map(raw["request"]))
+            if isinstance(answer, Refused):
+                raise InvariantError(f"a command that was carried out is refused now: {answer.text}")
         case "answer":
             message = decode([MAGIC, step.body])
             if not isinstance(message, Actions):
                 raise InvariantError(f"an answer is a {type(message).__name__}")
+            live.batch()  # it was an answer to one
             live.answer(step.at_us, message.seq, message.actions)
         case _:
             raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
@@ -57,7 +60,7 @@ def restore(live: LiveManager, accounting: Accounting) -> int:
     for step in accounting.replay():
         try:
             play(live, step)
-        except (KeyError, ProtocolError, AssertionError) as error:
+        except (LookupError, TypeError, ValueError, ProtocolError, AssertionError) as error:
             raise InvariantError(f"step {steps + 1} of the journal cannot be played again: {error!r}") from error
         accounting.record(live.drain())
         steps += 1

@@ -9,13 +9,13 @@ A late answer is checked against the present state: time has gone on, and so hav
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cosched_emulator.agenda import Agenda
+from cosched_emulator.changes import Change, JobFinished, Origin
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.changes import Change, JobFinished, Origin
 from cosched_emulator.live.requester import Requester
 from cosched_emulator.live.requests import (
     CancelJobs,
@@ -50,6 +50,8 @@ from cosched_plugin.protocol.messages import (
 )
 
 MOST_JOBS: Final = 100_000  # that have not ended; more are refused
+MOST_JOBS_A_USER: Final = 20_000  # of these, of one user who is no operator
+MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times what each waits for
 LAST_DECISIONS: Final = 50
 
 
@@ -71,6 +73,7 @@ class LiveManager:
         self.agenda = agenda
         self.now_us = 0
         self.origins: dict[int, Origin] = {}  # of the jobs that have not ended
+        self._owned: Counter[str] = Counter()  # how many of these, by owner
         self._room = WaitingRoom(manager, self._tell)
         self.waiting = self._room.jobs
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
@@ -114,7 +117,7 @@ class LiveManager:
             case SubmitJob():
                 result = self._submit(who, request)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
-                result = self._change_jobs(request)
+                result = self._change_jobs(who, request)
             case DrainNodes() | ResumeNodes():
                 result = self._change_nodes(request)
         self._follow_up(self.now_us)
@@ -164,13 +167,17 @@ class LiveManager:
         self._open = self.manager.seq + 1
         return self._open, self.now_us, events
 
+    def keep_nothing(self) -> None:
+        """Forget what there is to tell: nobody listens, and whoever comes gets the present state."""
+        self._refusals.clear()
+        self._outbox.clear()
+
     def inventory(self) -> Welcome:
         """Return the present state, for a scheduler that begins now. What was to be told is in it; an open batch is given up."""
         if self._open is not None:
             self.manager.skip_to(self._open)
             self._open = None
-        self._refusals.clear()
-        self._outbox.clear()
+        self.keep_nothing()
         self._kick = True
         return self.manager.inventory()._replace(now_us=self.now_us)
 
@@ -213,7 +220,11 @@ class LiveManager:
     def _ended(self, at_us: int, job_id: int, state: str) -> None:
         """Forget a job that has ended, and see to those that have waited for that."""
         self.manager.forget(job_id)
-        self.origins.pop(job_id, None)
+        origin = self.origins.pop(job_id, None)
+        if origin is not None:
+            self._owned[origin.owner] -= 1
+            if not self._owned[origin.owner]:
+                del self._owned[origin.owner]
         self._room.ended(at_us, job_id, state)
 
     def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
@@ -230,10 +241,19 @@ class LiveManager:
         refused = refusal_of(Submission(request, who.name, self.now_us), self.manager)
         if refused is not None:
             return refused
-        if self.unfinished + (len(request.tasks) or 1) > MOST_JOBS:
+        more = len(request.tasks) or 1
+        if self.unfinished + more > MOST_JOBS:
             return Refused("limit", f"{self.unfinished} jobs have not ended; the limit is {MOST_JOBS}")
+        if self._owned[who.name] + more > MOST_JOBS_A_USER and not who.operator:
+            text = f"{self._owned[who.name]} jobs of yours have not ended; the limit is {MOST_JOBS_A_USER}"
+            return Refused("limit", text)
+        links = 0
         for number, (kind, job_id) in enumerate(request.after):
-            for each in self._tasks_of(job_id) or (job_id,):
+            tasks = self._tasks_of(job_id) or (job_id,)
+            links += len(tasks) * (len(request.tasks) or 1)
+            if links > MOST_LINKS:
+                return Refused("limit", f"more than {MOST_LINKS} pairs of a task and one that it waits for", "after")
+            for each in tasks:
                 state = None if each in self.manager.jobs else self._ended_state(each)
                 path = f"after[{number}].job_id"
                 if each not in self.manager.jobs and state is None:
@@ -261,30 +281,48 @@ class LiveManager:
             origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
             job = self.manager.accept(submission.job(job_id), origin)
             self.origins[job_id] = origin
+            self._owned[who.name] += 1
             self._room.enter(self.now_us, job, origin, after, held=request.held)
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> Refused | None:
-        for number, target in enumerate(request.jobs):
-            ids = self._named(target)
-            if not ids:
-                return Refused("missing", f"there is no job {shown(target)} that has not ended", f"jobs[{number}]")
-            for job_id in ids:
-                if not (who.operator or self._owner(job_id) == who.name):
-                    return Refused("permission", f"job {job_id} is not yours", f"jobs[{number}]")
-        return None
+        """Return why nothing at all can be done; where some of several jobs can be changed, the others are told as unchanged."""
+        first = None
+        for number, target in enumerate(dict.fromkeys(request.jobs)):
+            problem = self._problem(who, target)
+            if problem is None:
+                return None
+            first = first or problem._replace(path=f"jobs[{number}]")
+        return first
 
-    def _change_jobs(self, request: CancelJobs | HoldJobs | ReleaseJobs) -> dict[str, Any]:
-        changed, unchanged = [], []
-        for job_id in dict.fromkeys([job_id for target in request.jobs for job_id in self._named(target)]):
-            why_not = self._change_job(job_id, request)
+    def _problem(self, who: Requester, target: Target) -> Refused | None:
+        """Return why that job, or the first of those tasks, is not this user's to change."""
+        ids = self._named(target)
+        if not ids:
+            return Refused("missing", f"there is no job {shown(target)} that has not ended")
+        if who.operator or self._owner(ids[0]) == who.name:  # all tasks of an array are one user's
+            return None
+        return Refused("permission", f"job {shown(target)} is not yours")
+
+    def _change_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> dict[str, Any]:
+        unchanged: list[list[int | str]] = []
+        wanted: dict[int, None] = {}
+        for target in dict.fromkeys(request.jobs):
+            problem = self._problem(who, target)
+            if problem is None:
+                wanted.update(dict.fromkeys(self._named(target)))
+            else:
+                unchanged.append([shown(target), problem.text])
+        changed = []
+        for job_id in wanted:
+            why_not = self._change_job(who, job_id, request)
             if why_not is None:
                 changed.append(job_id)
             else:
                 unchanged.append([job_id, why_not])
         return {"changed": changed, "unchanged": unchanged}
 
-    def _change_job(self, job_id: int, request: CancelJobs | HoldJobs | ReleaseJobs) -> str | None:
+    def _change_job(self, who: Requester, job_id: int, request: CancelJobs | HoldJobs | ReleaseJobs) -> str | None:
         """Cancel, hold or release one job; return why not."""
         manager = self.manager
         if job_id not in manager.jobs:
@@ -292,8 +330,9 @@ class LiveManager:
         waits = job_id in self.waiting
         if isinstance(request, CancelJobs):
             if waits:
-                self._room.cancel(self.now_us, job_id)
+                self._room.cancel(self.now_us, job_id, f"cancelled by {who.name}")
             else:
+                manager.jobs[job_id].reason = f"cancelled by {who.name}"
                 self._event(JobEnded(job_id, CANCELLED))
             return None
         hold = isinstance(request, HoldJobs)
@@ -310,14 +349,16 @@ class LiveManager:
         if not who.operator:
             return Refused("permission", "only operators drain and resume nodes")
         nodes = self.manager.machine.nodes
-        for number, node in enumerate(request.nodes):
-            if node >= nodes:
-                return Refused("missing", f"there is no node {node}; the last one is {nodes - 1}", f"nodes[{number}]")
+        if request.nodes and min(request.nodes) >= nodes:
+            return Refused("missing", f"there is no node {request.nodes[0]}; the last one is {nodes - 1}", "nodes[0]")
         return None
 
     def _change_nodes(self, request: DrainNodes | ResumeNodes) -> dict[str, Any]:
         changed, unchanged = [], []
         for node in dict.fromkeys(request.nodes):
+            if node >= self.manager.machine.nodes:
+                unchanged.append([node, "there is no such node"])
+                continue
             drained, broken = node in self.agenda.drained, node in self.agenda.broken
             if isinstance(request, DrainNodes):
                 if drained:
@@ -341,9 +382,11 @@ class LiveManager:
     def _named(self, target: Target) -> list[int]:
         """Return the jobs that have not ended and are meant by ``target``."""
         members = self._room.members.get(target.job_id)
-        if members is not None:
-            return [each for each in members if target.task in (None, self.origins[each].array_index)]
-        return [target.job_id] if target.task is None and target.job_id in self.manager.jobs else []
+        if members is None:
+            return [target.job_id] if target.task is None and target.job_id in self.manager.jobs else []
+        if target.task is None:
+            return list(members.values())
+        return [members[target.task]] if target.task in members else []
 
     def _owner(self, job_id: int) -> str:
         return self.origins[job_id].owner if job_id in self.origins else ""

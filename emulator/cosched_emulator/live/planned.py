@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched_emulator.accounting import Accounting
+from cosched_emulator.changes import FaultHappened
 from cosched_emulator.faults import Faults
-from cosched_emulator.live.changes import FaultHappened
 from cosched_emulator.live.clock import LiveClock
 
 
@@ -25,6 +25,8 @@ class PlannedFaults:
             due.append((span.until_us, len(due), self._make_room, FaultHappened(span.until_us, "disk has room", "")))
         start_us = clock.now_us()
         self._due = sorted([item for item in due if item[0] > start_us], key=lambda item: item[:2], reverse=True)
+        if any(span.at_us <= start_us < span.until_us for span in faults.disk):
+            self._fill()
 
     def next_us(self) -> int | None:
         """Return when the next one strikes."""

@@ -17,6 +17,7 @@ from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
 from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
 from cosched_plugin.protocol.wire import (
     Fault,
+    Field,
     Record,
     checked_integer,
     integer,
@@ -40,6 +41,7 @@ MAX_REQUEST_BYTES: Final = 1024 * 1024
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MOST_TASKS: Final = 10_000  # of one array
 MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
+MOST_TOLD: Final = 10_000  # ended jobs of one answer
 DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
 REFUSALS: Final = frozenset(
     # malformed or unknown request; value that cannot be; not yours; no such job or node; too many requests; beyond a limit; the
@@ -192,8 +194,23 @@ def _flag(name: str, default: bool) -> Any:
     return special(name, read_flag, None, default)
 
 
-def _targets() -> Any:
-    return listed("jobs", _TARGET, least=1)
+def _at_most(field: Field, most: int) -> Field:
+    """Return a field of a list that may have so many items."""
+
+    def read(raw: Any) -> Any:
+        if isinstance(raw, tuple) and len(raw) > most:
+            raise Fault("limit", f"{len(raw)} items; the limit is {most}")
+        return None if field.read is None else field.read(raw)
+
+    return field._replace(read=read)
+
+
+def _targets() -> Field:
+    return _at_most(listed("jobs", _TARGET, least=1), MOST_TARGETS)
+
+
+def _nodes() -> Field:
+    return _at_most(integers("nodes", 0, MAX_NODES - 1), MOST_TARGETS)
 
 
 _RECORDS: Final = (
@@ -223,12 +240,12 @@ _RECORDS: Final = (
     record(CancelJobs, "cancel", _targets()),
     record(HoldJobs, "hold", _targets()),
     record(ReleaseJobs, "release", _targets()),
-    record(DrainNodes, "drain", integers("nodes", 0, MAX_NODES - 1), text("reason", "")),
-    record(ResumeNodes, "resume", integers("nodes", 0, MAX_NODES - 1)),
+    record(DrainNodes, "drain", _nodes(), text("reason", "")),
+    record(ResumeNodes, "resume", _nodes()),
     record(ListJobs, "queue", text("user", "")),
     record(ListNodes, "nodes"),
     record(ShowJobs, "jobs", _targets()),
-    record(ListHistory, "history", text("user", ""), integer("most", 1, 100_000, default=100)),
+    record(ListHistory, "history", text("user", ""), integer("most", 1, MOST_TOLD, default=100)),
     record(ShowStatus, "status"),
     record(ShowOverview, "overview", integer("most", 1, 10_000, default=200)),
 )

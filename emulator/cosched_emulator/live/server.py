@@ -14,9 +14,9 @@ from typing import Any, Final
 import zmq
 
 from cosched_emulator.accounting import Accounting
+from cosched_emulator.changes import FaultHappened, JobFinished
 from cosched_emulator.errors import AccountingError, LinkError
 from cosched_emulator.faults import Faults
-from cosched_emulator.live.changes import FaultHappened, JobFinished
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
@@ -49,8 +49,10 @@ GAUGES: Final = {
     "running": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
     "nodes": Gauge("nodes", "Nodes in all."),
     "nodes_down": Gauge("nodes_down", "Nodes out of service."),
+    "silent_s": Gauge("scheduler_silent_seconds", "For how long the scheduler has owed an answer; 0: it does not."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
 }
+SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer is worth a line
 USERS_S: Final = 0.05  # in one turn; the rest in the next
 SHORTEST_WAIT_S: Final = 0.001  # at high speed something is always due
 
@@ -93,6 +95,7 @@ class LiveServer:
         self._ended = 0
         self._sent_s: float | None = None  # when the batch that is out was sent
         self._was_full = False
+        self._was_silent = False
         self._asked: deque[Asked] = deque()  # by users, and not answered yet
 
     def stop_on(self, number: int) -> None:
@@ -110,11 +113,17 @@ class LiveServer:
             self._advance()
             if session.state is State.READY:
                 self._tell_scheduler()
+            elif session.state in (State.START, State.GREETED, State.CLOSED):
+                self._live.keep_nothing()
             self._flush()
             poller.poll(round(self._wait_s() * 1000))
             self._hear_scheduler()
             self._hear_users()
-            self._port.tend()
+            self._watch_silence()
+            try:
+                self._port.tend()
+            except (LinkError, ProtocolError) as error:
+                self._lost(str(error))
         self._advance()
         self._flush()
 
@@ -122,16 +131,19 @@ class LiveServer:
 
     def _advance(self) -> None:
         now_us = self._clock.now_us()
-        for fault in self._planned.strike(now_us):
-            self._noticed(fault)
         live = self._live
+        struck = self._planned.strike(now_us)
         due_us = live.due_us()
-        if due_us is not None and due_us <= now_us:
+        if struck or (
+            due_us is not None and due_us <= now_us
+        ):  # what has struck is not to strike again after a restart
             self._accounting.append(time_step(now_us))
             live.advance(now_us)
             self._took_effect()
         else:
             live.advance(now_us)
+        for fault in struck:
+            self._noticed(fault)
 
     def _tell_scheduler(self) -> None:
         batch = self._live.batch()
@@ -200,15 +212,12 @@ class LiveServer:
             return
         if not self._asked:
             self._asked.extend(self._door.receive())
-        answers: list[tuple[Asked, Done | Refused]] = []
         began_s = time.monotonic()
         while self._asked and time.monotonic() - began_s < USERS_S:
             asked = self._asked.popleft()
-            answers.append((asked, self._answer(asked)))
-        if answers:
-            self._flush()  # nobody is told what is not written down
-            for asked, answer in answers:
-                self._door.answer(asked, answer)
+            answer = self._answer(asked)
+            self._flush()  # nobody is told what is not written down, unless the disk is full
+            self._door.answer(asked, answer)
 
     def _answer(self, asked: Asked) -> Done | Refused:
         live = self._live
@@ -253,6 +262,18 @@ class LiveServer:
         self._log("scheduler-lost", f"the scheduler is lost, jobs wait for another one: {text}", level=WARNING)
         self._noticed(FaultHappened(self._live.now_us, "scheduler lost", text))
 
+    def _watch_silence(self) -> None:
+        """Say once when the scheduler owes an answer for long; nothing but its decisions waits for it."""
+        silent_s = self._port.silent_s
+        if silent_s >= SILENT_S and not self._was_silent:
+            text = (
+                f"scheduler {self._port.instance} has owed an answer for {silent_s:.0f} s; jobs that wait go on waiting"
+            )
+            self._log("scheduler-silent", text, level=WARNING)
+        elif self._was_silent and silent_s < SILENT_S:
+            self._log("scheduler-speaks", "the scheduler answers again")
+        self._was_silent = silent_s >= SILENT_S
+
     def _noticed(self, fault: FaultHappened) -> None:
         self._accounting.record([fault])
         self._log("fault", f"{fault.kind}: {fault.detail}", level=WARNING, at_us=fault.at_us)
@@ -277,12 +298,13 @@ class LiveServer:
             "scheduler": port.instance,
             "policy": port.policy if port.instance else "",
             "standby": port.standby,
+            "silent_s": port.silent_s,
             "queued": len(manager.pending) + len(live.waiting),
             "running": len(manager.running),
             "nodes": manager.machine.nodes,
             "nodes_down": len(manager.down),
             "accounting_backlog": self._accounting.backlog,
-            "clock_jumped_us": self._clock.jumped_us,
+            "clock_held_back_us": self._clock.jumped_us,
         }
 
     def _told(self) -> dict[str, Any]:

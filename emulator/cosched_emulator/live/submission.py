@@ -14,7 +14,7 @@ LONGEST_US: Final = 10 * 366 * 86_400 * 1_000_000  # of a run time, an estimate 
 LARGEST_MBS: Final = 10**9
 LARGEST_MB: Final = 10**9
 LARGEST_PPM: Final = 10**9
-LONGEST_NAME: Final = 256
+LONGEST_NAME: Final = 128  # bytes
 MOST_AFTER: Final = 1_000
 
 assert LONGEST_US < MAX_SPAN_US
@@ -66,13 +66,13 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
         ("threads_per_process", wish.threads_per_process, MAX_THREADS),
         ("demand", max(wish.demand or (0,)), LARGEST_MBS),
         ("self_slowdown", max(wish.self_slowdown or (0,)), LARGEST_PPM),
-        ("name", len(wish.name), LONGEST_NAME),
+        ("name", len(wish.name.encode()), LONGEST_NAME),
         ("tasks", len(wish.tasks), MOST_TASKS),
         ("after", len(wish.after), MOST_AFTER),
         ("at_once", wish.at_once, MOST_TASKS),
     ):
         if value > most:
-            what = {"name": "characters", "tasks": "tasks", "after": "dependencies"}.get(path, "")
+            what = {"name": "bytes", "tasks": "tasks", "after": "dependencies"}.get(path, "")
             return Refused("value", f"expected at most {most} {what}".rstrip() + f", got {value}", path)
     if wish.ppn_max and wish.ppn_min > wish.ppn_max:
         return Refused("value", f"expected at most ppn_max, {wish.ppn_max}, got {wish.ppn_min}", "ppn_min")

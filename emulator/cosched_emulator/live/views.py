@@ -71,7 +71,10 @@ def _answer(
         case ListNodes():
             return Done({"now_s": now_s, **view.nodes()})
         case ShowJobs(targets):
-            return _show_jobs(view, accounting, targets)
+            answer = _show_jobs(view, accounting, targets)
+            if isinstance(answer, Done):  # job numbers mean something within one run only
+                return Done({**answer.result, "run": accounting.meta.get("run", "")})
+            return answer
         case ListHistory(user, most):
             return Done({"now_s": now_s, "jobs": [ended_job(row) for row in accounting.history(user, most)]})
         case ShowStatus():

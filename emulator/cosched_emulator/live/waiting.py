@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from cosched_emulator.live.changes import Origin
+from cosched_emulator.changes import Origin
 from cosched_emulator.managed_job import ManagedJob
 from cosched_emulator.manager import Manager
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
@@ -35,13 +35,15 @@ class WaitingRoom:
 
     def __init__(self, manager: Manager, tell: Callable[[int, ManagedJob, bool], None]) -> None:
         self.jobs: dict[int, Waiting] = {}
-        self.members: dict[int, list[int]] = {}  # of each array, by its id: tasks that have not ended
+        self.members: dict[
+            int, dict[int, int]
+        ] = {}  # of each array, by its id: jobs that have not ended, by their task
         self._manager = manager
         self._tell = tell
         self._after: dict[int, set[tuple[str, int]]] = {}  # by waiting job: (kind, job) of what has not ended yet
         self._before: dict[int, list[int]] = {}  # by job: those that wait for its end
         self._arrays: dict[int, _Array] = {}
-        self._array_of: dict[int, int] = {}
+        self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task there
         self._held: set[int] = set()
 
     def limit(self, array_id: int, at_once: int) -> None:
@@ -53,9 +55,9 @@ class WaitingRoom:
     ) -> None:
         """Take in a job that waits for the ends of others, ``after``, none of which has ended yet."""
         job_id = job.job.spec.id
-        if origin.array_id is not None:
-            self._array_of[job_id] = origin.array_id
-            self.members.setdefault(origin.array_id, []).append(job_id)
+        if origin.array_id is not None and origin.array_index is not None:
+            self._task_of[job_id] = (origin.array_id, origin.array_index)
+            self.members.setdefault(origin.array_id, {})[origin.array_index] = job_id
         if held:
             self._held.add(job_id)
         waits_for = set(after)
@@ -74,6 +76,9 @@ class WaitingRoom:
             return "it is held already" if hold else "it is not held"
         (self._held.add if hold else self._held.discard)(job_id)
         self._wait(at_us, job_id)
+        array = self._array(job_id)
+        if array is not None:
+            self._next_of(at_us, array)
         return None
 
     def cancel(self, at_us: int, job_id: int, reason: str = "") -> None:
@@ -88,11 +93,11 @@ class WaitingRoom:
         self._after.pop(job_id, None)
         for other in self._before.pop(job_id, ()):
             self._dependency_ended(at_us, other, job_id, state)
-        array_id = self._array_of.pop(job_id, None)
-        if array_id is None:
+        if job_id not in self._task_of:
             return
+        array_id, task = self._task_of.pop(job_id)
         members = self.members[array_id]
-        members.remove(job_id)
+        del members[task]
         array = self._arrays.get(array_id)
         if array is not None:
             array.there.discard(job_id)
@@ -115,7 +120,7 @@ class WaitingRoom:
 
     def _ready(self, at_us: int, job_id: int) -> None:
         """Have a job go to the scheduler whose dependencies hold, or wait for its turn in its array."""
-        array = self._arrays.get(self._array_of.get(job_id, -1))
+        array = self._array(job_id)
         if array is None:
             self._go(at_us, job_id)
             return
@@ -123,13 +128,21 @@ class WaitingRoom:
         self._wait(at_us, job_id)
         self._next_of(at_us, array)
 
+    def _array(self, job_id: int) -> _Array | None:
+        array_id, _ = self._task_of.get(job_id, (-1, 0))
+        return self._arrays.get(array_id)
+
     def _next_of(self, at_us: int, array: _Array) -> None:
         """Let the next tasks of an array go to the scheduler, as far as it allows."""
+        held = []
         while array.next_ones and len(array.there) < array.at_once:
             job_id = array.next_ones.popleft()
-            if job_id in self.jobs:
+            if job_id in self._held:
+                held.append(job_id)  # it takes nobody's place
+            elif job_id in self.jobs:
                 array.there.add(job_id)
                 self._go(at_us, job_id)
+        array.next_ones.extendleft(reversed(held))
 
     def _go(self, at_us: int, job_id: int) -> None:
         held = job_id in self._held

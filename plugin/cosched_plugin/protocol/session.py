@@ -158,8 +158,6 @@ class _Session:
                 case Pong():
                     return NOTHING
                 case ErrorReport("busy"):
-                    return Received((), message)  # the place may yet become free: this ends nothing
-                case ErrorReport("busy"):
                     # It leaves everything as it is, and means nothing to one that has been welcomed meanwhile.
                     return Received((), message) if self.state is State.GREETED else NOTHING
                 case ErrorReport() | Bye():
@@ -360,6 +358,10 @@ class ManagerSession(_Session):
         """Return whether ``hello`` comes from a second scheduler while the first, as far as is known, still lives."""
         return self._is_another(hello) and not self.takes_over(hello)
 
+    def speaks(self, hello: Hello) -> bool:
+        """Return whether there is a version that both ends have."""
+        return not set(hello.versions).isdisjoint(self._versions)
+
     def takes_over(self, hello: Hello) -> bool:
         """Return whether ``hello`` comes from a declared standby whose time has come: the one that is served is silent."""
         return hello.standby and self.silent and self._is_another(hello)
@@ -460,4 +462,4 @@ def _known(action: Action, features: Sequence[str]) -> Action:
     if needed_feature(action, features) is None:
         return action
     name, _ = FEATURE_ACTIONS[type(action)]
-    return UnknownAction(name)
+    return UnknownAction(f"{name} (not agreed on)")  # a name that no action has, wherever it is written down

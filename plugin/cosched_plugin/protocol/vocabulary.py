@@ -96,7 +96,8 @@ _NODE_CLASS: Final = record(
 
 def _read_classes(raw: Any) -> Any:
     """Return the node classes of a machine that is not beyond the limits as a whole."""
-    classes = _CLASSES.read(raw) if _CLASSES.read is not None else ()
+    assert _CLASSES.read is not None
+    classes = _CLASSES.read(raw)
     for index, item in enumerate(classes):
         if item.threads > MAX_THREADS:
             raise Fault("limit", f"{item.threads} hardware threads a node; the limit is {MAX_THREADS}").under(

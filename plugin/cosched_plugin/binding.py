@@ -11,7 +11,7 @@ from typing import Final
 
 import zmq
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_plugin.errors import EndpointError
 
 OWNER_ONLY: Final = 0o600
 EVERYBODY: Final = 0o666
@@ -31,7 +31,7 @@ def router_socket(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
 def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
     """Bind ``router`` and return the endpoint really bound. The file of an ipc endpoint has ``mode`` from its first moment.
 
-    Raises ConfigurationError for a path that is taken, and for what cannot be bound.
+    Raises EndpointError for a path that is taken, and for what cannot be bound.
     """
     check_free(endpoint)
     if "[" in endpoint:
@@ -40,7 +40,7 @@ def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
     try:
         router.bind(endpoint)
     except zmq.ZMQError as error:
-        raise ConfigurationError("endpoint", f"one to listen at ({error})", endpoint) from error
+        raise EndpointError(endpoint, f"one to listen at ({error})") from error
     finally:
         os.umask(before)
     return router.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -56,7 +56,7 @@ def check_free(endpoint: str) -> None:
     except OSError:
         return  # nothing there; bind tells what else may be wrong
     if not stat.S_ISSOCK(mode):
-        raise ConfigurationError("endpoint", "a new path for a socket", f"{endpoint}, where there is something else")
+        raise EndpointError(endpoint, "a new path for a socket", "where there is something else")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_S)
         try:
@@ -65,4 +65,4 @@ def check_free(endpoint: str) -> None:
             return  # left over by a manager that is gone
         except OSError:
             pass  # somebody listens who is too busy to let us in (EAGAIN), or who does not want us
-    raise ConfigurationError("endpoint", "a path where no other manager listens", endpoint)
+    raise EndpointError(endpoint, "a path where no other process listens")

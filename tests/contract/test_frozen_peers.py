@@ -1,0 +1,417 @@
+"""Whoever stops (SIGSTOP), in whatever state of the conversation: the others go on, or end in time and say why.
+
+What a scheduler does whose manager freezes is in ``tests/protocol/test_plugin_server.py``, state by state.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import zmq
+from tests.cli.commands import Commands, assert_one_line, commands_in, ended, wait_until
+
+from cosched_emulator.client import Connection
+from cosched_emulator.live.requests import (
+    MAGIC,
+    CancelJobs,
+    DrainNodes,
+    ListHistory,
+    ListJobs,
+    ListNodes,
+    Request,
+    ResumeNodes,
+    ShowJobs,
+    ShowOverview,
+    ShowStatus,
+    SubmitJob,
+    Target,
+    encode_request,
+)
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.codec import decode, encode
+
+SECOND_US: Final = 1_000_000
+SOON_S: Final = 10.0  # what must happen at once may take so long on a busy machine
+SPEED: Final = 200  # emulated seconds a second
+PROMPT_S: Final = 0.5  # for an answer to a user
+STATES: Final = ("start", "greeted", "welcomed", "ready", "open", "closed")
+SLOW_POLICY: Final = """
+import time
+
+class Slow:
+    \"\"\"Decides as plain backfilling does, after a while in which it computes.\"\"\"
+    def __init__(self, seconds=5.0):
+        from cosched_plugin.config import choose
+        self.seconds = seconds
+        self.inner = choose("easy").make()
+    def decide(self, view):
+        open("deciding", "a").write("x")
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            sum(range(1_000))
+        yield from self.inner.decide(view)
+"""
+
+
+@pytest.fixture
+def commands() -> Iterator[Commands]:
+    with tempfile.TemporaryDirectory(prefix="frozen-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
+        yield running
+        for child in running.children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGCONT)
+
+
+class Scheduler:
+    """A scheduler that comes as far as a test wants, and then says nothing more."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._context = zmq.Context()
+        self.dealer = self._context.socket(zmq.DEALER)
+        self.dealer.linger = 500
+        self.dealer.rcvtimeo = round(SOON_S * 1000)
+        self.dealer.connect(endpoint)
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dealer.close()
+        self._context.term()
+
+    def say(self, message: m.Message) -> None:
+        self.dealer.send_multipart(encode(message))
+
+    def hear(self, kind: type[m.Message]) -> Any:
+        """Return the next message of this kind; others are none of our business."""
+        while True:
+            message = decode(self.dealer.recv_multipart())
+            if type(message) is kind:
+                return message
+
+    def hello(self) -> m.Welcome:
+        self.say(m.Hello((1,), m.FEATURES, f"stub-{id(self)}", "easy", False, 1))
+        welcome: m.Welcome = self.hear(m.Welcome)
+        return welcome
+
+    def ready(self) -> m.Welcome:
+        welcome = self.hello()
+        self.say(m.Ready(welcome.seq, welcome.greeting))
+        return welcome
+
+    def reply(self, *actions: m.Action) -> m.Events:
+        """Answer the next batch."""
+        batch: m.Events = self.hear(m.Events)
+        self.say(m.Actions(batch.seq, batch.now_us, actions, batch.greeting))
+        return batch
+
+    def come_to(self, state: str) -> None:
+        """Come as far as ``state``, as the manager sees it, and stop."""
+        match state:
+            case "start":
+                self.dealer.send_multipart([b"cosched/1"])  # a word, but no greeting
+            case "greeted":
+                self.say(m.Hello((1,), m.FEATURES, "stub", "easy", False, 1))  # and reads no answer
+            case "welcomed":
+                self.hello()
+            case "ready":
+                self.ready()
+                self.reply()
+            case "open":
+                self.ready()
+                self.hear(m.Events)
+            case "closed":
+                self.ready()
+                self.hear(m.Events)
+                self.say(m.Bye("and stops"))
+
+
+def scheduler_endpoint(commands: Commands) -> str:
+    return f"ipc://{commands.folder}/scheduler"
+
+
+def users_endpoint(commands: Commands) -> str:
+    return f"ipc://{commands.folder}/users"
+
+
+def live_manager(commands: Commands, *more: str) -> subprocess.Popen[str]:
+    arguments = (
+        "--nodes",
+        "4",
+        "--node",
+        "rua-4way",
+        "--clock",
+        "scaled",
+        "--speed",
+        f"{SPEED}",
+        "--bind",
+        scheduler_endpoint(commands),
+    )
+    return commands.start(
+        "cosched_emulator", "serve", *arguments, "--users", users_endpoint(commands), "--check", *more
+    )
+
+
+class User:
+    """Somebody who asks, and takes the time."""
+
+    def __init__(self, commands: Commands) -> None:
+        self.connection = Connection(users_endpoint(commands), SOON_S)
+        self.ask(ShowStatus())
+        self.slowest_s = 0.0  # from here on: the first answer has waited for the manager's start
+
+    def __enter__(self) -> User:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def ask(self, request: Request) -> dict[str, Any]:
+        began_s = time.monotonic()
+        result = dict(self.connection.result(request))
+        self.slowest_s = max(getattr(self, "slowest_s", 0.0), time.monotonic() - began_s)
+        return result
+
+    def submit(self, processes: int, run_s: float, limit_s: float | None = None) -> int:
+        limit_us = None if limit_s is None else round(limit_s * SECOND_US)
+        wish = SubmitJob(processes, round((limit_s or run_s) * SECOND_US), limit_us, round(run_s * SECOND_US))
+        (job_id,) = self.ask(wish)["job_ids"]
+        assert isinstance(job_id, int)
+        return job_id
+
+    def state(self, job_id: int) -> str:
+        (job,) = self.ask(ShowJobs((Target(job_id),)))["jobs"]
+        return str(job["state"])
+
+    def wait_for(self, job_id: int, state: str) -> None:
+        wait_until(lambda: self.state(job_id) == state)
+
+    def late_s(self, job_id: int, state: str) -> float:
+        """Wait for a job's end and return how long after it that is known, in real seconds."""
+        self.wait_for(job_id, state)
+        now_s = self.ask(ShowStatus())["now_s"]
+        (job,) = self.ask(ShowJobs((Target(job_id),)))["jobs"]
+        return float(now_s - job["end_s"]) / SPEED
+
+    def look_at_everything(self) -> None:
+        for question in (ListJobs(), ListNodes(), ListHistory(), ShowStatus(), ShowOverview()):
+            self.ask(question)
+
+    def do_everything(self) -> None:
+        """Submit, cancel, drain and ask: all that the manager does without its scheduler."""
+        waiting = self.submit(1, 1_000)
+        self.look_at_everything()
+        assert self.ask(CancelJobs((Target(waiting),)))["changed"] == (waiting,)
+        assert self.ask(DrainNodes((3,), "looked at"))["changed"] == (3,)
+        assert self.ask(ResumeNodes((3,)))["changed"] == (3,)
+        self.wait_for(waiting, "CANCELLED")
+
+
+# ---------------------------------------------------------------- the scheduler stops
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_virtual_run_gives_a_frozen_scheduler_up(state: str, commands: Commands) -> None:
+    scenario = commands.folder / "scenario.toml"
+    scenario.write_text("[cluster]\nnodes = 4\n[workload]\nlublin = 5\n[clock]\ndeadline_s = 0.5\nwait_s = 0.5\n")
+    manager = commands.start(
+        "cosched_emulator", "serve", str(scenario), "--bind", scheduler_endpoint(commands), "--db", "run.db"
+    )
+    with Scheduler(scheduler_endpoint(commands)) as scheduler:
+        scheduler.come_to(state)
+        ran = ended(manager, 2 + SOON_S)
+    assert ran.code == 3, ran
+    assert "Traceback" not in ran.err
+    assert ran.err.splitlines()[-1].startswith("cosched-emulator: error: ")
+    # What was kept is gone on from, with a scheduler that does not stop.
+    manager = commands.start(
+        "cosched_emulator", "serve", str(scenario), "--bind", scheduler_endpoint(commands), "--db", "run.db", "--json"
+    )
+    plugin = commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet")
+    again = ended(manager)
+    assert again.code == 0, again
+    assert json.loads(again.out)["states"]["COMPLETED"] == 5
+    assert ended(plugin).code == 0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_live_manager_goes_on_without_its_scheduler(state: str, commands: Commands) -> None:
+    manager = live_manager(commands)
+    with User(commands) as user:
+        jobs = user.submit(2, 100), user.submit(2, 1_000, 150), user.submit(2, 1_000)
+        with Scheduler(scheduler_endpoint(commands)) as first:  # starts the jobs, and leaves
+            first.ready()
+            first.reply(*[started(job_id, node) for node, job_id in enumerate(jobs)])
+            for job_id in jobs:
+                user.wait_for(job_id, "RUNNING")
+            first.say(m.Bye("for another one"))
+        with Scheduler(scheduler_endpoint(commands)) as frozen:
+            frozen.come_to(state)
+            user.slowest_s = 0.0
+            user.do_everything()
+            assert user.ask(CancelJobs((Target(jobs[2]),)))["changed"] == (jobs[2],)
+            user.wait_for(jobs[0], "COMPLETED")
+            user.wait_for(jobs[1], "TIMEOUT")
+            user.wait_for(jobs[2], "CANCELLED")
+            assert user.slowest_s < PROMPT_S
+        # Its place is free, or is taken by one that is as good.
+        manager.send_signal(signal.SIGTERM)
+        assert ended(manager).code == 143
+
+
+def started(job_id: int, node: int) -> m.StartJob:
+    """Start a job of two processes on a node, with the limits that the test gives them."""
+    limit_us = 150 * SECOND_US if job_id == 2 else None
+    return m.StartJob(job_id, ((node, 1, 3, 2),), 100 * SECOND_US, limit_us)
+
+
+def test_a_real_scheduler_that_stops_and_goes_on(commands: Commands) -> None:
+    manager = live_manager(commands)
+    plugin = commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet")
+    with User(commands) as user:
+        short, killed, long = user.submit(2, 100), user.submit(2, 1_000, 150), user.submit(2, 10_000)
+        for job_id in (short, killed, long):
+            user.wait_for(job_id, "RUNNING")
+        plugin.send_signal(signal.SIGSTOP)
+        user.slowest_s = 0.0
+        waiting = user.submit(1, 100)
+        user.do_everything()
+        user.ask(CancelJobs((Target(long),)))
+        user.wait_for(short, "COMPLETED")
+        user.wait_for(killed, "TIMEOUT")
+        assert user.state(waiting) == "PENDING"
+        assert user.slowest_s < PROMPT_S
+        plugin.send_signal(signal.SIGCONT)
+        user.wait_for(waiting, "COMPLETED")
+        manager.send_signal(signal.SIGTERM)
+        assert ended(manager).code == 143
+        assert ended(plugin).code == 0
+
+
+def test_a_standby_takes_the_place_of_a_scheduler_that_stops(commands: Commands) -> None:
+    live_manager(commands)
+    plugin = commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet")
+    with User(commands) as user:
+        user.wait_for(user.submit(1, 1), "COMPLETED")
+        standby = commands.start(
+            "cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet", "--standby"
+        )
+        wait_until(lambda: bool(user.ask(ShowStatus())["standby"]))
+        plugin.send_signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        user.wait_for(user.submit(1, 1), "COMPLETED")
+        assert time.monotonic() - began_s < 2.0 + PROMPT_S
+        plugin.send_signal(signal.SIGCONT)
+        assert ended(plugin).code == 3
+        assert standby.poll() is None
+
+
+def test_a_scheduler_that_thinks_for_long_delays_nobody(commands: Commands) -> None:
+    (commands.folder / "slow.py").write_text(SLOW_POLICY)
+    manager = live_manager(commands)
+    with User(commands) as user:
+        jobs = user.submit(2, 100), user.submit(2, 1_000, 150), user.submit(2, 1_000)
+        with Scheduler(scheduler_endpoint(commands)) as first:
+            first.ready()
+            first.reply(*[started(job_id, node) for node, job_id in enumerate(jobs)])
+            user.wait_for(jobs[2], "RUNNING")
+            first.say(m.Bye("for a slower one"))
+        commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--policy", "slow:Slow")
+        wait_until((commands.folder / "deciding").exists)
+        user.slowest_s = 0.0
+        user.do_everything()
+        user.ask(CancelJobs((Target(jobs[2]),)))
+        for number, state in ((2, "CANCELLED"), (0, "COMPLETED"), (1, "TIMEOUT")):
+            assert user.late_s(jobs[number], state) < PROMPT_S
+        assert (commands.folder / "deciding").read_text() == "x", "it has decided meanwhile, and has stalled nothing"
+        assert user.slowest_s < PROMPT_S
+        manager.send_signal(signal.SIGTERM)
+        assert ended(manager).code == 143
+
+
+# ---------------------------------------------------------------- the manager stops
+
+
+def test_a_frozen_manager(commands: Commands) -> None:
+    manager = live_manager(commands)
+    where = ("--connect", scheduler_endpoint(commands))
+    patient = commands.start("cosched_plugin", "serve", *where, "--quiet", "--silence", "30")
+    with User(commands) as user:
+        job_id = user.submit(2, 1_000)
+        user.wait_for(job_id, "RUNNING")
+        manager.send_signal(signal.SIGSTOP)
+        clients = [
+            commands.start("cosched_emulator", *command, "--manager", users_endpoint(commands), "--timeout", "1")
+            for command in (("queue",), ("status",), ("submit", "-n", "1"), ("cancel", str(job_id)), ("history",))
+        ]
+        began_s = time.monotonic()
+        for client in clients:
+            why = assert_one_line(ended(client, SOON_S), 3)
+            assert "did not answer within 1 s" in why or "no manager there" in why
+        assert time.monotonic() - began_s < SOON_S
+        manager.send_signal(signal.SIGCONT)
+        user.wait_for(job_id, "RUNNING")
+        user.wait_for(user.submit(1, 10), "COMPLETED")  # the scheduler has stayed
+        assert patient.poll() is None
+
+
+def test_a_scheduler_gives_a_frozen_manager_up(commands: Commands) -> None:
+    manager = live_manager(commands)
+    where = ("--connect", scheduler_endpoint(commands))
+    plugin = commands.start("cosched_plugin", "serve", *where, "--quiet", "--silence", "0.5", "--wait", "1")
+    with User(commands) as user:
+        user.wait_for(user.submit(2, 10), "COMPLETED")
+        manager.send_signal(signal.SIGSTOP)
+        why = assert_one_line(ended(plugin, 2 + SOON_S), 3, "cosched-plugin")
+        assert "has been silent for" in why
+        manager.send_signal(signal.SIGCONT)
+        later = user.submit(2, 10)
+        assert user.state(later) == "PENDING"
+        commands.start("cosched_plugin", "serve", *where, "--quiet")
+        user.wait_for(later, "COMPLETED")
+
+
+# ---------------------------------------------------------------- a user's client stops
+
+
+def test_a_client_that_stops_while_it_is_answered(commands: Commands) -> None:
+    live_manager(commands)
+    with User(commands) as user:
+        for _ in range(3):
+            user.ask(SubmitJob(1, SECOND_US, tasks=tuple(range(1_000)), held=True))
+        user.slowest_s = 0.0
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        with context, context.socket(zmq.DEALER) as deaf:  # asks for large answers, and reads none
+            deaf.linger = 0
+            deaf.rcvhwm = 1
+            deaf.connect(users_endpoint(commands))
+            for ticket in range(10):
+                deaf.send_multipart(encode_request(ListJobs(), ticket))
+            client = commands.start("cosched_emulator", "top", "--manager", users_endpoint(commands))
+            time.sleep(0.5)
+            client.send_signal(signal.SIGSTOP)
+            until = time.monotonic() + 2
+            while time.monotonic() < until:
+                user.ask(ShowStatus())
+                time.sleep(0.05)
+        assert user.slowest_s < PROMPT_S
+
+
+def test_half_a_request_and_a_half_open_connection(commands: Commands) -> None:
+    live_manager(commands)
+    with User(commands) as user:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        with context, context.socket(zmq.DEALER) as half:
+            half.linger = 0
+            half.connect(users_endpoint(commands))
+            half.send(MAGIC, zmq.SNDMORE)  # the rest of the message never comes
+            user.do_everything()
+        assert user.slowest_s < PROMPT_S

@@ -1,0 +1,78 @@
+"""Manager and scheduler killed -9 at random moments: nothing is lost, nothing is doubled, and nobody can tell from the results."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from scripts.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
+from scripts.pair_under_fire import drawn_kills
+
+
+def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> None:
+    assert outcome.wrong == [], report(outcome)
+    fired = outcome.fired
+    assert fired.hits["plugin"] >= plugin_kills, report(outcome)
+    assert fired.hits["manager"] >= manager_kills, report(outcome)
+    assert sum(fired.places.values()) == sum(fired.hits.values())
+
+
+@pytest.mark.parametrize("policy", ["rua", "glts"])
+def test_a_few_kills_change_nothing(policy: str, tmp_path: Path) -> None:
+    outcome = prove(policy, tmp_path, jobs=60, plugin_kills=6, manager_kills=4, seed=2, deadline_s=60)
+    assert_proven(outcome, 5, 2)  # the last ones may come when all is over
+    assert outcome.fired.starts["manager"] == 1 + outcome.fired.hits["manager"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", sorted(SCENARIOS))
+def test_fifty_kills_and_twenty_change_nothing(policy: str, tmp_path: Path) -> None:
+    outcome = prove(policy, tmp_path, jobs=1000, plugin_kills=50, manager_kills=20, seed=1)
+    assert_proven(outcome, 49, 18)
+    assert len(outcome.fired.places) >= 4  # at work and on the way there, each of the two
+
+
+def test_the_proof_finds_what_is_wrong(tmp_path: Path) -> None:
+    outcome = prove("easy", tmp_path, jobs=20, plugin_kills=0, manager_kills=0, seed=1, deadline_s=60)
+    assert outcome.wrong == []
+    whole, broken = tmp_path / "undisturbed.db", tmp_path / "killed.db"
+    with closing(sqlite3.connect(broken)) as connection, connection:
+        connection.execute(
+            "INSERT INTO changes SELECT max(number) + 1, step, at_us, what, 7, 'COMPLETED', '' FROM changes"
+        )
+        connection.execute("UPDATE jobs SET end_us = NULL WHERE id = 3")
+        connection.execute("UPDATE jobs SET starts = starts + 1 WHERE id = 4")
+        connection.execute("DELETE FROM allocations WHERE job_id = 5")
+        connection.execute(
+            "INSERT INTO allocations SELECT 21, 0, run, start_us, end_us, resumed, first_node, node_count, thread_mask,"
+            " processes_per_node FROM allocations WHERE job_id = 6"
+        )
+    wrong = "\n".join(broken_accounts(broken, 20))
+    for said in (
+        "19 jobs have ended",
+        "job 7 has ended 2 times",
+        "job 3 has ended",
+        "job 4: ",
+        "job 5: 1 starts",
+        "jobs 6 and 21 had",
+    ):
+        assert said in wrong
+    assert {text.split(":")[0] for text in unequal_rows(whole, broken)} == {
+        "table jobs",
+        "table allocations",
+        "table changes",
+    }
+
+
+def test_kills_are_drawn_by_seed_and_fall_everywhere() -> None:
+    times_us = list(range(0, 2000, 2))
+    kills = drawn_kills(1, 50, 20, times_us, 0.003)
+    assert kills == drawn_kills(1, 50, 20, times_us, 0.003)
+    assert kills != drawn_kills(2, 50, 20, times_us, 0.003)
+    assert [kill.victim for kill in kills].count("plugin") == 50
+    assert [kill.victim for kill in kills].count("manager") == 20
+    assert [kill.at_us for kill in kills] == sorted(kill.at_us for kill in kills)
+    assert {kill.at_us // 200 for kill in kills} == set(range(10))
+    assert 20 < [kill.after for kill in kills].count("restart") < 55
