@@ -35,7 +35,7 @@ ONLY_BY = [
     ("zmq", (
         "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.status_server", "cosched_plugin.binding",
         "cosched_emulator.client", "cosched_emulator.faulty_wire", "cosched_emulator.live.server", "cosched_emulator.live.unread",
-        "cosched_emulator.live.user_door", "cosched_emulator.scheduler_port", "cosched_emulator.wire",
+        "cosched_emulator.listening", "cosched_emulator.live.user_door", "cosched_emulator.scheduler_port", "cosched_emulator.wire",
     )),
     ("matplotlib", ("cosched_emulator.results.plot",)),
     ("click", (

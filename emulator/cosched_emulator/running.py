@@ -244,20 +244,23 @@ def kept(
 def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
     """Return a link to a scheduler that somebody else starts."""
     from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415 - loads zmq
+    from cosched_emulator.scheduler_port import SchedulerPort  # noqa: PLC0415
     from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
 
     clock = prepared.scenario.clock
     faults = build_faults(prepared.scenario, sum(item.nodes for item in prepared.nodes))
     faults.check(live=False, child=False, remote=True, database=False)
     return ZmqLink(
-        endpoint,
+        SchedulerPort(
+            endpoint,
+            keys=keys,
+            wire=None if faults.messages is None else FaultyWire(faults.messages),
+            resend_s=clock.resend_s,
+            takeover_s=clock.takeover_s,
+            note=note,
+        ),
         deadline_s=clock.deadline_s,
         wait_s=clock.wait_s,
-        keys=keys,
-        wire=None if faults.messages is None else FaultyWire(faults.messages),
-        resend_s=clock.resend_s,
-        takeover_s=clock.takeover_s,
-        note=note,
     )
 
 
@@ -335,6 +338,7 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
     elif kind == "zmq":
         from cosched_emulator.faulty_plugin import FaultyPluginLink  # noqa: PLC0415 - loads zmq
         from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415
+        from cosched_emulator.scheduler_port import SchedulerPort  # noqa: PLC0415
         from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415
         from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
 
@@ -346,14 +350,16 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
         argv += [] if trace is None else ["--trace", trace]
         with SpawnedPlugin(argv) as plugin:
             link: Link = ZmqLink(
-                plugin.endpoint,
+                SchedulerPort(
+                    plugin.endpoint,
+                    wire=None if faults.messages is None else FaultyWire(faults.messages),
+                    child=lambda: plugin.process,
+                    diagnose=plugin.stderr_tail,
+                    resend_s=clock.resend_s,
+                    takeover_s=clock.takeover_s,
+                ),
                 deadline_s=clock.deadline_s,
                 wait_s=clock.wait_s,
-                wire=None if faults.messages is None else FaultyWire(faults.messages),
-                child=lambda: plugin.process,
-                diagnose=plugin.stderr_tail,
-                resend_s=clock.resend_s,
-                takeover_s=clock.takeover_s,
             )
             if faults.plugin is not None:
                 link = FaultyPluginLink(link, plugin, faults.plugin, batches=max(1, len(prepared.workload.jobs)))

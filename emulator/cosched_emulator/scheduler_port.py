@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import zmq
 
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
+from cosched_emulator.listening import listen
 from cosched_emulator.wire import Wire
-from cosched_plugin.binding import OWNER_ONLY, bind_private, router_socket
+from cosched_plugin.binding import OWNER_ONLY, router_socket
 from cosched_plugin.curve import Keyring
-from cosched_plugin.errors import EndpointError
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -115,11 +115,7 @@ class SchedulerPort:
         try:
             if self._keys is not None:
                 self._keys.secure(self.socket, "plugin")
-            self.endpoint = bind_private(self.socket, endpoint, OWNER_ONLY)
-        except EndpointError as error:
-            self.close()
-            found = f"{endpoint}, {error.got}" if error.got else endpoint
-            raise ConfigurationError("endpoint", error.expected, found) from error
+            self.endpoint = listen(self.socket, endpoint, OWNER_ONLY)
         except BaseException:
             self.close()
             raise

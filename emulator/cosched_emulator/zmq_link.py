@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from cosched_emulator.scheduler_port import RESEND_S, TAKEOVER_S, SchedulerPort
-from cosched_emulator.wire import Wire
-from cosched_plugin.curve import Keyring
+from cosched_emulator.scheduler_port import SchedulerPort
 from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.messages import Action, Actions, Event, Welcome
 from cosched_plugin.protocol.session import State
 
 
 class ZmqLink:
-    """Manager's end of ``endpoint``, bound from construction to `close`; ``.endpoint`` is the one really bound.
+    """Manager's end of a scheduler's ``port``, which it closes. ``.endpoint`` is where it listens.
 
     ``wait_s`` is how long `open` waits for a scheduler, ``deadline_s`` how long `exchange` waits for an answer, restarts of the
-    scheduler included. The rest as `SchedulerPort` has it. Raises ConfigurationError when it cannot be bound.
+    scheduler included.
     """
 
-    def __init__(
-        self,
-        endpoint: str,
-        *,
-        deadline_s: float,
-        wait_s: float,
-        wire: Wire | None = None,
-        keys: Keyring | None = None,
-        child: Callable[[], subprocess.Popen[bytes] | None] | None = None,
-        diagnose: Callable[[], str] | None = None,
-        resend_s: float = RESEND_S,
-        takeover_s: float = TAKEOVER_S,
-        note: Callable[[str, str], None] = lambda _word, _text: None,
-    ) -> None:
+    def __init__(self, port: SchedulerPort, *, deadline_s: float, wait_s: float) -> None:
+        self.port = port
+        self.endpoint = port.endpoint
         self._deadline_s = deadline_s
         self._wait_s = wait_s
-        self.port = SchedulerPort(
-            endpoint,
-            wire=wire,
-            keys=keys,
-            child=child,
-            diagnose=diagnose,
-            resend_s=resend_s,
-            takeover_s=takeover_s,
-            note=note,
-        )
-        self.endpoint = self.port.endpoint
 
     @property
     def policy(self) -> str:

@@ -22,6 +22,7 @@ from cosched_emulator.links import DirectLink
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.running import Prepared, prepare, run
 from cosched_emulator.scenario import read_scenario
+from cosched_emulator.scheduler_port import SchedulerPort
 from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.zmq_link import ZmqLink
 from cosched_plugin.config import choose
@@ -362,13 +363,15 @@ def disturbed(
     with SpawnedPlugin(argv) as plugin:
         wire = None if messages is None else FaultyWire(messages)
         near = ZmqLink(
-            plugin.endpoint,
+            SchedulerPort(
+                plugin.endpoint,
+                wire=wire,
+                child=lambda: plugin.process,
+                resend_s=0.1,  # what is dropped is missed soon
+                diagnose=plugin.stderr_tail,
+            ),
             deadline_s=60,
             wait_s=20,
-            wire=wire,
-            child=lambda: plugin.process,
-            resend_s=0.1,  # what is dropped is missed soon
-            diagnose=plugin.stderr_tail,
         )
         link = near if plugin_kills is None else FaultyPluginLink(near, plugin, plugin_kills, batches=40)
         try:

@@ -18,6 +18,7 @@ import zmq
 
 from cosched_emulator.errors import ConfigurationError, LinkError
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
+from cosched_emulator.scheduler_port import SchedulerPort
 from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin, remove_stale
 from cosched_emulator.zmq_link import ZmqLink
 from cosched_plugin.errors import LocalProtocolError, PolicyError, ProtocolError, UsageError
@@ -192,7 +193,9 @@ def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path
     with SpawnedPlugin(spawn_argv(script)) as plugin:
         assert plugin.directory.stat().st_mode & 0o777 == 0o700
         link = ZmqLink(
-            plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
+            deadline_s=10,
+            wait_s=10,
         )
         manager = Manager(link)
         link.open(manager.inventory)
@@ -209,7 +212,7 @@ def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path
 
 
 def test_tcp_on_loopback_works_too() -> None:
-    link = ZmqLink("tcp://127.0.0.1:*", deadline_s=10, wait_s=10)
+    link = ZmqLink(SchedulerPort("tcp://127.0.0.1:*"), deadline_s=10, wait_s=10)
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(serve_here(link.endpoint)))
     thread.start()
@@ -233,7 +236,7 @@ def serve_here(endpoint: str, wait_s: float = 10, silence_s: float = 10) -> int:
 def test_a_killed_and_restarted_scheduler_changes_nothing(
     endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    link = ZmqLink(endpoint, deadline_s=20, wait_s=10, resend_s=0.3)
+    link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
     try:
         manager = Manager(link)
         child = launch(endpoint)
@@ -253,7 +256,7 @@ def test_a_killed_and_restarted_scheduler_changes_nothing(
 def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(
     endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    link = ZmqLink(endpoint, deadline_s=20, wait_s=10, resend_s=0.3)
+    link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
     try:
         manager = Manager(link)
         child = launch(endpoint, "heavy")
@@ -281,7 +284,7 @@ def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(
 def test_a_second_scheduler_is_refused_while_the_first_lives(
     endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    link = ZmqLink(endpoint, deadline_s=10, wait_s=10)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     try:
         manager = Manager(link)
         launch(endpoint)
@@ -303,7 +306,7 @@ def test_a_second_scheduler_is_refused_while_the_first_lives(
 
 
 def test_nobody_comes(endpoint: str) -> None:
-    link = ZmqLink(endpoint, deadline_s=1, wait_s=0.3)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=0.3)
     started = time.monotonic()
     with pytest.raises(LinkError, match=r"no scheduler was ready within 0\.3 s") as caught:
         link.open(Manager(link).inventory)
@@ -343,7 +346,9 @@ def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(
 def test_a_peer_that_never_answers(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "heavy")) as plugin:
         link = ZmqLink(
-            plugin.endpoint, deadline_s=0.6, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
+            deadline_s=0.6,
+            wait_s=10,
         )
         manager = Manager(link)
         link.open(manager.inventory)
@@ -360,7 +365,9 @@ def test_a_peer_that_never_answers(script: Path) -> None:
 def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script)) as plugin:
         link = ZmqLink(
-            plugin.endpoint, deadline_s=30, wait_s=30, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
+            deadline_s=30,
+            wait_s=30,
         )
         manager = Manager(link)
         link.open(manager.inventory)
@@ -376,7 +383,9 @@ def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
 def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
     with SpawnedPlugin([sys.executable, "-c", "import sys; sys.exit('no such policy')"]) as plugin:
         link = ZmqLink(
-            plugin.endpoint, deadline_s=30, wait_s=30, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
+            deadline_s=30,
+            wait_s=30,
         )
         with pytest.raises(LinkError, match="ended with exit code 1\nno such policy"):
             link.open(Manager(link).inventory)
@@ -388,7 +397,7 @@ def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -
 def test_interrupting_a_wait(endpoint: str) -> None:
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach only the main thread")
-    link = ZmqLink(endpoint, deadline_s=30, wait_s=30)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=30, wait_s=30)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     started = time.monotonic()
     timer.start()
@@ -402,7 +411,7 @@ def test_interrupting_a_wait(endpoint: str) -> None:
 def test_a_scheduler_says_bye_when_told_to_stop(
     number: signal.Signals, code: int, endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    link = ZmqLink(endpoint, deadline_s=0.6, wait_s=10)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=0.6, wait_s=10)
     manager = Manager(link)
     child = launch(endpoint)
     link.open(manager.inventory)
@@ -415,7 +424,7 @@ def test_a_scheduler_says_bye_when_told_to_stop(
 
 
 def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]) -> None:
-    link = ZmqLink(endpoint, deadline_s=10, wait_s=10)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     try:
         child = launch(endpoint, silence_s=0.4)
         link.open(Manager(link).inventory)
@@ -434,7 +443,9 @@ def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[
 def test_an_impossible_decision_ends_both_with_its_reason(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "policy")) as plugin:
         link = ZmqLink(
-            plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process, diagnose=plugin.stderr_tail
+            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
+            deadline_s=10,
+            wait_s=10,
         )
         manager = Manager(link)
         link.open(manager.inventory)
@@ -448,7 +459,7 @@ def test_an_impossible_decision_ends_both_with_its_reason(script: Path) -> None:
 
 def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "unable")) as plugin:
-        link = ZmqLink(plugin.endpoint, deadline_s=10, wait_s=10, child=lambda: plugin.process)
+        link = ZmqLink(SchedulerPort(plugin.endpoint, child=lambda: plugin.process), deadline_s=10, wait_s=10)
         with pytest.raises(LinkError, match="reports internal: ValueError: cannot do with this machine"):
             link.open(Manager(link).inventory)
         link.close()
@@ -457,7 +468,7 @@ def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
 def test_strangers_and_rubbish_do_not_disturb_a_run(
     endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    link = ZmqLink(endpoint, deadline_s=10, wait_s=10)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     context = zmq.Context()
     stranger = context.socket(zmq.DEALER)
     try:
@@ -487,7 +498,7 @@ def test_strangers_and_rubbish_do_not_disturb_a_run(
 
 
 def test_a_scheduler_that_breaks_the_protocol_ends_the_run(endpoint: str) -> None:
-    link = ZmqLink(endpoint, deadline_s=10, wait_s=10)
+    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     context = zmq.Context()
     peer = context.socket(zmq.DEALER)
     peer.rcvtimeo = 5000
@@ -561,7 +572,7 @@ def test_a_manager_that_breaks_the_protocol_ends_the_scheduler(answer: list[byte
 )
 def test_endpoints_that_leave_the_machine_are_refused_on_both_sides(endpoint: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as refused:
-        ZmqLink(endpoint, deadline_s=1, wait_s=1)
+        ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=1)
     assert refused.value.exit_code == 2
     with pytest.raises(UsageError, match=reason) as caught:
         serve_here(endpoint)
@@ -577,7 +588,7 @@ def test_local_endpoints_are_allowed(endpoint: str) -> None:
 
 def test_an_endpoint_that_cannot_be_bound(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="one to listen at"):
-        ZmqLink("ipc:///proc/nothing/here", deadline_s=1, wait_s=1)
+        ZmqLink(SchedulerPort("ipc:///proc/nothing/here"), deadline_s=1, wait_s=1)
 
 
 def test_directories_of_killed_runs_are_removed_and_others_kept(

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.listening import listen
 from cosched_emulator.live.connections import Connections
 from cosched_emulator.live.rate import Bucket, Buckets
 from cosched_emulator.live.requester import Requester
@@ -29,9 +30,8 @@ from cosched_emulator.live.requests import (
     encode_answer,
 )
 from cosched_emulator.live.unread import Unread
-from cosched_plugin.binding import EVERYBODY, bind_private, router_socket
+from cosched_plugin.binding import EVERYBODY, router_socket
 from cosched_plugin.curve import Keyring
-from cosched_plugin.errors import EndpointError
 from cosched_plugin.protocol.codec import unpack
 from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -110,12 +110,8 @@ class UserDoor:
         try:
             if self._keys is not None:
                 self._keys.secure(self.socket, "user")
-            self.endpoint = bind_private(self.socket, endpoint, EVERYBODY)
+            self.endpoint = listen(self.socket, endpoint, EVERYBODY)
             self._connections = Connections(self.endpoint)
-        except EndpointError as error:
-            self.close()
-            found = f"{endpoint}, {error.got}" if error.got else endpoint
-            raise ConfigurationError("endpoint", error.expected, found) from error
         except BaseException:
             self.close()
             raise
