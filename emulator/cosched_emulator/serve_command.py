@@ -117,6 +117,11 @@ def serve(
     ):
         if given and not runs:
             raise click.UsageError(f"{name} wants a clock that runs: --clock scaled or --clock real")
+    for name, given in (("--wait", wait is not None), ("--json", as_json)):
+        if given and runs:
+            raise click.UsageError(
+                f"{name} is for virtual time: a running clock waits for nobody, and ends without a summary"
+            )
     if runs and users is None and scenario.workload.swf is None and scenario.workload.lublin is None:
         raise click.UsageError("there are no jobs, and nobody to submit any: give a workload, or --users")
     prepared = prepare(scenario)
