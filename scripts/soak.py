@@ -174,7 +174,7 @@ class Soak:
             return 0.0
         self.counts["scheduler stopped"] += 1
         self.plugin.send_signal(signal.SIGSTOP)
-        return now + self.draw.uniform(20, 400) / self.options.speed
+        return now + self.draw.uniform(20, 400) / float(self.options.speed)
 
     def act(self, connection: Connection) -> None:
         """Do what some user does."""

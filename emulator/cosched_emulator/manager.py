@@ -72,7 +72,6 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
-        "_lenient",
         "_now_us",
         "_on_nodes",
         "_pool",
@@ -123,7 +122,6 @@ class Manager:
         self.notes = Notes()
         self.wakes: set[int] = set()
         self.refused = 0
-        self._lenient = False
 
     @property
     def seq(self) -> int:
@@ -137,7 +135,7 @@ class Manager:
 
     def let_time_run(self) -> None:
         """Bear with answers that come late: by then a wake may have passed, and a limit have waited for longer."""
-        self._lenient = self._on_nodes.lenient = True
+        self._on_nodes.lenient = True
 
     def inventory(self) -> Welcome:
         """Return all that a scheduler needs to go on from the last answered batch."""
@@ -312,7 +310,7 @@ class Manager:
             case SetNote():
                 return self._set_note(action)
             case WakeAt():
-                if action.at_us <= self._now_us and not self._lenient:
+                if action.at_us <= self._now_us and not self._on_nodes.lenient:
                     return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
                 if action.at_us not in self.wakes:
                     if len(self.wakes) >= MOST_WAKES:

@@ -14,7 +14,7 @@ from cosched_emulator.building import build_agenda, build_machine, build_manager
 from cosched_emulator.changes import JobFinished
 from cosched_emulator.diary import Diary
 from cosched_emulator.errors import ConfigurationError, InputError, InvariantError
-from cosched_emulator.faults import build_faults
+from cosched_emulator.faults import Faults, build_faults
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.scenario import ClockSection, Scenario
@@ -25,8 +25,11 @@ from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.trace_file import TraceFile
 
 if TYPE_CHECKING:
+    import subprocess
+
     from cosched_emulator.accounting import Accounting
     from cosched_emulator.results.metrics import Selection
+    from cosched_emulator.scheduler_port import SchedulerPort
     from cosched_emulator.zmq_link import ZmqLink
     from cosched_plugin.curve import Keyring
 
@@ -241,27 +244,41 @@ def kept(
         yield RecordedLink(link, accounting, policy, deadline_s=prepared.scenario.clock.deadline_s), accounting
 
 
-def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
-    """Return a link to a scheduler that somebody else starts."""
+def port_for(
+    scenario: Scenario,
+    faults: Faults,
+    endpoint: str,
+    *,
+    keys: Keyring | None = None,
+    child: Callable[[], subprocess.Popen[bytes]] | None = None,
+    diagnose: Callable[[], str] | None = None,
+    note: Callable[[str, str], None] = lambda _word, _text: None,
+) -> SchedulerPort:
+    """Return the socket for a scheduler, with the scenario's times and the plan's faults of messages."""
     from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415 - loads zmq
     from cosched_emulator.scheduler_port import SchedulerPort  # noqa: PLC0415
-    from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
+
+    return SchedulerPort(
+        endpoint,
+        wire=None if faults.messages is None else FaultyWire(faults.messages),
+        keys=keys,
+        child=child,
+        diagnose=diagnose,
+        resend_s=scenario.clock.resend_s,
+        takeover_s=scenario.clock.takeover_s,
+        note=note,
+    )
+
+
+def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
+    """Return a link to a scheduler that somebody else starts."""
+    from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415 - loads zmq
 
     clock = prepared.scenario.clock
     faults = build_faults(prepared.scenario, sum(item.nodes for item in prepared.nodes))
     faults.check(live=False, child=False, remote=True, database=False)
-    return ZmqLink(
-        SchedulerPort(
-            endpoint,
-            keys=keys,
-            wire=None if faults.messages is None else FaultyWire(faults.messages),
-            resend_s=clock.resend_s,
-            takeover_s=clock.takeover_s,
-            note=note,
-        ),
-        deadline_s=clock.deadline_s,
-        wait_s=clock.wait_s,
-    )
+    port = port_for(prepared.scenario, faults, endpoint, keys=keys, note=note)
+    return ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s)
 
 
 def place_trace(trace: str, out: str | None, *, force: bool) -> str:
@@ -337,8 +354,6 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
             yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
     elif kind == "zmq":
         from cosched_emulator.faulty_plugin import FaultyPluginLink  # noqa: PLC0415 - loads zmq
-        from cosched_emulator.faulty_wire import FaultyWire  # noqa: PLC0415
-        from cosched_emulator.scheduler_port import SchedulerPort  # noqa: PLC0415
         from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin  # noqa: PLC0415
         from cosched_emulator.zmq_link import ZmqLink  # noqa: PLC0415
 
@@ -349,18 +364,10 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
         argv += ["--silence", f"{silence_s:g}", "--wait", f"{LONELY_S:g}", *choice.arguments()]
         argv += [] if trace is None else ["--trace", trace]
         with SpawnedPlugin(argv) as plugin:
-            link: Link = ZmqLink(
-                SchedulerPort(
-                    plugin.endpoint,
-                    wire=None if faults.messages is None else FaultyWire(faults.messages),
-                    child=lambda: plugin.process,
-                    diagnose=plugin.stderr_tail,
-                    resend_s=clock.resend_s,
-                    takeover_s=clock.takeover_s,
-                ),
-                deadline_s=clock.deadline_s,
-                wait_s=clock.wait_s,
+            port = port_for(
+                scenario, faults, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail
             )
+            link: Link = ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s)
             if faults.plugin is not None:
                 link = FaultyPluginLink(link, plugin, faults.plugin, batches=max(1, len(prepared.workload.jobs)))
             try:

@@ -21,9 +21,8 @@ class RunningJobs:
         """A job that comes back from disk makes no progress for ``resume_us``."""
         self.pool = pool
         self.by_id: dict[int, ManagedJob] = {}
-        self.lenient = (
-            False  # a limit that has waited longer than the scheduler could know is not lowered by its revision
-        )
+        # A scheduler's answer may come late: a limit that has waited longer than it could know is not lowered by its revision.
+        self.lenient = False
         self._progress = progress
         self._diary = diary
         self._resume_us = resume_us

@@ -134,9 +134,8 @@ class LiveServer:
         live = self._live
         struck = self._planned.strike(now_us)
         due_us = live.due_us()
-        if struck or (
-            due_us is not None and due_us <= now_us
-        ):  # what has struck is not to strike again after a restart
+        # What has struck is a step, too: it is not to strike again after a restart.
+        if struck or (due_us is not None and due_us <= now_us):
             self._accounting.append(time_step(now_us))
             live.advance(now_us)
             self._took_effect()
@@ -221,10 +220,9 @@ class LiveServer:
 
     def _answer(self, asked: Asked) -> Done | Refused:
         live = self._live
-        if not isinstance(asked.request, CHANGES):
-            self._advance()
-            return answer_query(live, self._accounting, self._told, asked.request)
         self._advance()
+        if not isinstance(asked.request, CHANGES):
+            return answer_query(live, self._accounting, self.status.as_dict, asked.request)
         refused = live.refusal(asked.who, asked.request)
         if refused is not None:
             return refused
@@ -306,6 +304,3 @@ class LiveServer:
             "accounting_backlog": self._accounting.backlog,
             "clock_held_back_us": self._clock.jumped_us,
         }
-
-    def _told(self) -> dict[str, Any]:
-        return self.status.as_dict()

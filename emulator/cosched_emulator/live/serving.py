@@ -9,14 +9,12 @@ from typing import Final, NamedTuple
 from cosched_emulator.accounting import Accounting
 from cosched_emulator.building import build_agenda, build_manager, build_script
 from cosched_emulator.faults import build_faults
-from cosched_emulator.faulty_wire import FaultyWire
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import LiveServer
 from cosched_emulator.live.user_door import UserDoor
-from cosched_emulator.running import Prepared
-from cosched_emulator.scheduler_port import SchedulerPort
+from cosched_emulator.running import Prepared, port_for
 from cosched_plugin.curve import Keyring
 from cosched_plugin.log import Log
 from cosched_plugin.metrics_server import MetricsServer
@@ -67,14 +65,7 @@ def serve_live(
         )
     clock = LiveClock(live.now_us, scenario.clock.speed or 1.0)
     with ExitStack() as closing:
-        port = SchedulerPort(
-            serving.endpoint,
-            keys=serving.keys,
-            wire=None if faults.messages is None else FaultyWire(faults.messages),
-            resend_s=scenario.clock.resend_s,
-            takeover_s=scenario.clock.takeover_s,
-            note=log,
-        )
+        port = port_for(scenario, faults, serving.endpoint, keys=serving.keys, note=log)
         closing.callback(port.close)
         door = None
         if serving.users is not None:
