@@ -194,7 +194,7 @@ def policies(as_json: bool) -> None:
         return
     click.echo("Presets (--policy NAME):")
     for preset in catalogue["presets"]:
-        parts = " x ".join(part["name"] for part in preset["policy"].values())
+        parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
         click.echo(f"  {preset['name']:<14}{preset['text']:<42}{parts}")
     click.echo("\nOther names of presets:")
     for alias, name in catalogue["aliases"].items():

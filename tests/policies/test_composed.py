@@ -23,7 +23,7 @@ LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
 LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
 MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
-UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}}
+UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}, "budget": {"name": "none"}}
 GROUP = {
     "max_slowdown": 1.25,
     "min_gain": 0.45,
@@ -83,6 +83,7 @@ def scojo(**search: Any) -> dict[str, Any]:
         "matching": {"name": "group", **(GROUP | search)},
         "fairness": SLACK,
         "slices": CLASSES,
+        "budget": {"name": "none"},
     }
 
 

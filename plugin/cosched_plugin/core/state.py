@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
+from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
@@ -69,6 +70,7 @@ class State:
         "statistical",
         "version",
         "wakes",
+        "work",
     )
 
     def __init__(self, welcome: Welcome) -> None:
@@ -88,6 +90,7 @@ class State:
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs of which a slowdown was measured
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
+        self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
         # Of the nodes that are not empty; kept once `node_table` was called.
         self._residents: dict[int, list[Resident]] = {}

@@ -11,6 +11,7 @@ from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.firstfit import thread_counts
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.core.trace import Trace
+from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.allocation import Layers, Machine, layers_of, size, union
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
 
@@ -40,6 +41,11 @@ class View:
     def machine(self) -> Machine:
         """Return the nodes."""
         return self._state.machine
+
+    @property
+    def work(self) -> Work:
+        """Return how much more of the queue this decision may look at."""
+        return self._state.work
 
     @property
     def belief(self) -> Belief:

@@ -271,6 +271,21 @@ SLICES: Mapping[str, Part] = {
         },
     ),
 }
+BUDGETS: Mapping[str, Part] = {
+    "none": Part(lambda: None, "every decision looks at all there is"),
+    "counted": Part(
+        lambda units: units,
+        "a decision looks no further once it has cost so much; for live use",
+        {
+            "units": Parameter(
+                _is_whole(1, 10**12),
+                "a whole number from 1 to 1000000000000",
+                2000,
+                "work of a decision, counted: each is about a microsecond",
+            )
+        },
+    ),
+}
 KINDS: Mapping[str, Mapping[str, Part]] = {
     "order": ORDERS,
     "backfill": BACKFILLS,
@@ -279,6 +294,7 @@ KINDS: Mapping[str, Mapping[str, Part]] = {
     "matching": MATCHINGS,
     "fairness": FAIRNESS,
     "slices": SLICES,
+    "budget": BUDGETS,
 }
 
 
@@ -330,4 +346,5 @@ DEFAULTS: Table = {
     "matching": "none",
     "fairness": "none",
     "slices": "none",
+    "budget": "none",
 }

@@ -86,6 +86,21 @@ class Composed:
             yield history(view).plus([view.running[job_id].job for job_id in started], view.wall_us(view.now_us)).note()
 
 
+class Budgeted:
+    """A policy that looks no further once a decision has cost so many units of work; it may leave jobs that would fit."""
+
+    __slots__ = ("_policy", "_units")
+
+    def __init__(self, policy: Policy, units: int) -> None:
+        self._policy = policy
+        self._units = units
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield the decisions of one pass."""
+        view.work.begin(self._units)
+        return self._policy.decide(view)
+
+
 def _called_back(view: View) -> Iterator[Action]:
     """Yield the return from disk of jobs that a policy with time slices has left there, as soon as their threads are free."""
     for job_id in view.on_disk:
@@ -97,7 +112,9 @@ def compose(table: Table) -> Policy:
     """Build the policy that ``resolve`` describes."""
     resolved = resolve(table)
     slices = _part("slices", resolved)
-    return _composed(resolved) if slices is None else Sliced(slices, lambda: _composed(resolved))
+    policy: Policy = _composed(resolved) if slices is None else Sliced(slices, lambda: _composed(resolved))
+    units = _part("budget", resolved)
+    return policy if units is None else Budgeted(policy, units)
 
 
 def _composed(resolved: Mapping[str, Mapping[str, Any]]) -> Composed:
@@ -122,8 +139,8 @@ def _part(kind: str, resolved: Mapping[str, Mapping[str, Any]]) -> Any:
 def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """Return the full table of a composition, each part with its name and all its parameters.
 
-    ``table`` may name a ``preset`` to start from; the parts (``order``, ``backfill``, ``shape``, ``placement``, ``matching``,
-    ``fairness``, ``slices``) are names, or tables with ``name`` and parameters. Raises UsageError naming the key, with the closest
+    ``table`` may name a ``preset`` to start from; the parts (``order``, ``backfill``, ``shape``, ``placement``,
+    ``matching``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and parameters. Raises UsageError naming the key, with the closest
     valid one.
     """
     for key in table:
