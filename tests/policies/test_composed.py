@@ -172,7 +172,9 @@ def test_every_part_can_be_built() -> None:
                     assert policy._matching._slack.factor == 1.5
                 case "slices", "classes":
                     assert isinstance(policy, Sliced)
-                case "fairness" | "slices", _:
+                case "budget", "counted":
+                    assert policy._units == 2000
+                case "fairness" | "slices" | "budget", _:
                     assert isinstance(policy, Composed)
                 case _:
                     assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")

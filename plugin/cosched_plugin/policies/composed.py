@@ -140,8 +140,8 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """Return the full table of a composition, each part with its name and all its parameters.
 
     ``table`` may name a ``preset`` to start from; the parts (``order``, ``backfill``, ``shape``, ``placement``,
-    ``matching``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and parameters. Raises UsageError naming the key, with the closest
-    valid one.
+    ``matching``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and parameters. Raises
+    UsageError naming the key, with the closest valid one.
     """
     for key in table:
         if key != "preset" and key not in KINDS:
