@@ -60,20 +60,21 @@ class Agenda:
     def __init__(
         self,
         manager: Manager,
-        jobs: Sequence[WorkloadJob] = (),
+        jobs: Iterable[WorkloadJob] = (),
         script: Iterable[Scripted] = (),
         faults: NodeFaults | None = None,
         *,
         requeue: bool = False,
         endless: bool = False,
     ) -> None:
-        """``jobs`` in order of (submission, id); ``requeue``: their jobs run again when a node fails under them.
+        """``jobs`` in order of (submission, id), of which one at a time is looked at.
 
-        ``endless``: planned faults go on when there is nothing else to wait for, as users may submit more jobs.
+        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing else to
+        wait for, as users may submit more jobs.
         """
         self._manager = manager
-        self._jobs = jobs
-        self._next_job = 0
+        self._jobs = iter(jobs)
+        self._next_job = next(self._jobs, None)
         self._script = sorted(script, key=lambda item: (item.at_us, _RANKS.get(item.change, USER_CHANGE), item.target))
         self._faults = faults
         self._requeue = requeue
@@ -90,8 +91,8 @@ class Agenda:
         Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is nothing.
         """
         due_us = self._manager.kernel.next_us()
-        if self._next_job < len(self._jobs):
-            submit_us = self._jobs[self._next_job].spec.submit_us
+        if self._next_job is not None:
+            submit_us = self._next_job.spec.submit_us
             due_us = submit_us if due_us is None or submit_us < due_us else due_us
         if self._faults is None:
             return due_us
@@ -104,7 +105,7 @@ class Agenda:
     @property
     def all_submitted(self) -> bool:
         """Return whether the scenario's jobs have all been submitted."""
-        return self._next_job == len(self._jobs)
+        return self._next_job is None
 
     def due(self, now_us: int) -> list[Event]:
         """Return what happens at ``now_us``, in order; a submission that cannot be taken is entered as rejected on the way."""
@@ -132,10 +133,8 @@ class Agenda:
                 events += self._scripted(self._script[entry[2]], events)
         if faults:
             events += self._faulty(faults, events)
-        jobs = self._jobs
-        while self._next_job < len(jobs) and jobs[self._next_job].spec.submit_us <= now_us:
-            job = jobs[self._next_job]
-            self._next_job += 1
+        while (job := self._next_job) is not None and job.spec.submit_us <= now_us:
+            self._next_job = next(self._jobs, None)
             refusal = manager.refusal_of(job.spec)
             if refusal is None:
                 manager.accept(job)

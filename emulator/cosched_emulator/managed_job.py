@@ -17,59 +17,34 @@ SUSPENDED: Final = "SUSPENDED"  # among the running jobs: it keeps what it holds
 class ManagedJob:
     """A job in the manager's care."""
 
-    __slots__ = (
-        "disk",
-        "disturbances",
-        "done_us",
-        "end_us",
-        "estimate_us",
-        "held",
-        "idle_us",
-        "intervals",
-        "job",
-        "layers",
-        "limit_us",
-        "measured_ppm",
-        "on_disk",
-        "outcome",
-        "ready_us",
-        "reason",
-        "resumed",
-        "runs",
-        "since_us",
-        "start_us",
-        "state",
-        "suspended_us",
-        "version",
-        "work_us",
-    )
+    # What most jobs never change is the class's, which makes a job quick to enter.
+    state = PENDING
+    held = False
+    start_us = 0
+    since_us = 0  # start of the present stay on its nodes
+    resumed = False  # this stay began with its coming back from disk
+    end_us: int | None = None
+    runs: tuple[Run, ...] = ()
+    layers: Layers = ()
+    outcome = COMPLETED  # what its scheduled end will make of it
+    version = 0  # of its scheduled end
+    done_us = 0  # when it completes, if nothing changes
+    suspended_us: int | None = None  # since when it is suspended
+    on_disk = False  # suspended to disk
+    ready_us = 0  # when it last came back from disk and went on, or will; 0: never
+    # Time since its start in which it was suspended, or came back from disk: up to its last resumption, or to `ready_us`.
+    idle_us = 0
+    measured_ppm = 0
+    disturbances = 0  # changes among its neighbours: the version of its scheduled measurement
+    work_us = 0
+    reason = ""
+    intervals: tuple[Interval, ...] = ()
+    disk: tuple[OnDisk, ...] = ()
 
     def __init__(self, job: WorkloadJob) -> None:
         self.job = job
-        self.state = PENDING
-        self.held = False
-        self.start_us = 0
-        self.since_us = 0  # start of the present stay on its nodes
-        self.resumed = False  # this stay began with its coming back from disk
-        self.end_us: int | None = None
-        self.runs: tuple[Run, ...] = ()
-        self.layers: Layers = ()
         self.estimate_us = job.spec.estimate_us
         self.limit_us = job.spec.limit_us
-        self.outcome = COMPLETED  # what its scheduled end will make of it
-        self.version = 0  # of its scheduled end
-        self.done_us = 0  # when it completes, if nothing changes
-        self.suspended_us: int | None = None  # since when it is suspended
-        self.on_disk = False  # suspended to disk
-        self.ready_us = 0  # when it last came back from disk and went on, or will; 0: never
-        # Time since its start in which it was suspended, or came back from disk: up to its last resumption, or to `ready_us`.
-        self.idle_us = 0
-        self.measured_ppm = 0
-        self.disturbances = 0  # changes among its neighbours: the version of its scheduled measurement
-        self.work_us = 0
-        self.reason = ""
-        self.intervals: list[Interval] = []
-        self.disk: list[OnDisk] = []
 
     def idle_until(self, now_us: int) -> int:
         """Return up to when `idle_us` counts: the present, a suspension, or the end of the way back from disk."""
@@ -89,12 +64,12 @@ class ManagedJob:
 
     def leave_nodes(self, now_us: int) -> None:
         """Write down the stay on its nodes that ends now."""
-        self.intervals.append(Interval(self.since_us, now_us, self.runs, self.resumed))
+        self.intervals += (Interval(self.since_us, now_us, self.runs, self.resumed),)
 
     def leave_disk(self, now_us: int) -> None:
         """Write down its time on disk, which ends now; where it goes on, this is the beginning of another stay."""
         assert self.suspended_us is not None
-        self.disk.append(OnDisk(self.suspended_us, now_us))
+        self.disk += (OnDisk(self.suspended_us, now_us),)
         self.on_disk = False
         self.since_us = now_us
         self.resumed = True
@@ -116,16 +91,18 @@ class ManagedJob:
 
     def record(self) -> JobRecord:
         """Return the job's story so far."""
-        still_there = [OnDisk(self.suspended_us, None)] if self.on_disk and self.suspended_us is not None else []
+        disk = self.disk
+        if self.on_disk and self.suspended_us is not None:
+            disk += (OnDisk(self.suspended_us, None),)
         return JobRecord(
             self.job,
             self.state,
             self.end_us,
-            tuple(self.intervals),
+            self.intervals,
             self.work_us,
             self.estimate_us,
             self.limit_us,
             self.reason,
             self.idle_us,
-            (*self.disk, *still_there),
+            disk,
         )

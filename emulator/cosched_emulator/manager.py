@@ -6,7 +6,7 @@ each validated against the state at that moment. `inventory` therefore always te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, assert_never
 
 from cosched_emulator.changes import Origin
@@ -17,13 +17,13 @@ from cosched_emulator.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager_check import check_holdings
 from cosched_emulator.notes import Notes
 from cosched_emulator.progress import Progress
+from cosched_emulator.results.record import JobRecord
 from cosched_emulator.running_jobs import RunningJobs
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.allocation import (
     Layers,
     Machine,
     ThreadPool,
-    layers_of,
     share_nodes,
     started_by,
     times_refusal,
@@ -72,6 +72,7 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
+        "_contends",
         "_now_us",
         "_on_nodes",
         "_pool",
@@ -80,6 +81,7 @@ class Manager:
         "_seq",
         "diary",
         "down",
+        "ended_jobs",
         "jobs",
         "kernel",
         "machine",
@@ -110,6 +112,7 @@ class Manager:
         self.kernel = Kernel()
         self.machine = Machine(nodes)
         self.diary = Diary()
+        self._contends = cluster is not None
         self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
         self._pool = ThreadPool(self.machine)
         self._on_nodes = RunningJobs(self._pool, self._progress, self.diary, resume_us)
@@ -122,6 +125,8 @@ class Manager:
         self.notes = Notes()
         self.wakes: set[int] = set()
         self.refused = 0
+        # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
+        self.ended_jobs: Callable[[JobRecord], None] | None = None
 
     @property
     def seq(self) -> int:
@@ -164,8 +169,8 @@ class Manager:
     def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
         """Enter a job that was refused at submission; no scheduler ever hears of it."""
         managed = self._enter(job, now_us, NO_ORIGIN)
-        managed.state, managed.reason, managed.end_us = REJECTED, reason, now_us
-        self.diary.finished(now_us, managed)
+        managed.reason = reason
+        self.end_unheard(managed, now_us, REJECTED)
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
         """Enter a job whose submission is under way, or waits for other jobs first."""
@@ -195,21 +200,30 @@ class Manager:
     def happen(self, now_us: int, events: Iterable[Event]) -> None:
         """Let events come true."""
         self._now_us = now_us
+        jobs = self.jobs
         for event in events:
-            self._happen(event)
+            if type(event) is JobEnded:
+                self._end(jobs[event.job_id], event.state)
+            elif type(event) is JobSubmitted:
+                job_id = event.job.id
+                self.pending[job_id] = jobs[job_id]
+            else:
+                self._happen(event)
 
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each that is impossible now."""
         self._seq = seq
         self._now_us = now_us
         follow: list[Event] = []
+        if not actions:
+            return follow
         for number, action in enumerate(actions):
-            reason = self._act(action)
+            reason = self._start(action) if type(action) is StartJob else self._act(action)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
         # Revisions, and jobs that are cancelled, leave void ends behind.
-        if len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+        if len(self.kernel) > MOST_VOID and len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
             self.kernel.compact(self._is_void)
         return follow
 
@@ -222,7 +236,8 @@ class Manager:
 
     def settle(self, now_us: int) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""
-        self._progress.settle(self.running, now_us)
+        if self._contends:
+            self._progress.settle(self.running, now_us)
 
     def set_slowdown(self, node: int, slowdown: float) -> None:
         """Have everything on a node take so many times as long, from now on."""
@@ -241,10 +256,8 @@ class Manager:
 
     def _happen(self, event: Event) -> None:
         match event:
-            case JobEnded():
-                self._end(self.jobs[event.job_id], event.state)
-            case JobSubmitted():
-                self.pending[event.job.id] = self.jobs[event.job.id]
+            case JobEnded() | JobSubmitted():
+                pass  # the most frequent ones: `happen` has seen to them
             case JobRequeued():
                 job = self.jobs[event.job_id]
                 self._on_nodes.vacate(job, self._now_us)
@@ -276,20 +289,23 @@ class Manager:
             self._on_nodes.vacate(job, self._now_us)
         else:
             del self.pending[job_id]
-        job.state = state
-        job.end_us = self._now_us
         self.notes.drop(job_id)
-        self.diary.finished(self._now_us, job)
+        self.end_unheard(job, self._now_us, state)
 
     def end_unheard(self, job: ManagedJob, now_us: int, state: str) -> None:
-        """End a job of which no scheduler has heard yet."""
+        """End a job of which no scheduler has heard yet, or of which it has told us to forget."""
         job.state = state
         job.end_us = now_us
-        self.diary.finished(now_us, job)
+        if self.diary.kept:
+            self.diary.finished(now_us, job)
+        if self.ended_jobs is not None:
+            del self.jobs[job.job.spec.id]
+            self.ended_jobs(job.record())
 
     def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
         managed = self.jobs[job.spec.id] = ManagedJob(job)
-        self.diary.entered(at_us, managed, origin)
+        if self.diary.kept:
+            self.diary.entered(at_us, managed, origin)
         return managed
 
     # ------------------------------------------------------------ actions
@@ -298,7 +314,7 @@ class Manager:
         """Carry out one action, or return why not."""
         match action:
             case StartJob():
-                return self._start_all((action,))
+                return self._start(action)
             case StartTogether():
                 return self._start_all(action.starts)
             case ReviseJob():
@@ -330,6 +346,24 @@ class Manager:
             case _:
                 assert_never(action)
 
+    def _start(self, start: StartJob) -> str | None:
+        """Start a job, or return why not."""
+        job_id = start.job_id
+        job = self.pending.get(job_id)
+        if job is None or job.held:
+            return f"job {job_id} is not waiting to be started"
+        spec = job.job.spec
+        reason = times_refusal(spec.limit_us, start)
+        if reason is not None:
+            return reason
+        layers = self._pool.place(spec, start.runs)
+        if isinstance(layers, str):
+            return layers
+        self._pool.take(spec, start.runs, layers)
+        del self.pending[job_id]
+        self._on_nodes.start(job, start, layers, self._now_us)
+        return None
+
     def _start_all(self, starts: Sequence[StartJob]) -> str | None:
         """Start all of these jobs, or none."""
         taken: list[tuple[ManagedJob, StartJob, Layers]] = []
@@ -340,10 +374,10 @@ class Manager:
                 reason = f"job {start.job_id} is not waiting to be started"
             else:
                 spec = job.job.spec
-                reason = times_refusal(spec.limit_us, start) or self._pool.refusal(spec, start.runs)
-            if job is None or reason is not None:
+                layers = times_refusal(spec.limit_us, start) or self._pool.place(spec, start.runs)
+                reason = layers if isinstance(layers, str) else None
+            if job is None or reason is not None or isinstance(layers, str):
                 break
-            layers = layers_of(start.runs, self.machine.depth)
             self._pool.take(spec, start.runs, layers)
             taken.append((job, start, layers))
         if reason is not None:

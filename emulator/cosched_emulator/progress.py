@@ -34,7 +34,8 @@ class Progress:
 
     def start(self, job: ManagedJob, now_us: int) -> None:
         """Have a job begin on its nodes."""
-        self._neighbours_change(job)
+        if self._measured:
+            self._neighbours_change(job)
         if self._cluster is not None:
             self._cluster.seat(job.job.spec.id, job.runs, job.job.run_us, job.job.demand, now_us)
         else:
@@ -42,7 +43,7 @@ class Progress:
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Have a job leave, its nodes or the disk, and write down the work that it did."""
-        if not job.on_disk:
+        if self._measured and not job.on_disk:
             self._neighbours_change(job)
         if self._cluster is not None:
             job.work_us = self._cluster.leave(job.job.spec.id, now_us)

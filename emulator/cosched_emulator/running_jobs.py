@@ -39,7 +39,8 @@ class RunningJobs:
         job.limit_us = start.limit_us
         job.idle_us = job.ready_us = 0
         self._progress.start(job, now_us)
-        self._diary.changed(now_us, job)
+        if self._diary.kept:
+            self._diary.changed(now_us, job)
 
     def vacate(self, job: ManagedJob, now_us: int) -> None:
         """Take a running job off its nodes, or off the disk."""
@@ -116,7 +117,8 @@ class RunningJobs:
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
         job.leave_nodes(now_us)
-        self._diary.left_nodes(job)
+        if self._diary.kept:
+            self._diary.left_nodes(job)
 
     def _leave_disk(self, job: ManagedJob, now_us: int) -> None:
         job.leave_disk(now_us)

@@ -14,7 +14,7 @@ from cosched_emulator.errors import InvariantError, LinkError
 from cosched_emulator.links import Link
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
-from cosched_plugin.protocol.messages import JobEnded, Woken
+from cosched_plugin.protocol.messages import Event, JobEnded, Woken
 
 # So many batches at one instant are a scheduler and a manager that quarrel for ever.
 MOST_ROUNDS: Final = 1000
@@ -33,8 +33,12 @@ class Simulation:
         *,
         progress: Callable[[int], None] | None = None,
         committed: Callable[[], None] | None = None,
+        ended: Callable[[JobRecord], None] | None = None,
     ) -> None:
-        """``progress`` is called with the number of jobs that have ended, ``committed`` after every batch, and when all is over."""
+        """``progress`` is called with the number of jobs that have ended, ``committed`` after every batch, and when all is over.
+
+        ``ended`` gets the record of every job as it ends; None: `run` returns them all.
+        """
         self.manager = manager
         self.batches = 0
         self._agenda = agenda
@@ -42,44 +46,54 @@ class Simulation:
         self._progress = progress
         self._committed = committed
         self._ended = 0
+        self._records: list[JobRecord] = []
+        manager.ended_jobs = self._records.append if ended is None else ended
 
     def run(self) -> list[JobRecord]:
-        """Run to the end and return every job's record, in order of id.
+        """Run to the end and return the records of the jobs that are left, in order of id: all, unless somebody else gets them.
 
         Ends when nothing is due any more; jobs that still wait then (held, or never started by the scheduler) have no end.
         """
         manager = self.manager
+        agenda = self._agenda
         self._link.open(manager.inventory)
         try:
             idle = 0
-            while (now_us := self._agenda.next_us()) is not None:
-                idle = 0 if self._instant(now_us) else idle + 1
+            while (now_us := agenda.next_us()) is not None:
+                events = agenda.due(now_us)
+                # Wakes are the last events of a batch.
+                idle = 0 if events and type(events[0]) is not Woken else idle + 1
                 if idle > MOST_IDLE_WAKES:
                     raise LinkError(f"the scheduler has had itself woken {idle} times, and nothing else has happened")
+                if events:
+                    self._answered(now_us, events)
+                manager.settle(now_us)
             if self._committed is not None:
                 self._committed()
         finally:
             self._link.close()
-        return [job.record() for _, job in sorted(manager.jobs.items())]
+        self._records += [job.record() for job in manager.jobs.values()]
+        return sorted(self._records, key=_job_id)
 
-    def _instant(self, now_us: int) -> bool:
-        """Play one instant; tell whether anything happened but the scheduler's own wakes."""
+    def _answered(self, now_us: int, events: list[Event]) -> None:
+        """Have the events of one instant answered, and what follows from the answers."""
         manager = self.manager
-        events = self._agenda.due(now_us)
-        if events and self._progress is not None:
-            self._ended += sum([isinstance(event, JobEnded) for event in events])
+        if self._progress is not None:
+            self._ended += sum([type(event) is JobEnded for event in events])
             self._progress(self._ended)
-        eventful = any(type(event) is not Woken for event in events)
-        rounds = 0
+        first = self.batches
         while events:
-            rounds += 1
-            if rounds > MOST_ROUNDS:
-                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
             seq = manager.seq + 1
             self.batches += 1
             actions = self._link.exchange(seq, now_us, tuple(events))
-            events = manager.commit(seq, now_us, events, actions)
+            manager.happen(now_us, events)
+            events = manager.carry_out(seq, now_us, actions)
             if self._committed is not None:
                 self._committed()
-        manager.settle(now_us)
-        return eventful
+            if self.batches - first >= MOST_ROUNDS and events:
+                rounds = self.batches - first + 1
+                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
+
+
+def _job_id(record: JobRecord) -> int:
+    return record.job.spec.id

@@ -24,6 +24,7 @@ from cosched_plugin.core.firstfit import (
     runs_from,
     thread_mask,
 )
+from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.state import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.view import View
@@ -80,6 +81,7 @@ __all__ = [
     "Planned",
     "Policy",
     "PolicyError",
+    "Queue",
     "RejectJob",
     "ResumeJob",
     "ReviseJob",

@@ -77,9 +77,17 @@ def busy_pool(random: Random, machine: Machine) -> ThreadPool:
             run = (node, 1, lowest_threads(mask, random.randint(1, mask.bit_count())), 1)
             memory_mb = random.choice((0, min(2, pool.free_memory_mb[node])))
             taker = JobSpec(9, 0, 1, 1, memory_mb=memory_mb, threads_per_process=run[2].bit_count())
-            assert pool.refusal(taker, (run,)) is None
+            assert refusal_of(pool, taker, (run,)) is None
             pool.take(taker, (run,), layers_of((run,), machine.depth))
     return pool
+
+
+def refusal_of(pool: ThreadPool, job: JobSpec, runs: tuple[Run, ...]) -> str | None:
+    placed = pool.place(job, runs)
+    if isinstance(placed, str):
+        return placed
+    assert placed == layers_of(runs, pool.machine.depth)
+    return None
 
 
 def is_legal(job: JobSpec, runs: tuple[Run, ...], pool: ThreadPool) -> bool:
@@ -177,7 +185,7 @@ def test_refusal_is_the_protocols_rule() -> None:
                 random.choice((1, 1, 2, 3, 0)),
             )
             runs = [*runs[: random.randint(0, len(runs))], run]
-        refusal = pool.refusal(job, runs)
+        refusal = refusal_of(pool, job, tuple(runs))
         outside = any(first < 0 or first + count > machine.nodes for first, count, _, _ in runs)
         expected = not outside and is_legal(job, tuple(runs), pool)
         assert (refusal is None) == expected, (job, runs, refusal)
@@ -213,7 +221,7 @@ def test_refusals_say_why(job: dict[str, int], runs: tuple[Run, ...], reason: st
     pool = ThreadPool(MACHINE)
     one = JobSpec(1, 0, 1, 1)
     pool.take(one, ((1, 1, 1, 1),), layers_of(((1, 1, 1, 1),), 4))
-    refusal = pool.refusal(JobSpec(2, 0, estimate_us=1, **job), runs)  # type: ignore[arg-type]
+    refusal = refusal_of(pool, JobSpec(2, 0, estimate_us=1, **job), runs)  # type: ignore[arg-type]
     assert refusal is None if reason is None else refusal is not None and reason in refusal
 
 
@@ -254,7 +262,7 @@ def test_plain_jobs_take_the_first_threads(choose: object) -> None:
         assert (runs is None) == (len(free) < job.processes)
         if runs is not None:
             assert sorted(places_named(runs)) == sorted(free[: job.processes])
-            assert pool.refusal(job, runs) is None
+            assert refusal_of(pool, job, runs) is None
 
 
 @pytest.mark.parametrize("choose", [first_fit, packed])
@@ -277,7 +285,7 @@ def test_any_job_fills_nodes_in_order(choose: object) -> None:
             refused += 1
             continue
         fitted += 1
-        assert pool.refusal(job, runs) is None
+        assert refusal_of(pool, job, runs) is None
         assert is_legal(job, runs, pool)
         order = list(range(machine.nodes))
         if choose is packed:

@@ -341,7 +341,10 @@ def _lose_release(core: SchedulerCore) -> None:
 
 
 def _swap_queue(core: SchedulerCore) -> None:
-    core._state.queue = dict(reversed(core._state.queue.items()))
+    queue = core._state.queue
+    jobs = dict(reversed(queue.items()))
+    queue.clear()
+    queue.update(jobs)
 
 
 def _forget_resident(core: SchedulerCore) -> None:

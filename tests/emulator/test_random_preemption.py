@@ -84,7 +84,7 @@ class Whims:
         free = [(node, thread) for thread, layer in enumerate(view.free) for node in range(3) if layer >> node & 1]
         chosen = dict(self._random.sample(free, len(free))[: waiting.processes])
         runs = tuple((node, 1, 1 << thread, 1) for node, thread in sorted(chosen.items()))
-        if view._state.pool.refusal(waiting, runs) is not None:
+        if isinstance(view._state.pool.place(waiting, runs), str):
             return None
         return m.StartJob(waiting.id, runs, waiting.estimate_us, waiting.limit_us)
 

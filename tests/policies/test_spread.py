@@ -158,7 +158,7 @@ def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> 
         view = WholeNodesView(core.view)
         offer = Spread().offer(job, plan_now(view))
         if offer is not None:
-            assert core.view._state.pool.refusal(job, offer.runs) is None
+            assert not isinstance(core.view._state.pool.place(job, offer.runs), str)
             assert StartJob(job.id, offer.runs, offer.run_us, offer.limit_us) == offer.start()
             assert sum(count for _, count in each_node(offer.runs)) == job.processes
             # What it holds counts, not only where its processes are: as the hardware has it.

@@ -15,7 +15,7 @@ from cosched_plugin.core.state import Running, State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.view import View
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
-from cosched_plugin.protocol.allocation import layers_of, times_refusal
+from cosched_plugin.protocol.allocation import Layers, times_refusal
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
@@ -89,12 +89,21 @@ class SchedulerCore:
         """
         state = self._state
         state.now_us = now_us
-        refused = ActionRefused in map(type, events)
+        refused = False
+        for event in events:
+            if type(event) is ActionRefused:
+                refused = True
+                break
         if refused:
             self._take_back(events)
         try:
             for event in events:
-                self._learn(event)
+                if type(event) is JobEnded:
+                    state.forget(event.job_id)
+                elif type(event) is JobSubmitted:
+                    state.queue.enter(event.job)
+                else:
+                    self._learn(event)
         except CONTRADICTIONS as error:
             text = f"what happened cannot have happened: {_described(error)}"
             raise RemoteProtocolError("state", "events", text) from error
@@ -105,25 +114,28 @@ class SchedulerCore:
         self._reply = actions
         if self._before:
             self._before.clear()
+        trace = self._trace
         most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
-                if type(decision) in _TO_RUNNING:
+                if type(decision) is StartJob:
+                    self._start(decision)
+                elif type(decision) in _TO_RUNNING:
                     self._apply_to_running(decision, len(actions))
                 else:
                     self._apply(decision)
                 actions.append(decision)
-                if self._trace is not None:
-                    self._trace.decided(decision)
+                if trace is not None:
+                    trace.decided(decision)
                 if len(actions) > most:
                     raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
         except (Exception, SystemExit) as error:
             raise PolicyError(None, f"the policy failed: {_described(error)}") from error
-        if self._trace is not None:
-            self._trace.forget()
+        if trace is not None:
+            trace.forget()
         return actions
 
     def check(self) -> None:
@@ -133,21 +145,18 @@ class SchedulerCore:
     def _learn(self, event: Event) -> None:
         state = self._state
         match event:
-            case JobEnded():
-                state.forget(event.job_id)
-            case JobSubmitted():
-                state.submit(event.job)
+            case JobEnded() | JobSubmitted():
+                pass  # the most frequent ones: `handle` has seen to them
             case JobRequeued():
                 self._requeue(event.job_id)
             case JobHeld():
-                held = state.queue.pop(event.job_id, None)
+                held = state.queue.take(event.job_id)
                 if held is not None:
                     state.held[event.job_id] = held
             case JobReleased():
                 released = state.held.pop(event.job_id, None)
                 if released is not None:
-                    state.queue[event.job_id] = released
-                    state.sort_queue()
+                    state.queue.enter(released)
             case NodeFailed():
                 state.fail_node(event.node)
             case NodeReturned():
@@ -163,9 +172,7 @@ class SchedulerCore:
                 assert_never(event)
 
     def _requeue(self, job_id: int) -> None:
-        job = self._state.leave(job_id)
-        self._state.queue[job_id] = job
-        self._state.sort_queue()
+        self._state.queue.enter(self._state.leave(job_id))
 
     def _take_back(self, events: Sequence[Event]) -> None:
         """Undo what the manager has refused of the last reply, the last action first.
@@ -205,8 +212,6 @@ class SchedulerCore:
     def _apply(self, decision: Action) -> None:
         state = self._state
         match decision:
-            case StartJob():
-                self._start(decision)
             case StartTogether():
                 self._start_together(decision)
             case SetNote():
@@ -235,10 +240,10 @@ class SchedulerCore:
         job = state.queue.get(start.job_id)
         if job is None:
             raise PolicyError(start, f"job {start.job_id} does not wait")
-        reason = times_refusal(job.limit_us, start) or state.pool.refusal(job, start.runs)
-        if reason is not None:
-            raise PolicyError(start, reason)
-        state.start(start)
+        placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
+        if isinstance(placed, str):
+            raise PolicyError(start, placed)
+        state.start(start, placed)
 
     def _revise(self, revision: ReviseJob) -> None:
         running = self._running(revision, revision.job_id)
@@ -274,22 +279,22 @@ class SchedulerCore:
     def _start_together(self, group: StartTogether) -> None:
         """Check the whole group before the first of it starts."""
         state = self._state
-        seated: list[tuple[JobSpec, StartJob]] = []
+        seated: list[tuple[JobSpec, StartJob, Layers]] = []
         try:
             for start in group.starts:
                 job = state.queue.get(start.job_id)
-                if job is None or any(other.id == job.id for other, _ in seated):
+                if job is None or any(other.id == job.id for other, _, _ in seated):
                     raise PolicyError(group, f"job {start.job_id} does not wait")
-                reason = times_refusal(job.limit_us, start) or state.pool.refusal(job, start.runs)
-                if reason is not None:
-                    raise PolicyError(group, f"job {start.job_id}: {reason}")
-                state.pool.take(job, start.runs, layers_of(start.runs, state.machine.depth))
-                seated.append((job, start))
+                placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
+                if isinstance(placed, str):
+                    raise PolicyError(group, f"job {start.job_id}: {placed}")
+                state.pool.take(job, start.runs, placed)
+                seated.append((job, start, placed))
         finally:
-            for job, start in seated:
-                state.pool.give_back(job, start.runs, layers_of(start.runs, state.machine.depth))
-        for start in group.starts:
-            state.start(start)
+            for job, start, layers in seated:
+                state.pool.give_back(job, start.runs, layers)
+        for _, start, layers in seated:
+            state.start(start, layers)
 
     def _job(self, job_id: int) -> JobSpec | None:
         state = self._state

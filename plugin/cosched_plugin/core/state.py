@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
+from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.allocation import (
     Layers,
@@ -82,8 +83,9 @@ class State:
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
         self.pool = ThreadPool(self.machine, welcome.down)
-        self.queue: dict[int, JobSpec] = {}  # may be started, in order of (submission, id)
-        self.held: dict[int, JobSpec] = {}
+        # Jobs that may be started, in order of (submission, id).
+        self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
+        self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
         self.running: dict[int, Running] = {}
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
@@ -96,9 +98,6 @@ class State:
         self._residents: dict[int, list[Resident]] = {}
         self._changed: set[int] = set()  # nodes whose row in the table is out of date
         self._table: NodeTable | None = None
-        for pending in welcome.pending:
-            (self.held if pending.held else self.queue)[pending.spec.id] = pending.spec
-        self.sort_queue()
         for running in welcome.running:
             _check_place(running, self.machine)
             self._seat(
@@ -119,23 +118,13 @@ class State:
 
     # ------------------------------------------------------------ jobs
 
-    def submit(self, job: JobSpec) -> None:
-        """Queue a new job; one that had to wait for others first takes the place of its submission."""
-        queue = self.queue
-        last = queue[next(reversed(queue))] if queue else job
-        queue[job.id] = job
-        if (last.submit_us, last.id) > (job.submit_us, job.id):
-            self.sort_queue()
-
-    def sort_queue(self) -> None:
-        """Restore the queue's order of (submission, id) after a job came back."""
-        if len(self.queue) > 1:
-            self.queue = dict(sorted(self.queue.items(), key=lambda item: (item[1].submit_us, item[0])))
-
-    def start(self, start: StartJob) -> None:
-        """Seat a queued job; the pool has been asked for a refusal before."""
-        job = self.queue.pop(start.job_id)
-        self._seat(_running(job, self.now_us, start.runs, start.estimate_us, start.limit_us, self.machine))
+    def start(self, start: StartJob, layers: Layers) -> None:
+        """Seat a queued job; ``layers`` are the threads that the pool has for it."""
+        job = self.queue.take(start.job_id)
+        assert job is not None
+        now_us = self.now_us
+        end_us = now_us + start.estimate_us
+        self._seat(Running(job, now_us, end_us, tuple(start.runs), layers, size(layers), start.limit_us))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
@@ -148,7 +137,8 @@ class State:
             self.pool.drop_from_disk(running.job, running.runs)
             return running.job
         self.pool.give_back(running.job, running.runs, running.layers)
-        self._disturb(running)
+        if self.measured:
+            self._disturb(running)
         if self._table is not None:
             self._unseat_residents(running)
         return running.job
@@ -248,9 +238,10 @@ class State:
         """Remove a job for good, wherever it is, with its notes; an unknown id is ignored."""
         if job_id in self.running:
             self.leave(job_id)
-        elif self.queue.pop(job_id, None) is None:
+        elif self.queue.take(job_id) is None:
             self.held.pop(job_id, None)
-        self.notes.pop(job_id, None)
+        if self.notes:
+            self.notes.pop(job_id, None)
 
     def _seat(self, running: Running) -> None:
         self.version += 1
@@ -261,7 +252,8 @@ class State:
             self.pool.put_on_disk(running.job, running.runs)
             return
         self.pool.take(running.job, running.runs, running.layers)
-        self._disturb(running)
+        if self.measured:
+            self._disturb(running)
         if self._table is not None:
             self._seat_residents(running)
 
@@ -346,8 +338,7 @@ class State:
         _assert(
             self.measured == {job_id for job_id, running in self.running.items() if running.measured_ppm}, "measured"
         )
-        order = [(job.submit_us, job.id) for job in self.queue.values()]
-        _assert(order == sorted(order), "the queue is not in order of submission")
+        self.queue.check()
         if self._table is not None:
             kept = self.node_table()
             self._table, self._residents = None, {}

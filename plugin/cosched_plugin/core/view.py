@@ -9,6 +9,7 @@ from cosched_hwmodel.lomarc import LomarcModel
 from cosched_hwmodel.statistical import StatisticalModel
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.firstfit import thread_counts
+from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
@@ -85,6 +86,11 @@ class View:
         return list(self._state.queue.values())
 
     @property
+    def whole_queue(self) -> Queue | None:
+        """Return the queue itself, to look at thousands of jobs at once; None where the view shows some of them only."""
+        return self._state.queue
+
+    @property
     def queued(self) -> int:
         """Return the number of jobs that may be started."""
         return len(self._state.queue)
@@ -107,7 +113,8 @@ class View:
     @property
     def free_threads(self) -> int:
         """Return the number of free threads of the nodes in service."""
-        return size(self._state.pool.free)
+        free = self._state.pool.free
+        return free[0].bit_count() if len(free) == 1 else size(free)
 
     @property
     def in_service(self) -> Layers:
@@ -196,14 +203,16 @@ class View:
         All jobs that should end at that same instant count.
         """
         state = self._state
+        running = state.running
         missing = threads - size(state.pool.free)
         soonest_us = state.now_us + 1
         shadow_us = 0
+        in_place = state.pool.all_up and not state.on_disk
         for expected_us, job_id in state.releases:
             end_us = expected_us if expected_us > soonest_us else soonest_us
             if missing <= 0 and end_us > shadow_us:
                 break
-            missing -= self.threads_back(state.running[job_id])
+            missing -= running[job_id].threads if in_place else self.threads_back(running[job_id])
             shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
 

@@ -28,7 +28,7 @@ __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Pre
 class Composed:
     """A policy made of parts."""
 
-    __slots__ = ("_backfill", "_matching", "_order", "_placement", "_shape", "_shaped")
+    __slots__ = ("_backfill", "_matching", "_order", "_placement", "_plain", "_shape", "_shaped")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class Composed:
         self._shape = shape
         self._shaped: tuple[View, View] | None = None  # the plain view, and what the shape made of it
         self._matching = matching or NoMatching()
+        # Nothing has to be prepared or remembered.
+        self._plain = shape is None and not order.remembers and type(self._matching) is NoMatching
 
     def check(self, view: View) -> None:
         """Raise MachineError if the parts cannot work on this machine."""
@@ -57,6 +59,8 @@ class Composed:
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
+        if self._plain and not view.on_disk:
+            return self._backfill.decide(view, self._order, self._placement, self._matching)
         if view.on_disk and not isinstance(view, VirtualMachine):
             return chain(_called_back(view), self._decide(view))
         return self._decide(view)

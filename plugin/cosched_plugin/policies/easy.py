@@ -6,10 +6,11 @@ from collections.abc import Collection, Generator, Iterator
 from typing import ClassVar, Protocol
 
 from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
-from cosched_plugin.policies.matching import Matching
+from cosched_plugin.policies.counting import Counting
+from cosched_plugin.policies.matching import Matching, NoMatching
 from cosched_plugin.policies.offers import Seat, plan_now
-from cosched_plugin.policies.orders import Order, Shortest
-from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.orders import Fcfs, Order, Shortest
+from cosched_plugin.policies.placements import FirstFit, Placement
 from cosched_plugin.policies.reservation import Reservation, Unreserved, reserve
 from cosched_plugin.policies.waiting import Waiting
 
@@ -47,8 +48,29 @@ class Easy:
     name: ClassVar[str] = "easy"
     candidates: ClassVar[Order | None] = None
 
+    def __init__(self) -> None:
+        self._counting = Counting(self.candidates)
+
     def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
-        """Yield the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
+        """Return the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
+        queue = view.whole_queue
+        if queue is not None:
+            if not queue:
+                return iter(())
+            # What follows is a matter of numbers where nobody cares on which nodes he runs, beside whom, or in what order.
+            alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
+            if alike and isinstance(placement, FirstFit) and placement.counts and type(matching) is NoMatching:
+                starts = self._counting.starts(queue, view, placement)
+                return iter(()) if starts is None else self._counted(starts, view, order, placement, matching)
+        return self._passes(view, order, placement, matching)
+
+    def _counted(
+        self, starts: Generator[Action, None, bool], view: View, order: Order, placement: Placement, matching: Matching
+    ) -> Iterator[Action]:
+        if (yield from starts):
+            yield from self._passes(view, order, placement, matching)
+
+    def _passes(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         while view.queued and (yield from self._pass(view, order, placement, matching)):
             pass
 
@@ -78,23 +100,23 @@ class Easy:
             reason = "overtake"
         if view.trace is not None:
             view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
-        others = placement.promising(_worth_a_try(others, reservation, free, hopeful), reservation.plan(plan_now(view)))
+        others = _worth_a_try(others, reservation, free, hopeful)
+        if not placement.counts:
+            others = placement.promising(others, reservation.plan(plan_now(view)))
         if self.candidates is not None:
             others = self.candidates.arrange(others, view)
-        started = False
-        left = others
-        while left:
-            job, left = left[0], left[1:]
+        started: set[int] = set()
+        for job in others:
+            if job.id in started or (job.processes > free and job.id not in hopeful):
+                continue
             seat = backfill_seat(view, job, waiting, placement, matching, reservation, hopeful=job.id in hopeful)
             if seat is not None:
                 yield from decided(seat, "backfill", view)
-                started = True
+                started.update(seat.job_ids)
                 waiting = waiting.without(seat.job_ids)
-                if len(seat.job_ids) > 1:
-                    left = [job for job in left if job.id not in seat.job_ids]
-                left = _worth_a_try(left, reservation, view.free_threads, hopeful)
+                free = view.free_threads
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
-        return started and not (matching.settled and reservation.settled and all(map(is_plain, others)))
+        return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
 
 
 class Sjbf(Easy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from cosched_plugin.api import JobSpec, View, first_fit, packed, size
+from cosched_plugin.api import JobSpec, StartJob, View, first_fit, packed, size
 from cosched_plugin.policies.expectation import extended, factor_of
 from cosched_plugin.policies.offers import Offer, Plan, plan_at
 
@@ -57,6 +57,12 @@ class FirstFit:
         if not self.extend_limit:
             return Offer(job, plan.at_us, runs, 1.0, job.estimate_us, job.limit_us)
         return extended(job, plan, runs, factor_of(job, plan, runs), extend_limit=True)
+
+    def start(self, job: JobSpec, view: View) -> StartJob:
+        """Return the decision to start ``job`` now; there must be a place for it, and its limit is its own."""
+        runs = self._choose(job, view.open_to(job, view.free), view.machine, view.free_memory_mb)
+        assert runs is not None
+        return StartJob(job.id, runs, job.estimate_us, job.limit_us)
 
     def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
         """Return the jobs as they are: looking at one costs next to nothing."""

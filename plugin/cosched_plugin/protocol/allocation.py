@@ -7,7 +7,7 @@ Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
@@ -80,15 +80,13 @@ def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
             yield node, processes
 
 
+# The fields of a `JobSpec` from `ppn_min` to `exclusive`, where it does not care on which nodes it runs.
+_PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
+
+
 def is_plain(job: JobSpec) -> bool:
     """Tell whether the job takes one thread a process and does not care on which nodes: then counting threads is exact."""
-    return (
-        job.threads_per_process == 1
-        and not job.exclusive
-        and job.ppn_max == 0
-        and job.ppn_min <= 1
-        and job.memory_mb == 0
-    )
+    return job[7:12] in _PLAIN
 
 
 class Machine:
@@ -188,11 +186,24 @@ class ThreadPool:
         """Tell whether every node is in service."""
         return self.up == self._everything
 
-    def refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
-        """Return why ``job`` cannot start on ``runs`` now, or None if it can."""
+    def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
+        """Return the threads that ``runs`` name, where ``job`` can start there now; else why it cannot."""
         machine = self.machine
+        plain = job[7:12] in _PLAIN
         processes = 0
         named = 0
+        if plain and machine.depth == 1:
+            # The most frequent case by far; whatever is wrong with it is found out below.
+            nodes = machine.nodes
+            for first, count, mask, ppn in runs:
+                if not (mask == 1 == ppn and type(mask) is int and first >= 0 < count and first + count <= nodes):
+                    processes = -1
+                    break
+                named += ((1 << count) - 1) << first  # a node that is named twice makes for fewer bits
+                processes += count
+            if processes == job.processes and named.bit_count() == processes and not named & ~self.free[0]:
+                return (named,)
+            processes = named = 0
         for run in runs:
             first, count, mask, ppn = run
             if first < 0 or count < 1 or first + count > machine.nodes:
@@ -215,9 +226,7 @@ class ThreadPool:
         for wanted, free in zip(layers, self.free, strict=True):
             if wanted & ~free:
                 return f"node {next(bits_of(wanted & ~free))} is not free there"
-        if is_plain(job):
-            return None
-        return self._shape_refusal(job, runs)
+        return layers if plain else self._shape_refusal(job, runs) or layers
 
     def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
         machine = self.machine
@@ -238,7 +247,8 @@ class ThreadPool:
 
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
-        self.free = minus(self.free, layers)
+        free = self.free
+        self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] -= processes * job.memory_mb
@@ -246,7 +256,10 @@ class ThreadPool:
     def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
         up = self.up
-        self.free = tuple([free | (layer & up) for free, layer in zip(self.free, layers, strict=True)])
+        if len(layers) == 1:
+            self.free = (self.free[0] | (layers[0] & up),)
+        else:
+            self.free = tuple([free | (layer & up) for free, layer in zip(self.free, layers, strict=True)])
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] += processes * job.memory_mb

@@ -1,0 +1,154 @@
+"""The waiting jobs, in order of (submission, id), so kept that nobody has to look at all of them for each that comes or goes.
+
+A long queue has its numbers in arrays, too, for whoever asks which of thousands of jobs might fit. These are made when first asked
+for, and follow from then on; once half of the places are those of jobs that have left, they are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.protocol.allocation import is_plain
+from cosched_plugin.protocol.messages import JobSpec
+
+_GONE: Final = np.iinfo(np.int64).max  # processes of a job that has left: they fit nowhere
+_LONG: Final = 96  # jobs from which on arrays are quicker than a loop
+_LEAST: Final = 64  # places of new arrays
+
+
+class Queue(dict[int, JobSpec]):
+    """Waiting jobs by id, in order; to be changed by `enter` and `take` alone."""
+
+    __slots__ = ("_columns", "_end", "changes", "particular")
+
+    def __init__(self, jobs: Iterable[JobSpec] = ()) -> None:
+        super().__init__({job.id: job for job in sorted(jobs, key=_place)})
+        self.changes = 0  # grows whenever anything but an arrival at the end happens; for caches
+        self.particular = sum([not is_plain(job) for job in self.values()])  # jobs that care on which nodes they run
+        self._end = max(map(_place, self.values()), default=(0, 0))  # place of the last that was ever at the end
+        self._columns: _Columns | None = None
+
+    def enter(self, job: JobSpec) -> None:
+        """Take in a job, at the place of its submission."""
+        place = (job.submit_us, job.id)
+        self[job.id] = job
+        if not is_plain(job):
+            self.particular += 1
+        if place >= self._end:
+            self._end = place
+            if self._columns is not None and not self._columns.append(job):
+                self._columns = None
+            return
+        # It has waited for something else, or comes back.
+        self.changes += 1
+        self._columns = None
+        jobs = sorted(self.values(), key=_place)
+        self.clear()
+        self.update({job.id: job for job in jobs})
+
+    def take(self, job_id: int) -> JobSpec | None:
+        """Remove a job and return it; None if it is not there."""
+        job = self.pop(job_id, None)
+        if job is not None:
+            self.changes += 1
+            if self.particular and not is_plain(job):
+                self.particular -= 1
+            if self._columns is not None and not self._columns.clear(job_id):
+                self._columns = None
+        return job
+
+    def first(self) -> JobSpec:
+        """Return the first job; StopIteration if there is none."""
+        return next(iter(self.values()))
+
+    def last(self) -> JobSpec:
+        """Return the last job; StopIteration if there is none."""
+        return next(reversed(self.values()))
+
+    def behind(self, job_id: int) -> list[JobSpec]:
+        """Return the jobs behind a waiting one, in order."""
+        found: list[JobSpec] = []
+        for job in reversed(self.values()):
+            if job.id == job_id:
+                break
+            found.append(job)
+        found.reverse()
+        return found
+
+    def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
+        """Return, in order, the jobs of at most ``threads`` processes that are short, or of at most ``extra`` processes.
+
+        Short is an estimate up to ``longest_us``.
+        """
+        columns = self._columns
+        if len(self) < _LONG:
+            return [
+                job
+                for job in self.values()
+                if job.processes <= threads and (job.estimate_us <= longest_us or job.processes <= extra)
+            ]
+        if columns is None:
+            columns = self._columns = _Columns(list(self.values()))
+        return columns.fitting(threads, longest_us, extra)
+
+    def check(self) -> None:
+        """Raise AssertionError where the order or the arrays are not what they should be."""
+        places = [_place(job) for job in self.values()]
+        assert places == sorted(places), "the queue is not in order of submission"
+        assert not places or self._end >= places[-1], "the queue has forgotten its end"
+        assert self.particular == sum([not is_plain(job) for job in self.values()]), "jobs that care where they run"
+        if self._columns is not None:
+            assert self._columns.fitting(_GONE - 1, 0, _GONE) == list(self.values()), (
+                "the arrays of the queue differ from it"
+            )
+
+
+class _Columns:
+    """Sizes and estimates of jobs in order of arrival, with holes."""
+
+    __slots__ = ("_end", "_estimates_us", "_jobs", "_left", "_places", "_processes")
+
+    def __init__(self, jobs: list[JobSpec]) -> None:
+        room = max(_LEAST, 2 * len(jobs))
+        self._processes: NDArray[np.int64] = np.full(room, _GONE, np.int64)
+        self._estimates_us: NDArray[np.int64] = np.zeros(room, np.int64)
+        self._processes[: len(jobs)] = [job.processes for job in jobs]
+        self._estimates_us[: len(jobs)] = [job.estimate_us for job in jobs]
+        self._jobs: list[JobSpec | None] = list(jobs)
+        self._places = {job.id: place for place, job in enumerate(jobs)}
+        self._end = len(jobs)
+
+    def append(self, job: JobSpec) -> bool:
+        """Enter a job behind all others; tell whether there was room for it."""
+        if self._end == len(self._processes):
+            return False
+        self._processes[self._end] = job.processes
+        self._estimates_us[self._end] = job.estimate_us
+        self._jobs.append(job)
+        self._places[job.id] = self._end
+        self._end += 1
+        return True
+
+    def clear(self, job_id: int) -> bool:
+        """Leave a hole where a job was; tell whether there are fewer holes than jobs, or few."""
+        place = self._places.pop(job_id)
+        self._jobs[place] = None
+        self._processes[place] = _GONE
+        return self._end <= 2 * len(self._places) + _LEAST
+
+    def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
+        """Return what `Queue.fitting` does."""
+        processes = self._processes[: self._end]
+        fits = processes <= threads
+        if extra < threads:
+            fits &= (self._estimates_us[: self._end] <= longest_us) | (processes <= extra)
+        jobs = self._jobs
+        return [job for place in fits.nonzero()[0].tolist() if (job := jobs[place]) is not None]
+
+
+def _place(job: JobSpec) -> tuple[int, int]:
+    return job.submit_us, job.id

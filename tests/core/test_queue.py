@@ -1,0 +1,83 @@
+"""The queue: whatever comes and goes, its order, its arrays and its quick looks are those of a sorted list."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from cosched_plugin.core.queue import Queue
+from cosched_plugin.protocol.messages import JobSpec
+
+
+def drawn(random: Random, number: int, at_us: int) -> JobSpec:
+    memory_mb = random.choice((0, 0, 0, 5))
+    return JobSpec(number, at_us, random.randint(1, 40), random.randint(1, 1000), memory_mb=memory_mb)
+
+
+def fitting(jobs: list[JobSpec], threads: int, longest_us: int, extra: int) -> list[JobSpec]:
+    return [
+        job for job in jobs if job.processes <= threads and (job.estimate_us <= longest_us or job.processes <= extra)
+    ]
+
+
+@pytest.mark.parametrize(("seed", "most"), [(1, 5), (2, 60), (3, 130), (4, 400), (5, 1500)])
+def test_a_queue_is_a_sorted_list(seed: int, most: int) -> None:
+    random = Random(seed)
+    queue = Queue(drawn(random, number, number) for number in (3, 1, 2))
+    jobs = sorted(queue.values(), key=lambda job: (job.submit_us, job.id))
+    away: list[JobSpec] = []
+    for number in range(4, 4 + 4 * most):
+        changes = queue.changes
+        grows = random.random() < (0.8 if number < 2 * most else 0.3)
+        if grows or not jobs:
+            back = away and random.random() < 0.2
+            job = (
+                away.pop(random.randrange(len(away))) if back else drawn(random, number, number + random.randint(0, 1))
+            )
+            at_the_end = not jobs or (job.submit_us, job.id) > (jobs[-1].submit_us, jobs[-1].id)
+            queue.enter(job)
+            jobs = sorted([*jobs, job], key=lambda job: (job.submit_us, job.id))
+            assert at_the_end or queue.changes > changes
+        else:
+            job = jobs.pop(random.choice((0, -1, random.randrange(len(jobs)))))
+            assert queue.take(job.id) is job
+            assert queue.changes > changes
+            away.append(job)
+        assert list(queue.values()) == jobs
+        assert queue.particular == sum(job.memory_mb > 0 for job in jobs)
+        if number % 7 == 0:
+            asked = (random.randint(0, 40), random.randint(0, 1000), random.randint(0, 40))
+            assert queue.fitting(*asked) == fitting(jobs, *asked)
+            queue.check()
+        if jobs:
+            assert (queue.first(), queue.last()) == (jobs[0], jobs[-1])
+            place = random.randrange(len(jobs))
+            assert queue.behind(jobs[place].id) == jobs[place + 1 :]
+    assert queue.take(-1) is None
+
+
+def test_arrivals_at_the_end_are_no_change() -> None:
+    queue = Queue()
+    for number in range(1, 300):
+        queue.enter(JobSpec(number, number, 1, 1))
+        assert queue.fitting(1, 1, 1) == list(queue.values())
+    assert queue.changes == 0
+    queue.enter(JobSpec(300, 5, 1, 1))
+    assert queue.changes == 1
+    assert [job.id for job in queue.behind(5)][:2] == [300, 6]
+
+
+@pytest.mark.parametrize("length", [3, 300])
+def test_check_finds_damage(length: int) -> None:
+    queue = Queue(JobSpec(number, number, 1, 1) for number in range(1, length + 1))
+    queue.fitting(1, 1, 1)
+    queue.check()
+    queue[2] = JobSpec(2, 2, 1, 1, memory_mb=1)
+    with pytest.raises(AssertionError, match="care where they run"):
+        queue.check()
+    queue[2] = JobSpec(2, 2, 1, 1)
+    dict.__delitem__(queue, 1)
+    if length > 100:
+        with pytest.raises(AssertionError, match="arrays"):
+            queue.check()
