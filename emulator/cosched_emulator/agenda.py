@@ -115,14 +115,15 @@ class Agenda:
         faults = [] if self._faults is None else self._faults_at(self._faults, now_us)
         for entry in manager.kernel.due(now_us):
             rank = entry[1]
-            if faults and rank > NODE_FAILURE:
-                events += self._faulty(faults, events)
-                faults = []
             if rank == END:
                 ended = manager.ended(entry[2], entry[3])
                 if ended is not None:
                     events.append(ended)
-            elif rank == MEASURE:
+                continue
+            if faults and rank > NODE_FAILURE:
+                events += self._faulty(faults, events)
+                faults = []
+            if rank == MEASURE:
                 gone = [event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)]
                 measured = None if entry[2] in gone else manager.measured(entry[2], entry[3], gone)
                 if measured is not None:

@@ -52,7 +52,8 @@ class ManagedJob:
 
     def work_alone_us(self, now_us: int) -> int:
         """Return the work done since its start, if nothing has slowed it."""
-        return min(self.idle_until(now_us) - self.start_us - self.idle_us, self.job.run_us)
+        until_us = self.idle_until(now_us) if self.suspended_us is not None or self.ready_us else now_us
+        return min(until_us - self.start_us - self.idle_us, self.job.run_us)
 
     def lose(self, span_us: int) -> None:
         """Have its times wait, as it makes no progress for so long."""

@@ -29,15 +29,15 @@ class RunningJobs:
 
     def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
         """Have a job begin on threads that it has been given."""
-        self.by_id[job.job.spec.id] = job
+        job_id, runs, job.estimate_us, job.limit_us = start
+        self.by_id[job_id] = job
         job.state = RUNNING
         job.start_us = job.since_us = now_us
-        job.resumed = False
-        job.runs = tuple(start.runs)
+        job.runs = tuple(runs)
         job.layers = layers
-        job.estimate_us = start.estimate_us
-        job.limit_us = start.limit_us
-        job.idle_us = job.ready_us = 0
+        if job.intervals:  # it comes back
+            job.resumed = False
+            job.idle_us = job.ready_us = 0
         self._progress.start(job, now_us)
         if self._diary.kept:
             self._diary.changed(now_us, job)
@@ -54,8 +54,9 @@ class RunningJobs:
             self.pool.give_back(spec, job.runs, job.layers)
             self._leave_nodes(job, now_us)
         job.version += 1
-        job.idle_us += now_us - job.idle_until(now_us)
-        job.suspended_us = None
+        if job.suspended_us is not None or job.ready_us:
+            job.idle_us += now_us - job.idle_until(now_us)
+            job.suspended_us = None
 
     def revise(self, revision: ReviseJob) -> str | None:
         """Take another expected run time and limit of a job; return why not."""

@@ -81,18 +81,17 @@ class Simulation:
         if self._progress is not None:
             self._ended += sum([type(event) is JobEnded for event in events])
             self._progress(self._ended)
-        first = self.batches
+        rounds = 0
         while events:
+            rounds += 1
+            if rounds > MOST_ROUNDS:
+                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
             seq = manager.seq + 1
             self.batches += 1
             actions = self._link.exchange(seq, now_us, tuple(events))
-            manager.happen(now_us, events)
-            events = manager.carry_out(seq, now_us, actions)
+            events = manager.commit(seq, now_us, events, actions)
             if self._committed is not None:
                 self._committed()
-            if self.batches - first >= MOST_ROUNDS and events:
-                rounds = self.batches - first + 1
-                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
 
 
 def _job_id(record: JobRecord) -> int:

@@ -19,6 +19,7 @@ from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.firstfit import (
     any_layer,
     first_fit,
+    lowest_nodes,
     lowest_threads,
     packed,
     runs_from,
@@ -108,6 +109,7 @@ __all__ = [
     "first_fit",
     "is_plain",
     "layers_of",
+    "lowest_nodes",
     "lowest_threads",
     "minus",
     "packed",

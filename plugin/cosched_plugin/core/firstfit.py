@@ -45,7 +45,7 @@ def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequ
     if not is_plain(job):
         return _fill(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
     if len(free) == 1:
-        return _first_fit_nodes(job.processes, free[0])
+        return lowest_nodes(job.processes, free[0])
     if job.processes > size(free):
         return None
     return _first_fit_threads(job.processes, free)
@@ -54,7 +54,7 @@ def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequ
 def packed(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:
     """Return ``job`` on the nodes with the fewest free threads first (ties: lowest node), or None if it does not fit."""
     if len(free) == 1 and is_plain(job):
-        return _first_fit_nodes(job.processes, free[0])
+        return lowest_nodes(job.processes, free[0])
     nodes = sorted(bits_of(any_layer(free)), key=lambda node: (thread_mask(free, node).bit_count(), node))
     return _fill(job, free, machine, free_memory_mb, nodes)
 
@@ -83,8 +83,8 @@ def runs_from(placed: Iterable[tuple[int, int, int]]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _first_fit_nodes(need: int, free: int) -> tuple[Run, ...] | None:
-    """First fit where a node is one thread: take whole runs of set bits from the bottom."""
+def lowest_nodes(need: int, free: int) -> tuple[Run, ...] | None:
+    """Return first fit where a node is one thread, whole runs of set bits from the bottom; None if there are not enough."""
     if need > free.bit_count():
         return None
     runs: list[Run] = []

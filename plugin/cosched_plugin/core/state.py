@@ -120,24 +120,25 @@ class State:
 
     def start(self, start: StartJob, layers: Layers) -> None:
         """Seat a queued job; ``layers`` are the threads that the pool has for it."""
-        job = self.queue.take(start.job_id)
+        job_id, runs, estimate_us, limit_us = start
+        job = self.queue.take(job_id)
         assert job is not None
         now_us = self.now_us
-        end_us = now_us + start.estimate_us
-        self._seat(Running(job, now_us, end_us, tuple(start.runs), layers, size(layers), start.limit_us))
+        self._seat(Running(job, now_us, now_us + estimate_us, tuple(runs), layers, size(layers), limit_us))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
         self.version += 1
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
-        self.measured.discard(job_id)
         if running.on_disk:
+            self.measured.discard(job_id)
             self.on_disk.discard(job_id)
             self.pool.drop_from_disk(running.job, running.runs)
             return running.job
         self.pool.give_back(running.job, running.runs, running.layers)
         if self.measured:
+            self.measured.discard(job_id)
             self._disturb(running)
         if self._table is not None:
             self._unseat_residents(running)
@@ -245,13 +246,14 @@ class State:
 
     def _seat(self, running: Running) -> None:
         self.version += 1
-        self.running[running.job.id] = running
-        insort(self.releases, (running.end_us, running.job.id))
+        job = running.job
+        self.running[job.id] = running
+        insort(self.releases, (running.end_us, job.id))
         if running.on_disk:
-            self.on_disk.add(running.job.id)
-            self.pool.put_on_disk(running.job, running.runs)
+            self.on_disk.add(job.id)
+            self.pool.put_on_disk(job, running.runs)
             return
-        self.pool.take(running.job, running.runs, running.layers)
+        self.pool.take(job, running.runs, running.layers)
         if self.measured:
             self._disturb(running)
         if self._table is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
 from cosched_plugin.policies.counting import Counting
@@ -15,6 +15,8 @@ from cosched_plugin.policies.reservation import Reservation, Unreserved, reserve
 from cosched_plugin.policies.waiting import Waiting
 
 _UNRESERVED = Unreserved()
+_NOTHING: Iterator[Action] = iter(())
+LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
 NEVER = "{} processes wanted, more than fit when each node is one job's alone"
 
 
@@ -56,12 +58,12 @@ class Easy:
         queue = view.whole_queue
         if queue is not None:
             if not queue:
-                return iter(())
+                return _NOTHING
             # What follows is a matter of numbers where nobody cares on which nodes he runs, beside whom, or in what order.
             alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
-            if alike and isinstance(placement, FirstFit) and placement.counts and type(matching) is NoMatching:
+            if alike and type(matching) is NoMatching and isinstance(placement, FirstFit) and placement.counts:
                 starts = self._counting.starts(queue, view, placement)
-                return iter(()) if starts is None else self._counted(starts, view, order, placement, matching)
+                return _NOTHING if starts is None else self._counted(starts, view, order, placement, matching)
         return self._passes(view, order, placement, matching)
 
     def _counted(
@@ -109,6 +111,8 @@ class Easy:
         for job in others:
             if job.id in started or (job.processes > free and job.id not in hopeful):
                 continue
+            if not view.work.spend(LOOK):
+                break
             seat = backfill_seat(view, job, waiting, placement, matching, reservation, hopeful=job.id in hopeful)
             if seat is not None:
                 yield from decided(seat, "backfill", view)

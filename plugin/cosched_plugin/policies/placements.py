@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from cosched_plugin.api import JobSpec, StartJob, View, first_fit, packed, size
+from cosched_plugin.api import JobSpec, StartJob, View, first_fit, is_plain, lowest_nodes, packed, size
 from cosched_plugin.policies.expectation import extended, factor_of
 from cosched_plugin.policies.offers import Offer, Plan, plan_at
 
@@ -60,7 +60,11 @@ class FirstFit:
 
     def start(self, job: JobSpec, view: View) -> StartJob:
         """Return the decision to start ``job`` now; there must be a place for it, and its limit is its own."""
-        runs = self._choose(job, view.open_to(job, view.free), view.machine, view.free_memory_mb)
+        free = view.free
+        if len(free) == 1 and is_plain(job):
+            runs = lowest_nodes(job.processes, free[0])
+        else:
+            runs = self._choose(job, view.open_to(job, free), view.machine, view.free_memory_mb)
         assert runs is not None
         return StartJob(job.id, runs, job.estimate_us, job.limit_us)
 

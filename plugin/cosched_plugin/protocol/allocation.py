@@ -324,14 +324,15 @@ _WHOLE = (int, type(None))
 
 def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | None:
     """Return what is wrong with the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
-    if type(start.estimate_us) is not int or type(start.limit_us) not in _WHOLE:
-        return f"estimate {start.estimate_us!r} and limit {start.limit_us!r} must be whole microseconds"
-    if not 1 <= start.estimate_us <= MAX_SPAN_US or (start.limit_us or 0) > MAX_SPAN_US:
-        return f"an estimate of {start.estimate_us} us and a limit of {start.limit_us} us"
-    if (start.limit_us is None) != (granted_us is None):
-        return f"limit {start.limit_us} for a job whose own is {granted_us}"
-    if start.limit_us is not None and granted_us is not None and start.limit_us < granted_us:
-        return f"limit {start.limit_us} us is below the job's own, {granted_us} us"
+    estimate_us, limit_us = start.estimate_us, start.limit_us
+    if type(estimate_us) is not int or type(limit_us) not in _WHOLE:
+        return f"estimate {estimate_us!r} and limit {limit_us!r} must be whole microseconds"
+    if not 1 <= estimate_us <= MAX_SPAN_US or (limit_us is not None and limit_us > MAX_SPAN_US):
+        return f"an estimate of {estimate_us} us and a limit of {limit_us} us"
+    if limit_us is None or granted_us is None:
+        return None if limit_us is granted_us else f"limit {limit_us} for a job whose own is {granted_us}"
+    if limit_us < granted_us:
+        return f"limit {limit_us} us is below the job's own, {granted_us} us"
     return None
 
 
