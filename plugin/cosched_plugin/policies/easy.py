@@ -134,23 +134,31 @@ def start_in_order(
     view: View, waiting: Waiting, placement: Placement, matching: Matching, reason: str = "order"
 ) -> Generator[Action, None, Waiting]:
     """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
-    while waiting.jobs:
-        job = waiting.jobs[0]
+    jobs = waiting.jobs
+    gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
+    while gone < len(jobs):
+        job = jobs[gone]
         offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
         seat = (
             matching.join(job, waiting, view, _UNRESERVED)
             if offer is None
             else matching.seat(offer, waiting, view, _UNRESERVED)
         )
-        if seat is None:
-            if not view.never(job):
-                break
+        if seat is not None:
+            yield from decided(seat, reason, view)
+        elif view.never(job):
             yield RejectJob(job.id, NEVER.format(job.processes))
-            waiting = Waiting(waiting.jobs[1:])
-            continue
-        yield from decided(seat, reason, view)
-        waiting = Waiting(waiting.jobs[1:]) if len(seat.job_ids) == 1 else waiting.without(seat.job_ids)
-    return waiting
+        else:
+            break
+        if matching.settled:
+            gone += 1
+        elif seat is None or len(seat.job_ids) == 1:
+            waiting = Waiting(jobs[1:])
+            jobs = waiting.jobs
+        else:
+            waiting = waiting.without(seat.job_ids)
+            jobs = waiting.jobs
+    return Waiting(jobs[gone:]) if gone else waiting
 
 
 def backfill_seat(
