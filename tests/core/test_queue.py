@@ -68,6 +68,13 @@ def test_arrivals_at_the_end_are_no_change() -> None:
     assert [job.id for job in queue.behind(5)][:2] == [300, 6]
 
 
+def test_nobody_waits_twice() -> None:
+    queue = Queue([JobSpec(1, 0, 1, 1)])
+    with pytest.raises(ValueError, match="job 1 waits already"):
+        queue.enter(JobSpec(1, 7, 2, 1))
+    assert list(queue.values()) == [JobSpec(1, 0, 1, 1)]
+
+
 @pytest.mark.parametrize("length", [3, 300])
 def test_check_finds_damage(length: int) -> None:
     queue = Queue(JobSpec(number, number, 1, 1) for number in range(1, length + 1))

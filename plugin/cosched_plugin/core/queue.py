@@ -33,9 +33,12 @@ class Queue(dict[int, JobSpec]):
         self._columns: _Columns | None = None
 
     def enter(self, job: JobSpec) -> None:
-        """Take in a job, at the place of its submission."""
-        place = (job.submit_us, job.id)
-        self[job.id] = job
+        """Take in a job, at the place of its submission; ValueError if it is there already."""
+        job_id = job.id
+        if job_id in self:
+            raise ValueError(f"job {job_id} waits already")
+        place = (job.submit_us, job_id)
+        self[job_id] = job
         if not is_plain(job):
             self.particular += 1
         if place >= self._end:
