@@ -47,9 +47,11 @@ class Agenda:
     __slots__ = (
         "_endless",
         "_faults",
+        "_heap",
         "_jobs",
         "_manager",
         "_next_job",
+        "_next_us",
         "_requeue",
         "_script",
         "broken",
@@ -74,7 +76,10 @@ class Agenda:
         """
         self._manager = manager
         self._jobs = iter(jobs)
-        self._next_job = next(self._jobs, None)
+        self._next_job: WorkloadJob | None = None
+        self._next_us = 0  # its submission
+        self._advance()
+        self._heap = manager.kernel.heap
         self._script = sorted(script, key=lambda item: (item.at_us, _RANKS.get(item.change, USER_CHANGE), item.target))
         self._faults = faults
         self._requeue = requeue
@@ -90,9 +95,10 @@ class Agenda:
 
         Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is nothing.
         """
-        due_us = self._manager.kernel.next_us()
+        heap = self._heap
+        due_us = heap[0][0] if heap else None
         if self._next_job is not None:
-            submit_us = self._next_job.spec.submit_us
+            submit_us = self._next_us
             due_us = submit_us if due_us is None or submit_us < due_us else due_us
         if self._faults is None:
             return due_us
@@ -101,6 +107,12 @@ class Agenda:
         if fault_us is None or not hopeful:
             return due_us
         return fault_us if due_us is None or fault_us < due_us else due_us
+
+    def _advance(self) -> None:
+        """Look at the next job that the scenario submits."""
+        job = self._next_job = next(self._jobs, None)
+        if job is not None:
+            self._next_us = job.spec.submit_us
 
     @property
     def all_submitted(self) -> bool:
@@ -113,7 +125,8 @@ class Agenda:
         events: list[Event] = []
         later: list[Event] = []
         faults = [] if self._faults is None else self._faults_at(self._faults, now_us)
-        for entry in manager.kernel.due(now_us):
+        heap = self._heap
+        for entry in manager.kernel.due(now_us) if heap and heap[0][0] <= now_us else ():
             rank = entry[1]
             if rank == END:
                 ended = manager.ended(entry[2], entry[3])
@@ -134,8 +147,8 @@ class Agenda:
                 events += self._scripted(self._script[entry[2]], events)
         if faults:
             events += self._faulty(faults, events)
-        while (job := self._next_job) is not None and job.spec.submit_us <= now_us:
-            self._next_job = next(self._jobs, None)
+        while (job := self._next_job) is not None and self._next_us <= now_us:
+            self._advance()
             refusal = manager.refusal_of(job.spec)
             if refusal is None:
                 manager.accept(job)

@@ -24,31 +24,31 @@ Entry: TypeAlias = tuple[int, int, int, int]
 class Kernel:
     """A heap of entries; the caller keeps the time."""
 
-    __slots__ = ("_heap",)
+    __slots__ = ("heap",)
 
     def __init__(self) -> None:
-        self._heap: list[Entry] = []
+        self.heap: list[Entry] = []  # to be read: the first is the earliest
 
     def schedule(self, at_us: int, rank: int, ident: int, version: int = 0) -> None:
         """Enter something that will be due at ``at_us``."""
-        heappush(self._heap, (at_us, rank, ident, version))
+        heappush(self.heap, (at_us, rank, ident, version))
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.heap)
 
     def compact(self, is_void: Callable[[Entry], bool]) -> None:
         """Drop the entries that will never have happened."""
-        self._heap = [entry for entry in self._heap if not is_void(entry)]
-        heapify(self._heap)
+        self.heap[:] = [entry for entry in self.heap if not is_void(entry)]
+        heapify(self.heap)
 
     def next_us(self) -> int | None:
         """Return the earliest instant at which something is due, void entries included; None if nothing is."""
-        return self._heap[0][0] if self._heap else None
+        return self.heap[0][0] if self.heap else None
 
     def due(self, at_us: int) -> list[Entry]:
         """Remove and return everything due at ``at_us`` or before, in order."""
-        heap = self._heap
-        entries = []
+        heap = self.heap
+        entries: list[Entry] = []
         while heap and heap[0][0] <= at_us:
             entries.append(heappop(heap))
         return entries
