@@ -7,8 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from cosched_hwmodel import bandwidth_matrix
 from cosched_hwmodel.bandwidth import BandwidthModel, Resident, penalised_us
-from cosched_hwmodel.bandwidth_matrix import NodeTable, Planned
+from cosched_hwmodel.bandwidth_matrix import Ints, NodeTable, Planned
 
 THREADS = 4
 
@@ -17,10 +18,18 @@ def demand_of(random: Random) -> tuple[int, int, int]:
     return (random.choice((0, 500, 1000, 2000)), 5, random.choice((0, 40)))
 
 
+def column(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)[:, None, None]
+
+
 @pytest.mark.parametrize("resources", [("memory_bandwidth",), ("memory_bandwidth", "disk"), ()])
 @pytest.mark.parametrize("scale_us", [1, 7_919_000_003])
-def test_equal_to_the_plain_sum(resources: tuple[str, ...], scale_us: int) -> None:
-    """Residents already there, others planned; jobs that start now or later, alone or several at once on a node."""
+@pytest.mark.parametrize("shared", [False, True])
+def test_equal_to_the_plain_sum(
+    resources: tuple[str, ...], scale_us: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Residents already there, others planned; jobs of one demand or several, on all nodes of a small machine or on some of a large."""
+    monkeypatch.setattr(bandwidth_matrix, "_MOST_SHARED", 50_000 if shared else -1)
     random = Random(f"{resources} {scale_us}")
     model = BandwidthModel(resources)
     penalised = 0
@@ -35,31 +44,31 @@ def test_equal_to_the_plain_sum(resources: tuple[str, ...], scale_us: int) -> No
                 for _ in range(random.randint(0, THREADS))
             ]
             there.append(residents)
-            table.put(node, [Resident(0, 1, (9, 9, 9))])  # what was there before does not matter
-            table.put(node, residents)
+            table.put({node: [Resident(0, 1, (9, 9, 9))]})  # what was there before does not matter
+        table.put(dict(enumerate(there)))
         planned: list[Planned] = []
         for _ in range(random.randint(0, 2)):
             start_us = random.randint(100, 140) * scale_us
             end_us = start_us + random.randint(1, 40) * scale_us
             demands = [(node, demand_of(random)) for node in range(nodes) if random.random() < 0.5]
-            planned.append(table.planned(start_us, end_us, demands))
+            planned.append(Planned(start_us, end_us, tuple((node, 1, demand) for node, demand in demands)))
             for node, demand in demands:
                 there[node].append(Resident(start_us, end_us, demand))
-        jobs = random.randint(1, 3)
-        own = [demand_of(random) for _ in range(jobs)]
-        starts_us = np.array([random.randint(100, 130) * scale_us for _ in range(jobs)], dtype=np.int64)
-        runs_us = np.array([random.randint(1, 50) * scale_us for _ in range(jobs)], dtype=np.int64)
+        own = demand_of(random)
+        start_us = random.randint(100, 130) * scale_us
+        runs_us = [random.randint(1, 50) * scale_us for _ in range(random.randint(1, 3))]
         asked = np.array(sorted(random.sample(range(nodes), random.randint(1, nodes))), dtype=np.int64)
-        matrix = table.penalised_us(asked, own, THREADS, starts_us, runs_us, planned)
-        assert matrix.shape == (jobs, len(asked), THREADS)
-        for job in range(jobs):
-            for row, node in enumerate(asked.tolist()):
+        ground = table.ground(asked)
+        matrix = ground.penalised_us(own, THREADS, start_us, column(runs_us), tuple(planned))
+        assert matrix.shape == (len(runs_us), THREADS, len(ground.nodes))
+        for lost, run_us in zip(matrix, runs_us, strict=True):
+            alone = ground.penalised_us(own, THREADS, start_us, run_us, tuple(planned), ground.stays_us(start_us))
+            assert np.array_equal(alone, lost)
+            for row, node in enumerate(ground.nodes.tolist()):
                 for processes in range(1, THREADS + 1):
-                    demand = (own[job][0] * processes, own[job][1] * processes, own[job][2] * processes)
-                    expected = penalised_us(
-                        model, capacities[node], there[node], demand, int(starts_us[job]), int(runs_us[job])
-                    )
-                    assert matrix[job, row, processes - 1] == expected
+                    demand = (own[0] * processes, own[1] * processes, own[2] * processes)
+                    expected = penalised_us(model, capacities[node], there[node], demand, start_us, run_us)
+                    assert lost[processes - 1, row] == expected
                     penalised += expected > 0
     assert (penalised > 500) == bool(resources)
 
@@ -67,11 +76,18 @@ def test_equal_to_the_plain_sum(resources: tuple[str, ...], scale_us: int) -> No
 def test_by_hand() -> None:
     """Four processes of 2000 MB/s on 6000: a third lost. Next to one resident until half-time: three lose on that half alone."""
     table = NodeTable(BandwidthModel(), [(6000, 0, 0), (6000, 0, 0)], THREADS)
-    table.put(1, [Resident(0, 115, (2000, 0, 0))])
-    span = np.array([30], dtype=np.int64)
-    now = np.array([100], dtype=np.int64)
-    matrix = table.penalised_us(np.array([0, 1], dtype=np.int64), [(2000, 0, 0)], THREADS, now, span)
-    assert matrix.tolist() == [[[0.0, 0.0, 0.0, 10.0], [0.0, 0.0, 5.0, 15.0]]]
+    table.put({1: [Resident(0, 115, (2000, 0, 0))]})
+    ground = table.ground(np.array([0, 1], dtype=np.int64))
+    lost = ground.penalised_us((2000, 0, 0), THREADS, 100, 30)
+    assert lost.T.tolist() == [[0.0, 0.0, 0.0, 10.0], [0.0, 0.0, 5.0, 15.0]]
+
+
+def test_the_ground_changes_with_the_table() -> None:
+    table = NodeTable(BandwidthModel(), [(6000, 0, 0)], THREADS)
+    one = np.array([0], dtype=np.int64)
+    assert not table.ground(one).penalised_us((2000, 0, 0), 3, 100, 30).any()
+    table.put({0: [Resident(0, 115, (2000, 0, 0))]})
+    assert table.ground(one).penalised_us((2000, 0, 0), 3, 100, 30).T.tolist() == [[0.0, 0.0, 5.0]]
 
 
 def test_same_as() -> None:
@@ -80,7 +96,7 @@ def test_same_as() -> None:
 
     def table(*there: Resident) -> NodeTable:
         made = NodeTable(model, [(6000, 0, 0)] * 2, 3)
-        made.put(1, there)
+        made.put({1: there})
         return made
 
     assert table(*residents).same_as(table(*residents[::-1]))

@@ -31,12 +31,10 @@ def thread_mask(free: Layers, node: int) -> int:
 
 def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
     """Return the number of threads in the set, node by node."""
-    counts = np.zeros(nodes, dtype=np.int64)
     width = (nodes + 7) // 8
-    for layer in layers:
-        counts += np.unpackbits(
-            np.frombuffer(layer.to_bytes(width, "little"), np.uint8), count=nodes, bitorder="little"
-        )
+    packed = np.frombuffer(b"".join([layer.to_bytes(width, "little") for layer in layers]), np.uint8)
+    bits = np.unpackbits(packed.reshape(len(layers), width), axis=1, count=nodes, bitorder="little")
+    counts: NDArray[np.int64] = np.add.reduce(bits, axis=0, dtype=np.int64)
     return counts
 
 

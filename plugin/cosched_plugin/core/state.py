@@ -289,20 +289,30 @@ class State:
             for running in self.running.values():
                 if not running.on_disk:
                     self._seat_residents(running)
-        for node in self._changed:
-            self._table.put(node, self._residents[node])
-        self._changed.clear()
+        if self._changed:
+            self._table.put({node: self._residents[node] for node in self._changed})
+            self._changed.clear()
         return self._table
 
     def _seat_residents(self, running: Running) -> None:
-        for node, processes in each_node(running.runs):
-            self._residents.setdefault(node, []).append(_resident(running, processes))
-            self._changed.add(node)
+        residents = self._residents
+        for first, count, _, processes in running.runs:
+            resident = _resident(running, processes)
+            for node in range(first, first + count):
+                there = residents.get(node)
+                if there is None:
+                    residents[node] = [resident]
+                else:
+                    there.append(resident)
+            self._changed.update(range(first, first + count))
 
     def _unseat_residents(self, running: Running) -> None:
-        for node, processes in each_node(running.runs):
-            self._residents[node].remove(_resident(running, processes))
-            self._changed.add(node)
+        residents = self._residents
+        for first, count, _, processes in running.runs:
+            resident = _resident(running, processes)
+            for node in range(first, first + count):
+                residents[node].remove(resident)
+            self._changed.update(range(first, first + count))
 
     # ------------------------------------------------------------ invariants
 

@@ -12,28 +12,23 @@ only fall as running jobs leave, the first instant at which it can be is found b
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from math import inf
 from typing import ClassVar
 
-from cosched_plugin.api import (
-    JobSpec,
-    Layers,
-    Run,
-    View,
-    first_fit,
-    is_plain,
-    lowest_threads,
-    runs_from,
-    size,
-    thread_mask,
-)
-from cosched_plugin.policies.expectation import Outlook, extended, factor, factor_of, promising, stretch
+from cosched_plugin.api import JobSpec, Layers, View, first_fit, is_plain, size
+from cosched_plugin.policies.exchange import Exchange
+from cosched_plugin.policies.expectation import Expectations, Places, extended, factor, factor_of, stretch
 from cosched_plugin.policies.offers import Offer, Plan, plan_at
-from cosched_plugin.policies.placements import earliest_by_walk
 
 # Factors that differ by rounding only are equal: the same penalty summed over other windows.
 SAME = 1e-9
+# The price of a look at the places that one instant has for a job, in units of work; of jobs that ask for more than threads
+# each node is looked at by itself.
+LOOK_UNITS = 80
+NODES_A_UNIT = 4
+UNITS_A_NODE = 2
 
 
 class LessConsume:
@@ -45,55 +40,93 @@ class LessConsume:
     def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
         self.threshold = threshold
         self.extend_limit = extend_limit
+        self._known = Expectations()
         self._floors: dict[object, float] = {}
         self._floors_of: Layers = ()  # nodes in service that they hold for
+        self._floors_at: tuple[View, int] | None = None  # when these were looked at last
 
     def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``; with a threshold, None also if no place there is good enough."""
-        if self.threshold is None:
-            return self.least(job, plan)
-        return self.least(job, plan, (self.within_reach(job, plan.view, self.threshold),))
+        """Return the job's place in ``plan``, None also if nobody may look any more; with a threshold, if none is good enough."""
+        return self.least(job, plan, self._own(job, plan.view)) if paid(job, plan.view) else None
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave that is good enough."""
-        if self.threshold is None or is_rigid(job):  # first fit may do worse later: no bisection
-            return earliest_by_walk(self, job, view)
-        threshold = self.within_reach(job, view, self.threshold)
-        steps = [step for step in view.plan() if size(step[1]) >= job.processes]
-        low, high = 0, len(steps)
-        middle = 0  # most jobs that can start at all can start well: look at the first instant first
-        while low < high:
+        first = self.first(job, view, self._own(job, view))
+        return None if first is None else first[1].offer()
+
+    def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
+        """Return the first step of the view's plan in which `find` finds something, as its number and that.
+
+        Every look is paid for, and none is left out: a reservation is made whatever it costs.
+        """
+        steps = view.plan()
+        low = middle = bisect_left(steps, job.processes, key=_threads)
+        high = len(steps)
+        walk = bool(thresholds) and is_rigid(job)  # it fits from some step on, but first fit may do worse later
+        threshold = thresholds[-1] if thresholds and not walk else None
+        while low < high:  # most jobs that can start at all can start well: look at the first instant first
+            paid(job, view)
             if self.meets(job, plan_at(view, *steps[middle]), threshold):
                 high = middle
             else:
                 low = middle + 1
             middle = (low + high) // 2
-        return self.least(job, plan_at(view, *steps[low]), (threshold,)) if low < len(steps) else None
+        for index in range(low, len(steps)):
+            found = self.find(job, plan_at(view, *steps[index]), thresholds)
+            if found is not None:
+                return index, found
+            paid(job, view)
+        return None
 
     def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``plan``: with a threshold, those for which it can be met there."""
+        """Return the jobs that may get an offer in ``plan``: with a threshold, those for which it can be met there.
+
+        Where looks are limited, only so many as can be paid for, from the front.
+        """
+        jobs = affordable(jobs, plan.view)
         if self.threshold is None:
             return jobs
-        plain = [job for job in jobs if is_plain(job)]
-        limits = [_limit_us(job, self.within_reach(job, plan.view, self.threshold)) for job in plain]
-        can = {job.id for job in promising(plain, limits, plan)}
+        threads = size(plan.free)
+        plain = [job for job in jobs if is_plain(job) and job.processes <= threads]
+        if plain:
+            self._known.places(plain[0], plan).foresee(plain, plan.planned)
+        can = {job.id for job in plain if self.meets(job, plan, self.within_reach(job, plan.view, self.threshold))}
         return [job for job in jobs if job.id in can or not is_plain(job)]
 
-    def meets(self, job: JobSpec, plan: Plan, threshold: float) -> bool:
-        """Tell whether ``plan`` has a place for ``job`` with a factor within ``threshold``."""
+    def meets(self, job: JobSpec, plan: Plan, threshold: float | None) -> bool:
+        """Tell whether ``plan`` has a place for ``job``; with a threshold, one with a factor within it."""
         if is_rigid(job):
-            return self.least(job, plan, (threshold,)) is not None
-        outlook = Outlook(job, plan)
-        return outlook.places >= job.processes <= outlook.places_within(_limit_us(job, threshold))
+            return self.find(job, plan, () if threshold is None else (threshold,)) is not None
+        places = self._known.places(job, plan)
+        if job.processes > places.total:
+            return False
+        if threshold is None:
+            return True
+        return places.outlook(job, plan.planned).least_us(job.processes) <= _limit_us(job, threshold)
+
+    def _own(self, job: JobSpec, view: View) -> tuple[float, ...]:
+        return () if self.threshold is None else (self.within_reach(job, view, self.threshold),)
 
     def within_reach(self, job: JobSpec, view: View, threshold: float) -> float:
         """Return ``threshold``, raised to the least factor that the empty machine allows a job like this one."""
+        return max(threshold, self._least_ever(job, view))
+
+    def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the ascending ``thresholds``, those raised that the empty machine does not allow a job like this one."""
+        least = self._least_ever(job, view)
+        if least <= thresholds[0]:
+            return thresholds
+        return tuple(sorted({max(threshold, least) for threshold in thresholds}))
+
+    def _least_ever(self, job: JobSpec, view: View) -> float:
         if job.demand is None or not any(job.demand):
-            return threshold
-        everything = view.in_service
-        if everything != self._floors_of:
-            self._floors_of = everything
-            self._floors.clear()
+            return 1.0
+        if self._floors_at != (view, view.version):
+            self._floors_at = (view, view.version)
+            in_service = view.in_service
+            if in_service != self._floors_of:
+                self._floors_of = in_service
+                self._floors.clear()
         key = (
             job.demand,
             job.processes,
@@ -105,21 +138,21 @@ class LessConsume:
         )
         floor = self._floors.get(key)
         if floor is None:
-            floor = self._floor(job, Plan(view, view.now_us, everything, (), view.machine.memory_mb))
-            self._floors[key] = floor
-        return max(threshold, floor)
+            everything = Plan(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
+            floor = self._floors[key] = self._floor(job, everything)
+        return floor
 
     def _floor(self, job: JobSpec, everything: Plan) -> float:
-        outlook = Outlook(job, everything, everything.view.empty_node_table())
-        if outlook.places < job.processes:
+        places = Places(job, everything, everything.view.empty_node_table())
+        if places.total < job.processes:
             return 1.0
-        search = _Search(job, outlook)
-        if not is_rigid(job):
-            search.improve_until(0.0)
-        return factor(job, search.worst_us)
+        outlook = places.outlook(job, ())
+        if is_rigid(job):
+            return factor(job, outlook.exchange(job.processes, inf).worst_us)
+        return factor(job, outlook.least_us(job.processes))
 
     def least(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Offer | None:
-        """Return the place with the least factor; with ``thresholds``, the first within the lowest that can be met.
+        """Return the place with the least factor; with ascending ``thresholds``, the first within the lowest that can be met.
 
         None where the job does not fit, or no threshold can be met.
         """
@@ -130,22 +163,24 @@ class LessConsume:
         """Return what `least` does, before it is written out as an offer."""
         if is_rigid(job):
             offer = self._rigid(job, plan, thresholds)
-            return None if offer is None else Found(job, plan, offer.factor, None, offer)
+            return None if offer is None else Found(job, plan, offer.factor, offer=offer)
         if job.processes > size(plan.free):
             return None
-        outlook = Outlook(job, plan)
-        if outlook.places < job.processes:
+        places = self._known.places(job, plan)
+        if job.processes > places.total:
             return None
+        outlook = places.outlook(job, plan.planned)
         goal_us = 0.0
         if thresholds:
-            limits = (_limit_us(job, threshold) for threshold in sorted(thresholds))
-            reached = next((limit for limit in limits if outlook.places_within(limit) >= job.processes), None)
-            if reached is None:
+            least_us = outlook.least_us(job.processes)
+            for threshold in thresholds:
+                goal_us = _limit_us(job, threshold)
+                if least_us <= goal_us:
+                    break
+            else:
                 return None
-            goal_us = reached
-        search = _Search(job, outlook)
-        search.improve_until(goal_us)
-        return Found(job, plan, factor(job, search.worst_us), search, None, extend_limit=self.extend_limit)
+        exchange = outlook.exchange(job.processes, goal_us)
+        return Found(job, plan, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
 
     def _rigid(self, job: JobSpec, plan: Plan, thresholds: Sequence[float]) -> Offer | None:
         """Place a job of which no single bucket can be exchanged."""
@@ -167,25 +202,53 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
     return (threshold - 1.0 + SAME) * job.estimate_us
 
 
+def paid(job: JobSpec, view: View) -> bool:
+    """Pay for a look at the places of one instant; tell whether there was anything left to pay it with."""
+    return not view.work.limited or view.work.spend(_price(job, view))
+
+
+def affordable(jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    """Return the first of ``jobs``, as many as one look at each can be paid for."""
+    if not view.work.limited:
+        return jobs
+    left = view.work.left
+    for number, job in enumerate(jobs):
+        if left <= 0:
+            return jobs[:number]
+        left -= _price(job, view)
+    return jobs
+
+
+def _price(job: JobSpec, view: View) -> int:
+    nodes = view.machine.nodes
+    return LOOK_UNITS + (nodes // NODES_A_UNIT if is_plain(job) else nodes * UNITS_A_NODE)
+
+
+def _threads(step: tuple[int, Layers]) -> int:
+    return size(step[1])
+
+
 class Found:
     """The end of a search: the factor at once, the offer when it is asked for."""
 
-    __slots__ = ("_extend_limit", "_offer", "_search", "factor", "job", "plan")
+    __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "plan")
 
     def __init__(
         self,
         job: JobSpec,
         plan: Plan,
         by: float,
-        search: _Search | None,
-        offer: Offer | None,
+        places: Places | None = None,
+        exchange: Exchange | None = None,
+        offer: Offer | None = None,
         *,
         extend_limit: bool = True,
     ) -> None:
         self.job = job
         self.plan = plan
         self.factor = by
-        self._search = search
+        self._places = places
+        self._exchange = exchange
         self._offer = offer
         self._extend_limit = extend_limit
 
@@ -197,86 +260,8 @@ class Found:
     def offer(self) -> Offer:
         """Return the place."""
         if self._offer is None:
-            assert self._search is not None  # one of the two is there
-            runs = self._search.runs(self.plan)
+            assert self._places is not None  # there are these two, or the offer
+            assert self._exchange is not None
+            runs = self._places.runs(self.job, self._exchange)
             self._offer = extended(self.job, self.plan, runs, self.factor, extend_limit=self._extend_limit)
         return self._offer
-
-
-class _Search:
-    """The exchange of buckets, one improvement at a time. Nodes are rows of the outlook."""
-
-    __slots__ = ("_job", "_lost", "_nodes", "_places", "_rooms", "_row", "_worst", "chosen")
-
-    def __init__(self, job: JobSpec, outlook: Outlook) -> None:
-        self._job = job
-        self._nodes: list[int] = outlook.nodes.tolist()
-        self._rooms: list[int] = outlook.rooms.tolist()
-        self._lost: list[list[float]] = outlook.lost.tolist()
-        self.chosen: dict[int, int] = {}  # row -> processes: first fit's allocation
-        need = job.processes
-        row = -1
-        taken = 0
-        while need:
-            row += 1
-            taken = min(self._rooms[row], need)
-            self.chosen[row] = taken
-            need -= taken
-        self._row = row  # the node whose free buckets come next, and how many are left there
-        self._places = self._rooms[row] - taken
-        # (-penalised time, -row, processes): the worst node first. An entry with an outdated number of processes is void.
-        self._worst: list[tuple[float, int, int]] = [
-            (-self._lost[row][count - 1], -row, count) for row, count in self.chosen.items()
-        ]
-        heapify(self._worst)
-
-    @property
-    def worst_us(self) -> float:
-        """Return what the job loses on its worst node."""
-        return -self._worst[0][0]
-
-    def improve_until(self, goal_us: float) -> None:
-        """Exchange buckets until the worst node loses no more than ``goal_us``, or all free ones have been looked at."""
-        while self.worst_us > goal_us and self._improve():
-            pass
-
-    def _improve(self) -> bool:
-        """Exchange the worst bucket for the next free one that is better; False when all have been looked at."""
-        while self._places or self._next_row():
-            row = self._row
-            count = self.chosen.get(row, 0) + 1
-            worst_us, worst_row, worst_count = self._worst[0]
-            if self._lost[row][count - 1] >= -worst_us:
-                self._places = 0  # the other free buckets of this node are no better
-                continue
-            self._places -= 1
-            heappop(self._worst)
-            self._seat(-worst_row, worst_count - 1)
-            self._seat(row, count)
-            while self.chosen.get(-self._worst[0][1]) != self._worst[0][2]:
-                heappop(self._worst)
-            return True
-        return False
-
-    def runs(self, plan: Plan) -> tuple[Run, ...]:
-        """Return the allocation: on every node the lowest free threads."""
-        width = self._job.threads_per_process
-        placed = []
-        for row, count in self.chosen.items():
-            node = self._nodes[row]
-            placed.append((node, lowest_threads(thread_mask(plan.free, node), count * width), count))
-        return runs_from(placed)
-
-    def _seat(self, row: int, count: int) -> None:
-        if not count:
-            del self.chosen[row]
-            return
-        self.chosen[row] = count
-        heappush(self._worst, (-self._lost[row][count - 1], -row, count))
-
-    def _next_row(self) -> bool:
-        self._row += 1
-        if self._row == len(self._rooms):
-            return False
-        self._places = self._rooms[self._row]
-        return True

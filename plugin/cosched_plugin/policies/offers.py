@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from cosched_plugin.api import Action, JobSpec, Layers, Planned, Run, StartJob, Stay, View, each_node, layers_of, minus
+from cosched_plugin.api import Action, JobSpec, Layers, Planned, Run, StartJob, Stay, View, layers_of, minus
 
 
 class Seat(Protocol):
@@ -111,10 +111,15 @@ class Plan(NamedTuple):
         if offer.job.demand is None:
             return self
         bandwidth, network, disk = offer.job.demand
-        planned = self.view.node_table().planned(
+        planned = Planned(
             offer.start_us,
             offer.end_us,
-            ((node, (bandwidth * count, network * count, disk * count)) for node, count in each_node(offer.runs)),
+            tuple(
+                [
+                    (first, count, (bandwidth * processes, network * processes, disk * processes))
+                    for first, count, _, processes in offer.runs
+                ]
+            ),
         )
         return self._replace(planned=(*self.planned, planned))
 

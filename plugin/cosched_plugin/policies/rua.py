@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View
+from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View, is_plain
 from cosched_plugin.policies.easy import decided
-from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, is_rigid
+from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
 from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
@@ -22,6 +22,7 @@ from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.reservation import PlacedReservation
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
+_WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
 
 
 class Within(NamedTuple):
@@ -32,7 +33,7 @@ class Within(NamedTuple):
 
     def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
         """Return a place with a factor within the threshold."""
-        return self.placement.least(job, plan, (self.threshold,))
+        return self.placement.least(job, plan, (self.threshold,)) if paid(job, plan.view) else None
 
 
 class Rua:
@@ -53,10 +54,15 @@ class Rua:
 
     def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        free = view.free_threads
+        if view.trace is None and not any(job.processes <= free for job in view.queue):
+            return False  # a trace would tell of the reservation all the same
         queue = order.arrange(view.queue, view)
         reservation: PlacedReservation | None = None
         behind = 0
         for job in queue:
+            if not view.work.spend(0):
+                return False
             behind += 1
             best = self.best(job, view, placement)
             if best is None:  # more than the nodes in service: nothing to reserve
@@ -69,7 +75,11 @@ class Rua:
                     view.trace.tell("reserve", job=job.id, shadow_us=best.start_us)
                 break
             yield from decided(best, "order", view, factor=best.factor)
-        waiting = self._by_length.arrange(queue[behind:], view)
+        others = queue[behind:]
+        if view.work.limited:
+            free = view.free_threads
+            others = affordable([job for job in others if job.processes <= free], view)
+        waiting = self._by_length.arrange(others, view)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
             yield from decided(offer, "backfill", view, factor=offer.factor)
@@ -85,23 +95,32 @@ class Rua:
         None for a job that the nodes in service cannot hold.
         """
         thresholds = self._thresholds(job, view, placement)
-        steps = view.plan()
-        for index, (at_us, free) in enumerate(steps):
-            first = placement.find(job, plan_at(view, at_us, free), thresholds)
-            if first is not None:
-                return self._best_after(first, steps[index + 1 :], thresholds, placement, None).offer()
-        return None
+        first = placement.first(job, view, thresholds)
+        if first is None:
+            return None
+        index, best = first
+        for better in self._better(best, view.plan()[index + 1 :], thresholds, placement, None):
+            best = better
+        return best.offer()
 
     def _next(
         self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
     ) -> Offer | None:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
+        now = plan_now(view) if reservation is None else reservation.plan(plan_now(view))
         lossy: list[Found] = []
+        looked_at: set[object] = set()  # kinds of jobs that nothing tells apart, as users send them in by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
         narrow = (job for job in waiting if job.processes <= free)
         for job in narrow if reservation is None else reservation.may_admit(waiting, free):
-            found = self._best_if_now(job, view, placement, reservation)
+            kind = (job.estimate_us, job.processes, job.demand, job.limit_us) if is_plain(job) else job.id
+            if kind in looked_at:
+                continue
+            if not paid(job, view):
+                break
+            looked_at.add(kind)
+            found = placement.find(job, now, self._thresholds(job, view, placement))
             if found is None:
                 continue
             if found.factor > 1.0:
@@ -110,31 +129,29 @@ class Rua:
                 return found.offer()
         lossy.sort(key=_factor)
         for found in lossy:
-            if reservation is None or reservation.admit(found.offer()):
+            if self._best_is_now(found, view, placement, reservation) and (
+                reservation is None or reservation.admit(found.offer())
+            ):
                 return found.offer()
         return None
 
-    def _best_if_now(
-        self, job: JobSpec, view: View, placement: LessConsume, reservation: PlacedReservation | None
-    ) -> Found | None:
-        """Return the job's best place if it starts now, where a later one counts only if it spares the reservation."""
-        thresholds = self._thresholds(job, view, placement)
-        plan = plan_now(view)
-        now = placement.find(job, plan if reservation is None else reservation.plan(plan), thresholds)
-        if now is None:
-            return None
-        best = self._best_after(now, view.plan()[1:], thresholds, placement, reservation)
-        return now if best is now else None
+    def _best_is_now(
+        self, now: Found, view: View, placement: LessConsume, reservation: PlacedReservation | None
+    ) -> bool:
+        """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
+        thresholds = self._thresholds(now.job, view, placement)
+        later = self._better(now, view.plan()[1:], thresholds, placement, reservation)
+        return next(later, None) is None and view.work.spend(0)  # who has spent all may not have looked at all
 
-    def _best_after(
+    def _better(
         self,
         best: Found,
         steps: Sequence[tuple[int, Layers]],
-        thresholds: list[float],
+        thresholds: Sequence[float],
         placement: LessConsume,
         reservation: PlacedReservation | None,
-    ) -> Found:
-        """Return the best of ``best`` and the places at later ``steps``: for each threshold, the first instant that meets it."""
+    ) -> Iterator[Found]:
+        """Yield places at later ``steps``, each better than ``best`` and those before: for each threshold, the first that meets it."""
         job, view = best.job, best.plan.view
         unmet = _stricter(thresholds, best.factor)
         best_end_us = best.end_us
@@ -147,9 +164,12 @@ class Rua:
                 # Factors only fall with time, and a reservation only raises them: what the last step that matters does
                 # not reach without it, no step before reaches.
                 last = bisect_right(steps, best_end_us - job.estimate_us, lo=index, key=_instant) - 1
-                if not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
+                many = last - index >= _WORTH_A_CHECK and paid(job, view)
+                if many and not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
                     break
                 promising = True
+            if not paid(job, view):
+                break
             plan = plan_at(view, at_us, free)
             found = placement.find(job, plan if reservation is None else _spare(plan, job, reservation), unmet)
             if found is None:
@@ -158,14 +178,14 @@ class Rua:
             if (found.end_us, found.factor) < (best_end_us, best.factor):
                 best, best_end_us = found, found.end_us
                 promising = rigid
-        return best
+                yield best
 
-    def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> list[float]:
+    def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> tuple[float, ...]:
         """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
-        return sorted({placement.within_reach(job, view, threshold) for threshold in self.thresholds})
+        return placement.all_within_reach(job, view, self.thresholds)
 
 
-def _stricter(thresholds: list[float], factor: float) -> list[float]:
+def _stricter(thresholds: Sequence[float], factor: float) -> list[float]:
     return [threshold for threshold in thresholds if threshold + SAME < factor]
 
 
