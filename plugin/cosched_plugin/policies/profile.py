@@ -1,37 +1,27 @@
-"""Future availability with many reservations: steps of constant free capacity, for conservative backfilling.
+"""Future availability with many reservations, for conservative backfilling.
 
 `CountProfile` counts threads, which is exact for jobs that take any threads: whatever can be promised by counting can be kept,
 because jobs that have not started can take other threads than planned. `NodeProfile` counts nodes, for jobs that take whole ones
-that are all alike. `PlacedProfile` plans with the threads themselves, for queues in which some job needs whole nodes among others
-that do not, memory or a certain number of processes a node.
+that are all alike. `placed_profile` plans with the threads themselves, where counting does not do.
 
-A *promise* is a tuple of ints and runs that a note can hold: the start, and for `PlacedProfile` the runs.
+A *promise* is a tuple of ints and runs that a note can hold: the start, and where places are planned the runs.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
-from cosched_plugin.api import (
-    JobSpec,
-    Layers,
-    NoteValue,
-    Run,
-    Stay,
-    View,
-    WholeNodesView,
-    each_node,
-    layers_of,
-    minus,
-    union,
-)
-from cosched_plugin.policies.offers import Offer, Plan, plan_now
+from cosched_plugin.api import Ints, JobSpec, NoteValue, Stay, View, WholeNodesView
+from cosched_plugin.policies.offers import Offer, plan_now
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.spread import Spread
+from cosched_plugin.policies.timeline import Change, Timeline
 
 Promise: TypeAlias = tuple[NoteValue, ...]
+# So many promises are entered one by one, and then more and more at once as long as they can be kept.
+_ONE_BY_ONE: Final = 8
+_GROWTH: Final = 4
 
 
 def start_of(promise: Promise) -> int:
@@ -39,11 +29,32 @@ def start_of(promise: Promise) -> int:
     return cast(int, promise[0])
 
 
+class Kept(NamedTuple):
+    """Promises made before, in queue order."""
+
+    jobs: Sequence[JobSpec]
+    promises: Sequence[Promise]
+    needs: Ints
+    spans_us: Ints
+    starts_us: Ints
+
+
 class Profile(Protocol):
     """When may a job start, given all that has been promised?"""
 
+    timeline: Timeline  # how much is free by number: what `need` is compared with
+    counts: ClassVar[bool]  # whether who fits by number fits
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return how much the job takes of `timeline` at least, and for how long."""
+        ...
+
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first place in time from which ``job`` fits for its whole estimate; None if it never does."""
+        ...
+
+    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+        """Return the first place from ``since_us`` on that is before the one that ``job`` has by ``promise``; None if there is none."""
         ...
 
     def fits(self, job: JobSpec, promise: Promise) -> bool:
@@ -54,8 +65,23 @@ class Profile(Protocol):
         """Take what ``job`` needs; it must fit."""
         ...
 
+    def keep(self, kept: Kept, first: int) -> int:
+        """Reserve what was promised, from number ``first`` on, up to the first that does not fit; return that one's number."""
+        ...
+
     def lift(self, job: JobSpec, promise: Promise) -> None:
         """Undo `reserve`."""
+        ...
+
+    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+        """Return from when to when more may be free once ``job`` has moved."""
+        ...
+
+    def follow(self, before: Self, after: Self) -> list[Change] | None:
+        """Go on to now, with other running jobs; return what has changed, or None if that is in the way of what was promised.
+
+        ``before`` and ``after``: what running jobs leave free, by the plans of then and of now.
+        """
         ...
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
@@ -70,93 +96,110 @@ class Profile(Protocol):
 class CountProfile:
     """Free threads over time."""
 
-    __slots__ = ("_free", "_placement", "_times", "_view")
+    __slots__ = ("_placement", "_view", "timeline")
+    counts: ClassVar[bool] = True
 
     def __init__(self, view: View, placement: Placement) -> None:
         self._view = view
         self._placement = placement
-        self._times = [view.now_us]
-        self._free = [view.free_threads]
+        free = view.free_threads
+        steps = [(view.now_us, free)]
         for expected_us, job_id in view.releases:
             end_us = max(expected_us, view.now_us + 1)
-            free = self._free[-1] + view.threads_back(view.running[job_id])
-            if self._times[-1] == end_us:
-                self._free[-1] = free
+            free += view.threads_back(view.running[job_id])
+            if steps[-1][0] == end_us:
+                steps[-1] = (end_us, free)
             else:
-                self._times.append(end_us)
-                self._free.append(free)
+                steps.append((end_us, free))
+        self.timeline = Timeline(steps)
 
-    def advance(self) -> None:
-        """Forget what lies before the view's present, which has gone as planned."""
-        now_us = self._view.now_us
-        past = _step_at(self._times, now_us)
-        if past > 0:
-            del self._times[:past]
-            del self._free[:past]
-        self._times[0] = now_us
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the job's threads and its estimate."""
+        return job.processes, job.estimate_us
 
     def earliest(self, job: JobSpec) -> Promise | None:
-        """Return the first instant from which there are enough threads for the whole estimate."""
-        need, span = self._needs(job)
-        times, free = self._times, self._free
-        steps = len(times)
-        start = 0
-        step = 0
-        while start < steps:
-            end_us = times[start] + span
-            while step < steps and times[step] < end_us and free[step] >= need:
-                step += 1
-            if step == steps or times[step] >= end_us:
-                return (times[start],)
-            step += 1
-            start = step
-        return None
+        """Return the first instant from which there is enough for the whole estimate."""
+        start_us = self.timeline.earliest(*self.need(job))
+        return None if start_us is None else (start_us,)
+
+    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+        """Return the first instant before the promised one from which there is enough."""
+        need, span_us = self.need(job)
+        timeline = self.timeline
+        start_us = timeline.sooner(need, span_us, start_of(promise), timeline.step_at(since_us))
+        return None if start_us is None else (start_us,)
 
     def fits(self, job: JobSpec, promise: Promise) -> bool:
-        """Tell whether there are enough threads for the whole estimate."""
-        need, span = self._needs(job)
+        """Tell whether there is enough for the whole estimate."""
+        need, span_us = self.need(job)
         start_us = start_of(promise)
-        if start_us < self._view.now_us:
-            return False
-        last = bisect_left(self._times, start_us + span)
-        return min(self._free[_step_at(self._times, start_us) : last]) >= need
+        return start_us >= self._view.now_us and self.timeline.least(start_us, start_us + span_us) >= need
 
     def reserve(self, job: JobSpec, promise: Promise) -> None:
-        """Take the job's threads."""
-        need, span = self._needs(job)
-        self._add(start_of(promise), span, -need)
+        """Take what the job needs."""
+        need, span_us = self.need(job)
+        start_us = start_of(promise)
+        self.timeline.add(start_us, start_us + span_us, -need)
+
+    def keep(self, kept: Kept, first: int) -> int:
+        """Reserve what was promised up to the first that does not fit: many at once, where they all do."""
+        size = _ONE_BY_ONE
+        done = first
+        while done < len(kept.jobs):
+            until = min(done + size, len(kept.jobs))
+            if size > _ONE_BY_ONE:
+                if self._reserve_all(kept, slice(done, until)):
+                    done = until
+                    size *= _GROWTH
+                else:
+                    size //= _GROWTH
+                continue
+            while done < until:
+                if not self.fits(kept.jobs[done], kept.promises[done]):
+                    return done
+                self.reserve(kept.jobs[done], kept.promises[done])
+                done += 1
+            size *= _GROWTH
+        return done
 
     def lift(self, job: JobSpec, promise: Promise) -> None:
-        """Give the job's threads back."""
-        need, span = self._needs(job)
-        self._add(start_of(promise), span, need)
+        """Give back what the job needs."""
+        need, span_us = self.need(job)
+        start_us = start_of(promise)
+        self.timeline.add(start_us, start_us + span_us, need)
+
+    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+        """Return from when to when more is free once ``job`` has moved."""
+        span_us = self.need(job)[1]
+        return max(start_of(before), start_of(after) + span_us), start_of(before) + span_us
+
+    def follow(self, before: CountProfile, after: CountProfile) -> list[Change] | None:
+        """Go on to now, with other running jobs; None if there would be less than what was promised."""
+        timeline = self.timeline
+        now_us = self._view.now_us
+        timeline.advance(now_us)
+        before.timeline.advance(now_us)
+        changes = after.timeline.changes(before.timeline)
+        for change in changes:
+            timeline.add(*change)
+            if change.amount < 0 and timeline.least(change.start_us, change.end_us) < 0:
+                return None
+        return changes
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:  # noqa: ARG002 - any threads will do
-        """Return the job's place now, on whatever threads the placement likes."""
+        """Return the job's place now, on whatever threads or nodes the placement likes."""
         return self._placement.offer(job, plan_now(self._view))
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
         return self._view.never(job)
 
-    def _needs(self, job: JobSpec) -> tuple[int, int]:
-        """Return how much the job takes, and for how long."""
-        return job.processes, job.estimate_us
-
-    def _add(self, start_us: int, span_us: int, amount: int) -> None:
-        first = self._cut(start_us)
-        last = self._cut(start_us + span_us)
-        free = self._free
-        for step in range(first, last):
-            free[step] += amount
-
-    def _cut(self, at_us: int) -> int:
-        """Return the step that begins at ``at_us``, made if there is none."""
-        step = bisect_left(self._times, at_us)
-        if step == len(self._times) or self._times[step] != at_us:
-            self._times.insert(step, at_us)
-            self._free.insert(step, self._free[step - 1])
-        return step
+    def _reserve_all(self, kept: Kept, which: slice) -> bool:
+        """Take what all these jobs need, if they all fit."""
+        starts_us = kept.starts_us[which]
+        if starts_us.min() < self._view.now_us:
+            return False
+        return self.timeline.add_all(starts_us, starts_us + kept.spans_us[which], -kept.needs[which])
 
 
 class NodeProfile(CountProfile):
@@ -168,16 +211,20 @@ class NodeProfile(CountProfile):
         """``besides``: jobs that are not running, as if they were from now on."""
         self._view = view
         self._placement = self._spread = spread
-        steps = view.steps(besides)
-        self._times = [at_us for at_us, _ in steps]
-        self._free = [nodes.bit_count() for _, nodes in steps]
+        self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the job's nodes, and how long it takes on them; it must have a place on the machine."""
+        footprint = self._spread.footprint(job, self._view)
+        assert footprint is not None
+        return footprint.nodes, footprint.run_us
 
     def admits(self, stays: Sequence[Stay]) -> bool:
         """Tell whether these stays, all from now on, find enough free nodes besides what is reserved."""
         nodes = 0
         for stay in sorted(stays, reverse=True):  # the longest first: others add to its nodes while they last
             nodes |= stay.nodes
-            if min(self._free[: bisect_left(self._times, stay.end_us)]) < nodes.bit_count():
+            if self.timeline.least(self.timeline.times[0], stay.end_us) < nodes.bit_count():
                 return False
         return True
 
@@ -188,102 +235,3 @@ class NodeProfile(CountProfile):
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
         return self._spread.footprint(job, self._view) is None
-
-    def _needs(self, job: JobSpec) -> tuple[int, int]:
-        footprint = self._spread.footprint(job, self._view)
-        assert footprint is not None  # nobody plans with a job that has no place
-        return footprint.nodes, footprint.run_us
-
-
-class PlacedProfile:
-    """Free threads and memory over time, each by its node."""
-
-    __slots__ = ("_free", "_memory", "_placement", "_times", "_view")
-
-    def __init__(self, view: View, placement: Placement) -> None:
-        self._view = view
-        self._placement = placement
-        self._times: list[int] = []
-        self._free: list[Layers] = []
-        self._memory: list[list[int]] = []
-        for at_us, free in view.plan():
-            self._times.append(at_us)
-            self._free.append(free)
-            self._memory.append(list(view.memory_at(at_us)))
-
-    def earliest(self, job: JobSpec) -> Promise | None:
-        """Return the first place that stays free for the whole estimate."""
-        for start_us in self._times:
-            offer = self._placement.offer(job, self._plan(job, start_us))
-            if offer is not None:
-                return (start_us, *offer.runs)
-        return None
-
-    def fits(self, job: JobSpec, promise: Promise) -> bool:
-        """Tell whether the promised threads and memory are free for the whole estimate."""
-        start_us = start_of(promise)
-        runs = _runs(promise)
-        if start_us < self._view.now_us or not runs:
-            return False
-        plan = self._plan(job, start_us)
-        wanted = layers_of(runs, self._view.machine.depth)
-        if any(want & ~free for want, free in zip(wanted, plan.free, strict=True)):
-            return False
-        memory = plan.memory_for(job)
-        return all(memory[node] >= count * job.memory_mb for node, count in each_node(runs))
-
-    def reserve(self, job: JobSpec, promise: Promise) -> None:
-        """Take the promised threads and memory."""
-        layers = layers_of(_runs(promise), self._view.machine.depth)
-        for step in self._steps(job, start_of(promise)):
-            self._free[step] = minus(self._free[step], layers)
-            for node, count in each_node(_runs(promise)):
-                self._memory[step][node] -= count * job.memory_mb
-
-    def lift(self, job: JobSpec, promise: Promise) -> None:
-        """Give the promised threads and memory back."""
-        layers = layers_of(_runs(promise), self._view.machine.depth)
-        for step in self._steps(job, start_of(promise)):
-            self._free[step] = union(self._free[step], layers)
-            for node, count in each_node(_runs(promise)):
-                self._memory[step][node] += count * job.memory_mb
-
-    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
-        """Return the job where it was promised."""
-        return Offer(job, self._view.now_us, _runs(promise), 1.0, job.estimate_us, job.limit_us)
-
-    def never(self, job: JobSpec) -> bool:
-        """Tell whether the job does not fit on this machine."""
-        return self._view.never(job)
-
-    def _plan(self, job: JobSpec, start_us: int) -> Plan:
-        """Return what is free from ``start_us`` on for the whole of the job's estimate."""
-        first = _step_at(self._times, start_us)
-        last = bisect_left(self._times, start_us + job.estimate_us)
-        free = self._free[first]
-        for layers in self._free[first + 1 : last]:
-            free = tuple([a & b for a, b in zip(free, layers, strict=True)])
-        memory = [min(column) for column in zip(*self._memory[first:last], strict=True)]
-        return Plan(self._view, start_us, free, (), memory)
-
-    def _steps(self, job: JobSpec, start_us: int) -> range:
-        first = self._cut(start_us)
-        return range(first, self._cut(start_us + job.estimate_us))
-
-    def _cut(self, at_us: int) -> int:
-        step = bisect_left(self._times, at_us)
-        if step == len(self._times) or self._times[step] != at_us:
-            self._times.insert(step, at_us)
-            self._free.insert(step, self._free[step - 1])
-            self._memory.insert(step, list(self._memory[step - 1]))
-        return step
-
-
-def _step_at(times: Sequence[int], at_us: int) -> int:
-    """Return the step in which ``at_us`` lies."""
-    step = bisect_left(times, at_us)
-    return step if step < len(times) and times[step] == at_us else step - 1
-
-
-def _runs(promise: Promise) -> tuple[Run, ...]:
-    return cast("tuple[Run, ...]", promise[1:])

@@ -1,0 +1,238 @@
+"""How much is free over time: a number that is constant between instants, and the searches that planning needs, on thousands of steps.
+
+Searches begin near the present, where most end; what goes on beyond is left to numpy, which costs more to begin with.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.api import Ints
+
+# So many steps are looked at one by one before the rest is looked at all at once.
+NEAR: Final = 48
+FOREVER_US: Final = (1 << 62) - 1
+
+
+class Change(NamedTuple):
+    """By how much more is free from one instant to another, perhaps for ever."""
+
+    start_us: int
+    end_us: int
+    amount: int
+
+
+class Timeline:
+    """Steps: ``values[k]`` from ``times[k]`` on, up to the next; the last goes on for ever."""
+
+    __slots__ = ("times", "values")
+
+    def __init__(self, steps: Iterable[tuple[int, int]]) -> None:
+        """``steps``: (instant, value from then on), ascending."""
+        self.times = array("q")
+        self.values = array("q")
+        for at_us, value in steps:
+            self.times.append(at_us)
+            self.values.append(value)
+
+    def copy(self) -> Timeline:
+        """Return another one like it."""
+        other = Timeline(())
+        other.times = self.times[:]
+        other.values = self.values[:]
+        return other
+
+    def advance(self, now_us: int) -> None:
+        """Forget what lies before ``now_us``."""
+        past = self.step_at(now_us)
+        if past > 0:
+            del self.times[:past]
+            del self.values[:past]
+        self.times[0] = now_us
+
+    def step_at(self, at_us: int) -> int:
+        """Return the step in which ``at_us`` lies."""
+        step = bisect_left(self.times, at_us)
+        return step if step < len(self.times) and self.times[step] == at_us else step - 1
+
+    def cut(self, at_us: int) -> int:
+        """Return the step that begins at ``at_us``, made if there is none."""
+        times = self.times
+        step = bisect_left(times, at_us)
+        if step == len(times) or times[step] != at_us:
+            times.insert(step, at_us)
+            self.values.insert(step, self.values[step - 1])
+        return step
+
+    def add(self, start_us: int, end_us: int, amount: int) -> None:
+        """Have so much more from ``start_us`` to ``end_us``."""
+        first = self.cut(start_us)
+        last = self.cut(end_us) if end_us < FOREVER_US else len(self.times)
+        np.frombuffer(self.values, np.int64)[first:last] += amount
+        self._mend(last)
+        self._mend(first)
+
+    def add_all(self, starts_us: Ints, ends_us: Ints, amounts: Ints) -> bool:
+        """Have so much more from each start to its end, unless there would be less than none anywhere; tell whether it was done."""
+        values = np.frombuffer(self.values, np.int64)
+        times = np.concatenate([np.frombuffer(self.times, np.int64), starts_us, ends_us])
+        steps = np.concatenate([np.diff(values, prepend=0), amounts, -amounts])
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        values = np.cumsum(steps[order])
+        last = np.append(times[1:] != times[:-1], True)
+        times, values = times[last], values[last]
+        if values.min() < 0:
+            return False
+        differ = np.append(True, values[1:] != values[:-1])
+        self.times = array("q", times[differ].tobytes())
+        self.values = array("q", values[differ].tobytes())
+        return True
+
+    def least(self, start_us: int, end_us: int) -> int:
+        """Return the least value between two instants."""
+        return min(self.values[self.step_at(start_us) : bisect_left(self.times, end_us)])
+
+    def most(self, start_us: int, end_us: int) -> int:
+        """Return the greatest value between two instants."""
+        return max(self.values[self.step_at(start_us) : bisect_left(self.times, end_us)])
+
+    def earliest(self, need: int, span_us: int, first: int = 0) -> int | None:
+        """Return the first instant, of those at which step ``first`` or a later one begins, from which there is ``need`` for so long.
+
+        None if there is not even in the last step, which has the most: jobs leave.
+        """
+        times, values = self.times, self.values
+        if values[-1] < need:
+            return None
+        start = first
+        end_us = 0
+        near = slice(first, first + NEAR)
+        for step, (at_us, value) in enumerate(zip(times[near], values[near], strict=True), first):
+            if start == step:
+                end_us = at_us + span_us
+            elif at_us >= end_us:
+                return times[start]
+            if value < need:
+                start = step + 1
+        if len(times) <= first + NEAR:
+            return times[start]
+        blocked = np.flatnonzero(np.frombuffer(values, np.int64)[start:] < need)
+        begins, ends = self._gaps(start, blocked)
+        enough = ends >= begins + span_us
+        return int(begins[enough.argmax()])
+
+    def sooner(self, need: int, span_us: int, own_us: int, first: int) -> int | None:
+        """Return the first instant before ``own_us`` at which what has its place there could begin; None if there is none.
+
+        Steps from ``first`` on count. Its own place counts as free.
+        """
+        times, values = self.times, self.values
+        start = first
+        end_us = 0
+        for step in range(first, len(times)):
+            at_us = times[step]
+            if at_us >= own_us:
+                break
+            if start == step:
+                end_us = at_us + span_us
+            elif at_us >= end_us:
+                break
+            if values[step] < need:
+                start = step + 1
+        return times[start] if start < len(times) and times[start] < own_us else None
+
+    def soonest(self, need: int, spans_us: Ints, owns_us: Ints) -> Ints:
+        """Return for each of many that need the same what `sooner` finds, or where none is, when it begins now."""
+        last = bisect_left(self.times, int(owns_us.max()))
+        blocked = np.flatnonzero(np.frombuffer(self.values, np.int64)[:last] < need)
+        begins, ends = self._gaps(0, blocked)
+        # The last gap seems to have no end: it goes on at least up to the last place, beside which nobody needs a wide one.
+        widest = np.maximum.accumulate(ends - begins)
+        wide = begins[np.minimum(np.searchsorted(widest, spans_us), len(begins) - 1)]
+        beside = begins[np.searchsorted(ends[:-1], owns_us)]
+        return np.minimum(np.minimum(wide, beside), owns_us)
+
+    def soonest_by(self, change: Change, needs: Ints, spans_us: Ints, owns_us: Ints) -> Ints:
+        """Return the same for many of any needs, but only of what could begin by what ``change`` has brought."""
+        times, values = np.frombuffer(self.times, np.int64), np.frombuffer(self.values, np.int64)
+        first = self.step_at(change.start_us)
+        last = bisect_left(self.times, change.end_us)
+        # As far as those come who need least.
+        blocked = np.flatnonzero(values < needs.min())
+        left, right = blocked.searchsorted((first, last)).tolist()
+        low = int(blocked[left - 1]) + 1 if left else 0
+        high = int(blocked[right]) if right < len(blocked) else len(values)
+        beyond_us = FOREVER_US if high == len(values) else int(times[high])
+        found = owns_us
+        for peak in _peaks(self.values, first, last):
+            back = np.minimum.accumulate(values[low : peak + 1][::-1])
+            ahead = np.minimum.accumulate(values[peak:high])
+            # Of who needs more than the peak has, the end comes before the beginning.
+            begins = np.minimum(peak + 1 - np.searchsorted(-back, -needs, side="right"), len(times) - 1)
+            begins_us = times[begins]
+            ends_us = np.append(times[peak:high], beyond_us)[np.searchsorted(-ahead, -needs, side="right")]
+            fits = (begins_us < found) & ((spans_us <= ends_us - begins_us) | (owns_us <= ends_us))
+            found = np.where(fits, begins_us, found)
+        return found
+
+    def steps_in(self, change: Change) -> int:
+        """Return how many steps a change meets."""
+        return bisect_left(self.times, change.end_us) - self.step_at(change.start_us)
+
+    def changes(self, before: Timeline) -> list[Change]:
+        """Return where there is more or less than in one that begins at the same instant, ascending."""
+        if self.times == before.times and self.values == before.values:
+            return []
+        changes: list[Change] = []
+        instants = sorted({*self.times, *before.times})
+        for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
+            amount = self.values[self.step_at(at_us)] - before.values[before.step_at(at_us)]
+            if not amount:
+                continue
+            if changes and changes[-1].end_us == at_us and changes[-1].amount == amount:
+                changes[-1] = changes[-1]._replace(end_us=until_us)
+            else:
+                changes.append(Change(at_us, until_us, amount))
+        return changes
+
+    def _mend(self, step: int) -> None:
+        """Join a step to the one before, if they are equal."""
+        values = self.values
+        if 0 < step < len(values) and values[step] == values[step - 1]:
+            del values[step]
+            del self.times[step]
+
+    def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[Ints, Ints]:
+        """Return when what lies between blocked steps begins and ends, from step ``first`` on, by which ``blocked`` counts."""
+        times = np.frombuffer(self.times, np.int64)
+        begins = np.empty(len(blocked) + 1, np.int64)
+        ends = np.empty(len(blocked) + 1, np.int64)
+        begins[0] = times[first]
+        ends[-1] = FOREVER_US
+        after = blocked + (first + 1)
+        ends[:-1] = times[after - 1]
+        if len(after) and after[-1] == len(times):
+            begins[1:-1] = times[after[:-1]]
+            begins[-1] = FOREVER_US
+        else:
+            begins[1:] = times[after]
+        return begins, ends
+
+
+def _peaks(values: array[int], first: int, last: int) -> list[int]:
+    """Return the steps that have more than those beside them; what is around any step is around one of them, too."""
+    if last - first == 1:
+        return [first]
+    inner = values[first:last].tolist()
+    return [
+        first + step
+        for step, value in enumerate(inner)
+        if (step == 0 or inner[step - 1] < value) and (step + 1 == len(inner) or inner[step + 1] <= value)
+    ]
