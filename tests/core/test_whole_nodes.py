@@ -141,7 +141,7 @@ def hold_against_nodes(view: WholeNodesView, down: set[int], random: Random) -> 
     assert view.free_threads == sum(node.cores for node in nodes if node.up and not node.ends)
     instants = sorted({now_us} | {end for node in nodes for end in node.ends})
     expected = [(at_us, firsts(nodes, view, at_us)) for at_us in instants]
-    assert view.plan() == expected
+    assert list(view.plan()) == expected
     for threads in range(1, view.machine.threads + 2):
         room = [(at_us, sum(layer.bit_count() for layer in free)) for at_us, free in expected[1:]]
         assert view.shadow(threads) == next(((at_us, n - threads) for at_us, n in room if n >= threads), None)

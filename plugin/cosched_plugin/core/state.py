@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cosched_hwmodel.bandwidth import Resident
 from cosched_hwmodel.bandwidth_matrix import NodeTable
 from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
+from cosched_plugin.core.forecast import side_by_side
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.allocation import (
@@ -45,6 +46,7 @@ class Running(NamedTuple):
     idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
     on_disk: bool = False  # others may have its threads
     ready_us: int = 0  # when it went on, or will, that came back from disk
+    joined: int = 0  # its threads as `forecast.side_by_side` has them
 
 
 class State:
@@ -124,7 +126,9 @@ class State:
         job = self.queue.take(job_id)
         assert job is not None
         now_us = self.now_us
-        self._seat(Running(job, now_us, now_us + estimate_us, tuple(runs), layers, size(layers), limit_us))
+        joined = side_by_side(layers, self.machine.nodes)
+        end_us = now_us + estimate_us
+        self._seat(Running(job, now_us, end_us, tuple(runs), layers, joined.bit_count(), limit_us, joined=joined))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
@@ -361,7 +365,9 @@ def _running(
     job: JobSpec, start_us: int, runs: Sequence[Run], estimate_us: int, limit_us: int | None, machine: Machine
 ) -> Running:
     layers = layers_of(runs, machine.depth)
-    return Running(job, start_us, start_us + estimate_us, tuple(runs), layers, size(layers), limit_us)
+    joined = side_by_side(layers, machine.nodes)
+    end_us = start_us + estimate_us
+    return Running(job, start_us, end_us, tuple(runs), layers, size(layers), limit_us, joined=joined)
 
 
 def _check_place(running: RunningJob, machine: Machine) -> None:

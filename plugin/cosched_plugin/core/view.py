@@ -9,11 +9,12 @@ from cosched_hwmodel.lomarc import LomarcModel
 from cosched_hwmodel.statistical import StatisticalModel
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.firstfit import thread_counts
+from cosched_plugin.core.forecast import Forecast, side_by_side
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.allocation import Layers, Machine, layers_of, size, union
+from cosched_plugin.protocol.allocation import Layers, Machine, layers_of, size
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
 
 
@@ -23,13 +24,14 @@ class View:
     Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
     """
 
-    __slots__ = ("_counts", "_counts_version", "_plan", "_plan_key", "_state", "trace")
+    __slots__ = ("_counts", "_counts_version", "_forecast", "_forecast_us", "_forecast_version", "_state", "trace")
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
         self._state = state
         self.trace = trace
-        self._plan: list[tuple[int, Layers]] = []
-        self._plan_key: object = None
+        self._forecast: Forecast | None = None
+        self._forecast_us = 0
+        self._forecast_version = -1
         self._counts: dict[Layers, Ints] = {}
         self._counts_version = -1
 
@@ -216,27 +218,33 @@ class View:
             shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
 
-    def plan(self) -> list[tuple[int, Layers]]:
+    def plan(self) -> Sequence[tuple[int, Layers]]:
         """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
         state = self._state
-        key = (state.now_us, state.version)
-        if self._plan_key != key:
-            self._plan_key = key
-            free = state.pool.free
-            up = state.pool.up
-            plan = [(state.now_us, free)]
-            for expected_us, job_id in state.releases:
-                running = state.running[job_id]
-                if running.on_disk:
-                    continue
-                end_us = max(expected_us, state.now_us + 1)
-                free = union(free, tuple([layer & up for layer in running.layers]))
-                if plan[-1][0] == end_us:
-                    plan[-1] = (end_us, free)
-                else:
-                    plan.append((end_us, free))
-            self._plan = plan
-        return self._plan
+        if self._forecast is None or self._forecast_version != state.version:
+            self._forecast = None
+        elif self._forecast_us != state.now_us:
+            self._forecast = self._forecast.at(state.now_us)
+        if self._forecast is None:
+            self._forecast = self._forecasted()
+            self._forecast_version = state.version
+        self._forecast_us = state.now_us
+        return self._forecast
+
+    def _forecasted(self) -> Forecast:
+        state = self._state
+        nodes, depth = state.machine.nodes, state.machine.depth
+        soonest_us = state.now_us + 1
+        running = state.running
+        ends = [
+            (expected_us if expected_us > soonest_us else soonest_us, running[job_id].joined)
+            for expected_us, job_id in state.releases
+            if job_id not in state.on_disk
+        ]
+        if not state.pool.all_up:
+            up = side_by_side((state.pool.up,) * depth, nodes)
+            ends = [(end_us, threads & up) for end_us, threads in ends]
+        return Forecast.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
 
     def thread_counts(self, layers: Layers) -> Ints:
         """Return the number of threads in the set, node by node; not to be changed."""

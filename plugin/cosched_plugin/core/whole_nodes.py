@@ -27,12 +27,14 @@ class Stay(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_free", "_free_key")
+    __slots__ = ("_free", "_free_key", "_plan", "_plan_key")
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
         self._free: Layers = ()
         self._free_key: object = None
+        self._plan: list[tuple[int, Layers]] = []
+        self._plan_key: object = None
 
     @property
     def counts(self) -> bool:
