@@ -15,7 +15,10 @@ from cosched_emulator.manager import Manager
 from cosched_emulator.scenario import ClusterSection, Scenario, ScriptEntry
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
+from cosched_emulator.workload.columns import Same, columns_of
+from cosched_emulator.workload.estimates import with_estimates
 from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import SELF_SLOWDOWNS, grown, with_self_slowdowns
 from cosched_emulator.workload.self_belief import SelfBelief, with_self_belief
 from cosched_emulator.workload.usage_belief import UsageBelief, with_usage_belief
@@ -112,9 +115,6 @@ def _node_class(count: int, shape: NodeShape) -> NodeClass:
 
 def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     """Return the scenario's jobs, for a machine of so many cores and nodes; a log needs them only where its jobs grow."""
-    from cosched_emulator.workload.estimates import with_estimates  # noqa: PLC0415 - numpy, which --help must not load
-    from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand  # noqa: PLC0415
-
     section = scenario.workload
     if scenario.belief.demand not in BELIEFS:
         raise ConfigurationError.unknown_name("belief.demand", scenario.belief.demand, BELIEFS)
@@ -131,11 +131,9 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     if section.memory_mb < 0:
         raise ConfigurationError("workload.memory_mb", "0 or more", str(section.memory_mb))
     if section.exclusive or section.memory_mb:
+        jobs = columns_of(workload.jobs)
         workload = workload._replace(
-            jobs=tuple(
-                job._replace(spec=job.spec._replace(exclusive=section.exclusive, memory_mb=section.memory_mb))
-                for job in workload.jobs
-            )
+            jobs=replace(jobs, exclusive=Same(section.exclusive), memory_mb=Same(section.memory_mb))
         )
     return workload
 
@@ -253,16 +251,15 @@ def build_manager(
         parameters.get(believed, ()),
     )
     usage_of, self_of = _OfJobs(_usage), _OfJobs(_self_slowdown)
+    jobs = columns_of(workload.jobs)
     model: ContentionModel | None = NoContention() if slow_nodes else None
-    if contention == "bandwidth" and (live or any(job.demand for job in workload.jobs)):
+    if contention == "bandwidth" and (live or any(jobs.each(jobs.demand))):
         model = BandwidthModel(resources)
     elif contention == lomarc.name:
-        usages = {job.spec.id: job.usage for job in workload.jobs if job.usage is not None}
-        if live or usages:
-            model = LomarcContention(lomarc, usage_of if live else usages)
+        if live or jobs.knows(jobs.usage):
+            model = LomarcContention(lomarc, usage_of)
     elif contention == statistical.name:
-        selves = {job.spec.id: job.self_slowdown for job in workload.jobs if job.self_slowdown is not None}
-        model = StatisticalContention(statistical, self_of if live else selves)
+        model = StatisticalContention(statistical, self_of)
     cluster = None if model is None else Cluster(Machine(nodes), model, composition_named(composition))
     after_us, above_ppm = _monitoring(scenario)
     resume_us = _resume_us(scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -86,18 +87,18 @@ def simulate(
       cosched-emulator simulate scenario.toml --policy rua --link zmq --faults plan.toml
     """
     from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
+    from cosched_emulator.results.run_files import RunFiles  # noqa: PLC0415
     from cosched_emulator.running import (  # noqa: PLC0415
         coupling,
         idle_matching,
         idle_slices,
-        in_run_folder,
         kept,
-        place_trace,
         prepare,
         run,
         store,
     )
     from cosched_emulator.scenario import read_faults, read_scenario  # noqa: PLC0415
+    from cosched_emulator.trace_place import in_run_folder, place_trace  # noqa: PLC0415
     from cosched_plugin.config import choose, from_table  # noqa: PLC0415 - --help must not pay for these
 
     scenario = read_scenario(scenario_file, overrides(options))
@@ -118,15 +119,17 @@ def simulate(
     for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared)):
         if warning is not None:
             click.echo(f"warning: {warning}", err=True)
-    with (
-        progress_bar(len(prepared.workload.jobs)) as progress,
-        coupling(link, choice, prepared, trace) as coupled,
-        kept(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
-    ):
-        finished = run(prepared, recorded, progress, accounting)
-    if out is not None:
-        settings = {"name": choice.name, **choice.settings}
-        store(finished, out, policy=settings, link=link, force=force, trace=trace if stored else None)
+    with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
+        with (
+            progress_bar(len(prepared.workload.jobs)) as progress,
+            coupling(link, choice, prepared, trace) as coupled,
+            kept(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
+        ):
+            finished = run(prepared, recorded, progress, accounting, files)
+        if out is not None:
+            settings = {"name": choice.name, **choice.settings}
+            trace_inside = trace if stored else None
+            store(finished, out, policy=settings, link=link, force=force, trace=trace_inside, files=files)
     report(finished, choice.name, as_json=as_json)
 
 

@@ -64,8 +64,8 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
         for note in notes:
             click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
-        speed = len(finished.records) / finished.wall_s if finished.wall_s else 0.0
-        click.echo(f"{len(finished.records)} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+        speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
+        click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         click.echo(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cosched_emulator.building import build_agenda, build_machine, build_manager, build_script, build_workload
 from cosched_emulator.changes import JobFinished
 from cosched_emulator.diary import Diary
-from cosched_emulator.errors import ConfigurationError, InputError, InvariantError
+from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.faults import Faults, build_faults
 from cosched_emulator.links import DirectLink, Link, LoopbackLink
 from cosched_emulator.results.record import JobRecord
+from cosched_emulator.results.takers import Takers
 from cosched_emulator.scenario import ClockSection, Scenario
 from cosched_emulator.simulation import Simulation
+from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from cosched_emulator.accounting import Accounting
     from cosched_emulator.results.metrics import Selection
+    from cosched_emulator.results.run_files import RunFiles
     from cosched_emulator.scheduler_port import SchedulerPort
     from cosched_emulator.zmq_link import ZmqLink
     from cosched_plugin.curve import Keyring
@@ -45,7 +48,6 @@ VIRTUAL: Final = "virtual"  # kind of run, as its database has it
 CLOCKS: Final = ("virtual", "scaled", "real")
 SLOWEST: Final = 1e-3  # speeds of a scaled clock
 FASTEST: Final = 1e6
-TRACE_BEGINS: Final = b'{"at_us":'
 Progress = Callable[[int], None]
 
 
@@ -61,16 +63,18 @@ class Finished(NamedTuple):
     """A run that is over."""
 
     prepared: Prepared
-    records: list[JobRecord]
+    records: list[JobRecord]  # in order of id; none where they were written to files as they came
     summary: dict[str, Any]
     wall_s: float
     batches: int
     refused: int  # actions of the scheduler that could not be carried out
+    unfinished: list[int]  # jobs that never ended: nothing was ever going to happen to them
 
     @property
-    def unfinished(self) -> list[int]:
-        """Return the jobs that never ended: nothing was ever going to happen to them."""
-        return [record.job.spec.id for record in self.records if record.end_us is None]
+    def jobs(self) -> int:
+        """Return how many jobs there were."""
+        jobs: int = self.summary["selection"]["jobs"]
+        return jobs
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -127,7 +131,7 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if name in NEEDS_NOTHING:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
-    jobs = prepared.workload.jobs
+    jobs = columns_of(prepared.workload.jobs)
     wanted = GROUPS_KNOW_PAIRS if name == "group" else KNOW_PAIRS
     believed = truth if belief is None else belief
     if believed not in wanted:
@@ -135,9 +139,9 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
     elif believed == "statistical":
         return None  # jobs whose own slowdown is unknown are believed to have none
-    elif all(job.usage is None for job in jobs):
+    elif not jobs.knows(jobs.usage):
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
-    elif all(job.spec.usage is None for job in jobs):
+    elif not jobs.knows(jobs.told_usage):
         missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
     else:
         return None
@@ -148,7 +152,8 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
     part = choice.settings.get("slices")
     name = part.get("name") if isinstance(part, Mapping) else None
-    most_mb = max((job.spec.memory_mb for job in prepared.workload.jobs), default=0)
+    jobs = columns_of(prepared.workload.jobs)
+    most_mb = max(jobs.each(jobs.memory_mb), default=0)
     room_mb = min(item.swap_mb for item in prepared.nodes)
     if name in (None, "none") or not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
         return None
@@ -168,13 +173,19 @@ def _selection(scenario: Scenario) -> Selection:
 
 
 def run(
-    prepared: Prepared, link: Link, progress: Progress | None = None, accounting: Accounting | None = None
+    prepared: Prepared,
+    link: Link,
+    progress: Progress | None = None,
+    accounting: Accounting | None = None,
+    files: RunFiles | None = None,
 ) -> Finished:
     """Simulate and summarise, and keep accounts if they are wanted.
 
-    Raises LinkError when the scheduler is lost, InvariantError when the emulator is wrong.
+    With ``files`` the records of jobs are written there as they end, and kept nowhere else. Raises LinkError when the scheduler is
+    lost, InvariantError when the emulator is wrong.
     """
-    from cosched_emulator.results.metrics import summarise  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.columns import Collected  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.metrics import summarise_columns  # noqa: PLC0415
 
     scenario, nodes, workload = prepared
     faults = build_faults(scenario, sum(item.nodes for item in nodes))
@@ -185,20 +196,32 @@ def run(
     if accounting is not None:
         manager.diary.kept = True
         committed = partial(_account, accounting, manager.diary)
-    simulation = Simulation(manager, agenda, link, progress=progress, committed=committed)
+    records: list[JobRecord] = []
+    collected = Collected()
+    takers = Takers(collected.add, records.append if files is None else files.add)
+    simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=takers.take)
     started = time.perf_counter()
-    records = simulation.run()
+    left = simulation.run()
     if accounting is not None:
         # What is known of jobs that never ended would else be known to their records alone.
-        accounting.record([JobFinished(manager.now_us, record) for record in records if record.end_us is None])
+        accounting.record([JobFinished(manager.now_us, record) for record in left])
         accounting.flush()
         if accounting.unplayed:
             raise InvariantError(
                 f"the run is over, and the database has {accounting.unplayed} answers more: it is of another one"
             )
-    wall_s = time.perf_counter() - started
-    summary = summarise(records, nodes, _selection(scenario))
-    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused)
+    wall_s = time.perf_counter() - started - takers.spent_s
+    for record in left:
+        takers.take(record)
+    takers.hand_over()
+    records.sort(key=_job_id)
+    summary = summarise_columns(*collected.columns(), nodes, _selection(scenario))
+    unfinished = [_job_id(record) for record in left]
+    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished)
+
+
+def _job_id(record: JobRecord) -> int:
+    return record.job.spec.id
 
 
 def _account(accounting: Accounting, diary: Diary) -> None:
@@ -281,57 +304,6 @@ def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: C
     return ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s)
 
 
-def place_trace(trace: str, out: str | None, *, force: bool) -> str:
-    """Make way for a trace, and return where to write it while the run goes on.
-
-    That is ``trace`` itself, or a file beside the run folder ``out`` that it is to be part of: `store` moves it there. Raises
-    InputError or UsageError where no trace can be written, or one is there already and ``force`` is false.
-    """
-    path = Path(trace)
-    if out is not None and in_run_folder(trace, out):
-        path = _beside(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-    elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
-        from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
-
-        raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
-    if force and path.is_file() and not _is_trace(path):
-        raise InputError(str(path), "a trace to replace", "something else, which is left alone")
-    # Tried now, before a run of hours; what is to write it, maybe another process, then finds the place empty.
-    with TraceFile(path, force=force):
-        pass
-    path.unlink()
-    return str(path)
-
-
-def in_run_folder(trace: str, out: str) -> bool:
-    """Tell whether a trace is to be part of the run folder ``out``; any other is a file as it is given."""
-    from cosched_emulator.results.folder import TRACE  # noqa: PLC0415 - numpy
-
-    return Path(trace).resolve() == Path(out).resolve() / TRACE
-
-
-def _in_the_way(path: Path, folder: Path) -> bool:
-    """Tell whether a file at ``path`` would keep the run folder from being written, or be lost with what it replaces."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    return path in (folder, *folder.parents, partial) or folder in path.parents or partial in path.parents
-
-
-def _is_trace(path: Path) -> bool:
-    """Tell whether a file is a decision trace, maybe an empty one."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(TRACE_BEGINS)) in (b"", TRACE_BEGINS)
-    except OSError:
-        return True  # what is wrong with it will be told when it is to be replaced
-
-
-def _beside(out: str) -> Path:
-    """Return where the trace of a run folder waits until the folder is written."""
-    folder = Path(out).resolve()
-    return folder.with_name(f"{folder.name}.trace.jsonl")
-
-
 @contextmanager
 def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | None = None) -> Iterator[Link]:
     """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it.
@@ -379,23 +351,35 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
 
 
 def store(
-    finished: Finished, out: str, *, policy: dict[str, Any], link: str, force: bool, trace: str | None = None
+    finished: Finished,
+    out: str,
+    *,
+    policy: dict[str, Any],
+    link: str,
+    force: bool,
+    trace: str | None = None,
+    files: RunFiles | None = None,
 ) -> None:
     """Write the run folder, and move into it the ``trace`` that is to be part of it and waits where `place_trace` has said.
 
-    The link is not part of the run's description, because it must not matter: it stands in timing.json.
+    ``files`` are those that the run has written to; None: its records were kept. The link is not part of the run's description,
+    because it must not matter: it stands in timing.json.
     """
     from cosched_emulator.results.folder import TRACE, new_run_folder, write_files  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.run_files import run_files_of  # noqa: PLC0415
 
-    scenario = finished.prepared.scenario
-    with new_run_folder(out, force=force) as folder:
+    scenario, nodes, workload = finished.prepared
+    with ExitStack() as opened:
+        folder = opened.enter_context(new_run_folder(out, force=force))
+        if files is None:
+            files = opened.enter_context(run_files_of(finished.records, out, nodes))
         write_files(
             folder,
-            finished.records,
-            finished.prepared.nodes,
+            files,
+            nodes,
             summary=finished.summary,
             resolved_config={**scenario.as_dict(), "policy": policy},
-            workload=finished.prepared.workload,
+            workload=workload,
             timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
             seed=scenario.seed,
         )

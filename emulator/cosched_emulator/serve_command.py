@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,25 +148,27 @@ def _serve_virtual(
     force: bool,
     as_json: bool,
 ) -> None:
-    from cosched_emulator.running import kept, remote_link, run, store  # noqa: PLC0415 - --help must not pay for these
+    from cosched_emulator.results.run_files import RunFiles  # noqa: PLC0415 - --help must not pay for these
+    from cosched_emulator.running import kept, remote_link, run, store  # noqa: PLC0415
 
     def note(word: str, text: str) -> None:
         if word in UNUSUAL:
             log(word, text)
 
     link = remote_link(prepared, endpoint, keys, note)
-    try:
-        with (
-            kept(link, db, prepared, lambda: link.policy) as (coupled, accounting),
-            progress_bar(len(prepared.workload.jobs)) as progress,
-        ):
-            finished = run(prepared, coupled, progress, accounting)
-        recorded = "" if accounting is None else accounting.meta.get("policy", "")
-        policy = link.policy or recorded
-    finally:
-        link.close()
-    if out is not None:
-        store(finished, out, policy={"name": policy}, link="zmq", force=force)
+    with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
+        try:
+            with (
+                kept(link, db, prepared, lambda: link.policy) as (coupled, accounting),
+                progress_bar(len(prepared.workload.jobs)) as progress,
+            ):
+                finished = run(prepared, coupled, progress, accounting, files)
+            recorded = "" if accounting is None else accounting.meta.get("policy", "")
+            policy = link.policy or recorded
+        finally:
+            link.close()
+        if out is not None:
+            store(finished, out, policy={"name": policy}, link="zmq", force=force, files=files)
     report(finished, policy, as_json=as_json)
 
 

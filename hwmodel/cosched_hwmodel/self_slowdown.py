@@ -6,12 +6,16 @@ Machines" (the G-LOMARC-TS paper), section 4.9.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.slowdown_ranges import drawn_ppm
+from cosched_hwmodel.draws import uniform, uniforms
+from cosched_hwmodel.slowdown_ranges import drawn_ppm, drawn_ppms
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.usage import WHOLE_PPM
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A job's own slowdown: (node_ppm, core_ppm): how many times as long it takes, in millionths, with one process on each
 # CPU of its nodes rather than one process a node (SL_sno), and, on top, with processes on all cores of a CPU rather
@@ -30,6 +34,14 @@ def draw_self_slowdown(seed: int, job: int) -> SelfSlowdown:
     return (
         drawn_ppm(uniform(seed, "self_node", job), NODE_SHARES, LOWEST_NODE_PPM),
         drawn_ppm(uniform(seed, "self_core", job), CORE_SHARES, LOWEST_CORE_PPM),
+    )
+
+
+def draw_self_slowdowns(seed: int, jobs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both parts of the `draw_self_slowdown` of every job: the same numbers."""
+    return (
+        drawn_ppms(uniforms(seed, "self_node", jobs), NODE_SHARES, LOWEST_NODE_PPM),
+        drawn_ppms(uniforms(seed, "self_core", jobs), CORE_SHARES, LOWEST_CORE_PPM),
     )
 
 

@@ -18,8 +18,9 @@ from cosched_emulator.explain import explain
 from cosched_emulator.explain_text import instant_text, sentences, span_text
 from cosched_emulator.links import DirectLink
 from cosched_emulator.results.funnel import Left, funnel
-from cosched_emulator.running import coupling, place_trace, prepare, run
+from cosched_emulator.running import coupling, prepare, run
 from cosched_emulator.scenario import read_scenario
+from cosched_emulator.trace_place import place_trace
 from cosched_emulator.trace_reader import read_trace
 from cosched_plugin.config import choose
 from cosched_plugin.errors import PolicyError, UsageError

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from hypothesis import strategies as st
 
 from cosched_emulator.results.record import Interval, JobRecord, OnDisk
+from cosched_emulator.results.run_files import RunFiles
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
 
@@ -80,6 +84,16 @@ def preempted_jobs() -> list[JobRecord]:
         preempted(four, 1024, 20, (80, 100)),
         preempted(five, 4096, 0, (110, None)),
     ]
+
+
+def lines_of(name: str, records: list[JobRecord], machine: tuple[NodeClass, ...] = TWO_NODES) -> list[str]:
+    """Return the lines of one of the files of a run, with their ends."""
+    with TemporaryDirectory() as folder:
+        with RunFiles(Path(folder) / "run", machine) as files:
+            for one in sorted(records, key=lambda one: (one.end_us is None, one.end_us or 0)):
+                files.add(one)
+            files.complete(Path(folder), "worked example")
+        return [line + "\n" for line in (Path(folder) / name).read_bytes().decode().removesuffix("\n").split("\n")]
 
 
 def workload_of(records: list[JobRecord]) -> Workload:

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.results.samples import TWO_NODES, six_jobs
-
-from cosched_emulator.results.jobs_csv import jobs_csv
-from cosched_emulator.results.threads import ThreadNumbering
+from tests.results.samples import lines_of, six_jobs
 
 
 @pytest.mark.slow
@@ -19,7 +16,7 @@ def test_evalys_reads_and_draws_our_jobs(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")  # evalys and pandas warn of things of their own
         jobset = pytest.importorskip("evalys.jobset", reason="evalys is not installed: pip install evalys")
         file = tmp_path / "jobs.csv"
-        file.write_text("".join(jobs_csv(six_jobs(), ThreadNumbering(TWO_NODES))), encoding="utf-8")
+        file.write_text("".join(lines_of("jobs.csv", six_jobs())), encoding="utf-8")
         jobs: Any = jobset.JobSet.from_csv(str(file))
         jobs.plot(with_details=True)
     assert len(jobs.df) == 6

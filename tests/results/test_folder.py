@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from tests.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_n
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results import folder as folder_module
+from cosched_emulator.results import run_files as run_files_module
 from cosched_emulator.results.folder import new_run_folder, read_summary, write_run
-from cosched_emulator.results.jobs_csv import jobs_csv
+from cosched_emulator.results.jobs_csv import job_row
 from cosched_emulator.results.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.reader import read_run
 from cosched_emulator.results.record import JobRecord
@@ -109,15 +111,24 @@ def test_lines_end_alike_everywhere(run_folder: Path) -> None:
 # ---------------------------------------------------------------- whole or not at all
 
 
-@pytest.mark.parametrize("name", ["jobs_csv", "allocations_csv", "schedule_swf", "write_swf", "_timing"])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(
+            (run_files_module, name)
+            for name in ("job_row", "allocation_rows", "preemption_rows", "schedule_row", "schedule_header")
+        ),
+        *((folder_module, name) for name in ("write_swf", "_timing")),
+    ],
+)
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("defect"), KeyboardInterrupt()])
 def test_a_failure_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, error: BaseException
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(folder_module, name, fail)
+    monkeypatch.setattr(module, name, fail)
     expected = InputError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
         write(tmp_path / "run")
@@ -127,16 +138,15 @@ def test_a_failure_leaves_nothing_behind(
 def test_a_failure_in_the_middle_of_a_file_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = jobs_csv
+    rows = []
 
-    def broken(*arguments: Any) -> Any:
-        lines = whole(*arguments)
-        yield next(lines)
-        yield next(lines)
-        assert (tmp_path / "run.partial" / "jobs.csv").exists()
-        raise RuntimeError("defect")
+    def broken(*arguments: Any) -> str:
+        rows.append(job_row(*arguments))
+        if len(rows) == 3:
+            raise RuntimeError("defect")
+        return rows[-1]
 
-    monkeypatch.setattr(folder_module, "jobs_csv", broken)
+    monkeypatch.setattr(run_files_module, "job_row", broken)
     with pytest.raises(RuntimeError, match="defect"):
         write(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

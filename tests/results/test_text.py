@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, record, six_jobs, stay, workload_of
+from tests.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 
-from cosched_emulator.results.allocations_csv import allocations_csv
-from cosched_emulator.results.jobs_csv import jobs_csv
-from cosched_emulator.results.schedule_swf import schedule_swf
 from cosched_emulator.results.seconds import parse_seconds, seconds_text
 from cosched_emulator.results.threads import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.swf import VERBATIM, load_swf
@@ -125,7 +122,7 @@ def test_the_string_names_the_threads_of_the_masks(runs: tuple[Run, ...]) -> Non
 
 
 def test_jobs_csv_of_the_example() -> None:
-    lines = list(jobs_csv(six_jobs(), ThreadNumbering(TWO_NODES)))
+    lines = lines_of("jobs.csv", six_jobs())
     assert lines == [
         BATSIM_HEADER + "\n",
         "3,w0,3,20,2,64,0,COMPLETED_WALLTIME_REACHED,30,20,50,10,30,1.5,6-7,-1,"
@@ -145,7 +142,7 @@ def test_jobs_csv_of_the_example() -> None:
 def test_every_row_has_all_columns_whatever_users_write() -> None:
     nasty = 'a,"b"\r\nc;d%=é'
     job = record(1, 0, stays=(stay(0, 1, (0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
-    text = "".join(jobs_csv([job], ThreadNumbering(TWO_NODES)))
+    text = "".join(lines_of("jobs.csv", [job]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert len(row) == len(header) == 17
     assert row[2] == nasty
@@ -157,7 +154,7 @@ def test_jobs_that_never_ended_come_last() -> None:
     running = record(1, 0, "RUNNING", stays=(stay(2, 5, (0, 1, 1, 1)),), work_s=3, run_s=9)._replace(end_us=None)
     waiting = record(2, 0, "PENDING", run_s=9)
     ended = record(3, 0, stays=(stay(2, 50, (0, 1, 2, 1)),), work_s=48)
-    rows = [line.split(",") for line in jobs_csv([running, waiting, ended], ThreadNumbering(TWO_NODES))][1:]
+    rows = [line.split(",") for line in lines_of("jobs.csv", [running, waiting, ended])][1:]
     assert [row[0] for row in rows] == ["3", "1", "2"]
     assert rows[1][7:14] == ["RUNNING", "2", "3", "", "2", "", ""]
     assert rows[2][7:14] == ["SUBMITTED", "", "", "", "", "", ""]
@@ -165,7 +162,7 @@ def test_jobs_that_never_ended_come_last() -> None:
 
 def test_equal_ends_are_ordered_by_number_and_not_by_text() -> None:
     jobs = [record(number, 0, stays=(stay(0, 5, (0, 1, 1, 1)),), work_s=5) for number in (10, 9, 2)]
-    rows = list(jobs_csv(jobs, ThreadNumbering(TWO_NODES)))[1:]
+    rows = lines_of("jobs.csv", jobs)[1:]
     assert [row.split(",")[0] for row in rows] == ["2", "9", "10"]
 
 
@@ -174,7 +171,7 @@ def test_equal_ends_are_ordered_by_number_and_not_by_text() -> None:
 
 def test_allocations_csv_of_the_example() -> None:
     wide = record(7, 60, stays=(stay(106, 106.5, (0, 1, 3, 2), (1, 1, 1, 1)),), work_s=0.5)
-    assert "".join(allocations_csv([wide, *six_jobs()[::-1]])) == (
+    assert "".join(lines_of("allocations.csv", [wide, *six_jobs()[::-1]])) == (
         "job_id,interval,start_s,end_s,first_node,node_count,thread_mask,processes_per_node\n"
         "1,0,0,100,0,1,0xf,4\n"
         "2,0,20,60,1,1,0x3,2\n"
@@ -187,7 +184,7 @@ def test_allocations_csv_of_the_example() -> None:
 
 
 def test_schedule_swf_of_the_example() -> None:
-    text = "".join(schedule_swf(six_jobs(), TWO_NODES, "worked example"))
+    text = "".join(lines_of("schedule.swf", six_jobs()))
     rows = [line for line in text.splitlines() if not line.startswith(";")]
     assert rows == [
         "1 0 0 100 4 -1 -1 4 200 -1 1 -1 -1 -1 -1 -1 -1 -1",
@@ -204,13 +201,13 @@ def test_schedule_swf_of_the_example() -> None:
 def test_schedule_swf_rounds_up_without_making_jobs_overlap() -> None:
     first = record(1, 0.1, stays=(stay(0.2, 5.3, (0, 1, 1, 1)),), work_s=5)
     second = record(2, 0.3, stays=(stay(5.3, 7.9, (0, 1, 1, 1)),), work_s=2)
-    rows = [line.split() for line in schedule_swf([first, second], TWO_NODES, "x") if not line.startswith(";")]
+    rows = [line.split() for line in lines_of("schedule.swf", [first, second]) if not line.startswith(";")]
     assert [row[1:4] for row in rows] == [["1", "0", "5"], ["1", "5", "2"]]
 
 
 def test_schedule_swf_reads_as_a_log(tmp_path: Path) -> None:
     file = tmp_path / "schedule.swf"
-    file.write_text("".join(schedule_swf(six_jobs(), TWO_NODES, workload_of(six_jobs()).origin)))
+    file.write_text("".join(lines_of("schedule.swf", six_jobs())))
     trace = load_swf(file, VERBATIM)
     assert [(job.source_id, job.run_us // 1_000_000) for job in trace.workload.jobs] == [
         (1, 100),

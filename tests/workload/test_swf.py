@@ -364,7 +364,7 @@ def test_writing_to_a_stream_and_to_a_path_gives_the_same_text(log: Path, tmp_pa
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz"])
 def test_output_is_whole_or_absent(tmp_path: Path, log: Path, name: str) -> None:
     workload = read_swf(wrote(log, row()))
-    broken = workload._replace(jobs=(*workload.jobs * 5000, None))  # type: ignore[arg-type]
+    broken = workload._replace(jobs=(*list(workload.jobs) * 5000, None))  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
         write_swf(tmp_path / name, broken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.swf"]

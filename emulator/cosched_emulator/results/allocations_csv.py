@@ -7,8 +7,6 @@ job id, stay and run; times are exact decimals of seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import seconds_text
 
@@ -17,11 +15,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def allocations_csv(records: Sequence[JobRecord]) -> Iterator[str]:
-    """Yield the lines of ``allocations.csv``, header first."""
-    yield ",".join(COLUMNS) + "\n"
-    for record in sorted(records, key=lambda record: record.job.spec.id):
-        for number, stay in enumerate(record.intervals):
-            head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{seconds_text(stay.end_us)}"
-            for first, count, mask, processes in stay.runs:
-                yield f"{head},{first},{count},{mask:#x},{processes}\n"
+def allocation_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; nothing where it never ran."""
+    text = ""
+    for number, stay in enumerate(record.intervals):
+        head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{seconds_text(stay.end_us)}"
+        for first, count, mask, processes in stay.runs:
+            text += f"{head},{first},{count},{mask:#x},{processes}\n"
+    return text

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -44,6 +44,7 @@ from cosched_emulator.results.reader import read_run
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import MICROSECONDS
 from cosched_emulator.results.table import Figure
+from cosched_emulator.workload.columns import Interned
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
 Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
@@ -245,14 +246,14 @@ def _rows(columns: Columns, where: BoolArray) -> Columns:
         values = getattr(columns, field.name)
         if isinstance(values, np.ndarray):
             kept[field.name] = values[where]
-        elif isinstance(values, tuple):
-            kept[field.name] = tuple(compress(values, where))
+        elif isinstance(values, Interned):
+            kept[field.name] = values.taken(where)
     return replace(columns, **kept)
 
 
 def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobFigures:
     number = int(np.count_nonzero(chosen))
-    done = chosen & jobs.ended & np.array([state == COMPLETED for state in jobs.state], dtype=np.bool_)
+    done = chosen & jobs.ended & jobs.state.where(COMPLETED)
     if not done.any():
         return JobFigures(number, 0, None, None, None, None)
     response_us = jobs.end_us[done] - jobs.submit_us[done]

@@ -8,14 +8,16 @@ anything but swap space.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.results.growing import Growing
 from cosched_emulator.results.record import JobRecord
+from cosched_emulator.workload.columns import Interned, interned
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -52,7 +54,7 @@ class JobColumns:
     nodes: IntArray  # nodes held in the last stay
     started: BoolArray
     ended: BoolArray
-    state: tuple[str, ...]
+    state: Interned[str]
     disk: DiskColumns
 
     def __len__(self) -> int:
@@ -69,7 +71,7 @@ class StayColumns:
     first_node: IntArray
     node_count: IntArray
     threads: IntArray  # threads held on each node
-    mask: tuple[int, ...]  # which ones; may be wider than 64 bits
+    mask: Interned[int]  # which ones; may be wider than 64 bits
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -80,56 +82,109 @@ def int_array(values: Iterable[int]) -> IntArray:
     return np.fromiter(values, dtype=np.int64)
 
 
-def submission_order(records: Sequence[JobRecord]) -> list[JobRecord]:
-    """Return the records by (submission, id)."""
-    return sorted(records, key=lambda record: (record.job.spec.submit_us, record.job.spec.id))
-
-
-def job_columns(records: Sequence[JobRecord]) -> JobColumns:
+def job_columns(records: Iterable[JobRecord]) -> JobColumns:
     """Return the columns of ``records``, in order of submission."""
-    rows = submission_order(records)
-    specs = [record.job.spec for record in rows]
-    last = [record.last_stays for record in rows]
-    return JobColumns(
-        id=int_array(spec.id for spec in specs),
-        submit_us=int_array(spec.submit_us for spec in specs),
-        start_us=int_array(stays[0].start_us if stays else 0 for stays in last),
-        wall_us=int_array(sum(stay.end_us - stay.start_us for stay in stays) for stays in last),
-        held_us=int_array(sum(stay.end_us - stay.start_us for stay in record.intervals) for record in rows),
-        end_us=int_array(0 if record.end_us is None else record.end_us for record in rows),
-        work_us=int_array(record.work_us if record.intervals else 0 for record in rows),
-        run_us=int_array(record.job.run_us for record in rows),
-        estimate_us=int_array(spec.estimate_us for spec in specs),
-        threads=int_array(spec.processes * spec.threads_per_process for spec in specs),
-        nodes=int_array(sum(run[1] for run in stays[0].runs) if stays else 0 for stays in last),
-        started=np.array([bool(stays) for stays in last], dtype=np.bool_),
-        ended=np.array([record.end_us is not None for record in rows], dtype=np.bool_),
-        state=tuple(record.state for record in rows),
-        disk=disk_of_rows(
-            [
-                (index, time.start_us, time.end_us, record.swap_mb)
-                for index, record in enumerate(rows)
-                for time in record.disk
-            ]
-        ),
-    )
+    return _collected(records)[0]
 
 
-def stay_columns(records: Sequence[JobRecord]) -> StayColumns:
+def stay_columns(records: Iterable[JobRecord]) -> StayColumns:
     """Return every stay of every job; ``job`` counts rows of `job_columns` of the same records."""
-    rows = [
-        (index, stay.start_us, stay.end_us, first, count, mask.bit_count(), mask)
-        for index, record in enumerate(submission_order(records))
-        for stay in record.intervals
-        for first, count, mask, _processes in stay.runs
-    ]
-    return stays_of_rows(rows)
+    return _collected(records)[1]
+
+
+def _collected(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
+    collected = Collected()
+    for record in records:
+        collected.add(record)
+    return collected.columns()
 
 
 def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
     """Return (job, start_us, end_us) of every stay once, however many runs of nodes it has."""
     keys = np.unique(np.stack([stays.job, stays.start_us, stays.end_us], axis=1), axis=0)
     return keys[:, 0], keys[:, 1], keys[:, 2]
+
+
+class Collected:
+    """The figures of jobs, taken down one job after the other, in any order; some 150 bytes each."""
+
+    def __init__(self) -> None:
+        self._jobs = Growing(_JOB_TYPES)
+        self._states: dict[str, int] = {}
+        self._disk = Growing(_DISK_TYPES)
+        self._stays = Growing(_STAY_TYPES)
+        self._masks: dict[int, int] = {}
+
+    def add(self, record: JobRecord) -> None:
+        """Take down a job's figures."""
+        spec = record.job.spec
+        row = len(self._jobs)
+        stays = record.last_stays
+        self._jobs.add(
+            spec.id,
+            spec.submit_us,
+            stays[0].start_us if stays else 0,
+            sum([stay.end_us - stay.start_us for stay in stays]),
+            sum([stay.end_us - stay.start_us for stay in record.intervals]),
+            record.end_us or 0,
+            record.work_us if stays else 0,
+            record.job.run_us,
+            spec.estimate_us,
+            spec.processes * spec.threads_per_process,
+            sum([run[1] for run in stays[0].runs]) if stays else 0,
+            bool(stays),
+            record.end_us is not None,
+            self._states.setdefault(record.state, len(self._states)),
+        )
+        for time in record.disk:
+            self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
+        for stay in record.intervals:
+            for first, count, mask, _processes in stay.runs:
+                place = self._masks.setdefault(mask, len(self._masks))
+                self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)
+
+    def columns(self) -> tuple[JobColumns, StayColumns]:
+        """Return the columns of all jobs, in order of submission, and forget them."""
+        order = np.lexsort((self._jobs.column("id"), self._jobs.column("submit_us")))
+        place = np.empty_like(order)  # of each row in that order
+        place[order] = np.arange(order.size)
+        jobs = self._jobs.taken(order)
+        disk = self._disk.taken(np.argsort(place[self._disk.column("job")], kind="stable"))
+        stays = self._stays.taken(np.argsort(place[self._stays.column("job")], kind="stable"))
+        disk["job"], stays["job"] = place[disk["job"]], place[stays["job"]]
+        _as_int64(jobs, "nodes")
+        _as_int64(stays, "first_node", "node_count", "threads")
+        state = Interned(jobs.pop("state"), tuple(self._states))
+        mask = Interned(stays.pop("mask"), tuple(self._masks))
+        return JobColumns(**jobs, state=state, disk=DiskColumns(**disk)), StayColumns(**stays, mask=mask)
+
+
+_JOB_TYPES: Mapping[str, npt.DTypeLike] = {
+    **dict.fromkeys(("id", "submit_us", "start_us", "wall_us", "held_us", "end_us", "work_us", "run_us"), np.int64),
+    **dict.fromkeys(("estimate_us", "threads"), np.int64),
+    "nodes": np.uint32,
+    "started": np.bool_,
+    "ended": np.bool_,
+    "state": np.uint8,
+}
+_DISK_TYPES: Mapping[str, npt.DTypeLike] = {
+    "job": np.uint32,
+    "start_us": np.int64,
+    "end_us": np.int64,
+    "ended": np.bool_,
+    "swap_mb": np.int64,
+}
+_STAY_TYPES: Mapping[str, npt.DTypeLike] = {
+    "job": np.uint32,
+    "start_us": np.int64,
+    "end_us": np.int64,
+    **dict.fromkeys(("first_node", "node_count", "threads", "mask"), np.uint32),
+}
+
+
+def _as_int64(columns: dict[str, npt.NDArray[Any]], *names: str) -> None:
+    for name in names:
+        columns[name] = columns[name].astype(np.int64)
 
 
 def disk_of_rows(rows: Sequence[tuple[int, int, int | None, int]]) -> DiskColumns:
@@ -152,5 +207,5 @@ def stays_of_rows(rows: Sequence[tuple[int, int, int, int, int, int, int]]) -> S
         first_node=int_array(row[3] for row in rows),
         node_count=int_array(row[4] for row in rows),
         threads=int_array(row[5] for row in rows),
-        mask=tuple(row[6] for row in rows),
+        mask=interned(row[6] for row in rows),
     )

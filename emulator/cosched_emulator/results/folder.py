@@ -32,21 +32,16 @@ from typing import Any
 import numpy as np
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.allocations_csv import allocations_csv
-from cosched_emulator.results.jobs_csv import jobs_csv
-from cosched_emulator.results.preemptions_csv import preemptions_csv
 from cosched_emulator.results.record import JobRecord
-from cosched_emulator.results.schedule_swf import schedule_swf
-from cosched_emulator.results.threads import ThreadNumbering
+from cosched_emulator.results.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, SCHEDULE, RunFiles, run_files_of
 from cosched_emulator.workload.annotations import annotation_lines
+from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf_writer import write_swf
 from cosched_plugin.protocol.messages import NodeClass
 
 RUN_FORMAT = 1
-JOBS, ALLOCATIONS, SCHEDULE, WORKLOAD = "jobs.csv", "allocations.csv", "schedule.swf", "workload.swf"
-USAGE = "workload-usage.csv"
-PREEMPTIONS = "preemptions.csv"
+WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
 
@@ -68,10 +63,10 @@ def write_run(
     ``timing`` may hold anything that JSON can; with ``wall_s`` in it, jobs per second are added. Raises `InputError` if
     ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; then nothing is left behind.
     """
-    with new_run_folder(out, force=force) as folder:
+    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine) as files:
         write_files(
             folder,
-            records,
+            files,
             machine,
             summary=summary,
             resolved_config=resolved_config,
@@ -109,7 +104,7 @@ def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Itera
 
 def write_files(
     folder: Path,
-    records: Sequence[JobRecord],
+    files: RunFiles,
     machine: Sequence[NodeClass],
     *,
     summary: Mapping[str, Any],
@@ -118,19 +113,16 @@ def write_files(
     timing: Mapping[str, Any],
     seed: int | None = None,
 ) -> None:
-    """Write all files of a run into an existing ``folder``."""
-    _write_lines(folder / JOBS, jobs_csv(records, ThreadNumbering(machine)))
-    _write_lines(folder / ALLOCATIONS, allocations_csv(records))
-    if any(record.disk for record in records):
-        _write_lines(folder / PREEMPTIONS, preemptions_csv(records))
-    _write_lines(folder / SCHEDULE, schedule_swf(records, machine, workload.origin))
+    """Write all files of a run, the rows of whose jobs are in ``files``, into an existing ``folder``."""
+    files.complete(folder, workload.origin)
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
-    if any(job.usage is not None or job.self_slowdown is not None for job in workload.jobs):
+    jobs = columns_of(workload.jobs)
+    if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
-    _write_json(folder / TIMING, _timing(timing, len(records)))
+    _write_json(folder / TIMING, _timing(timing, len(files)))
 
 
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:

@@ -14,8 +14,6 @@ disk) and with them ``suspended_s`` (without progress since the last start: susp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import seconds_text
 from cosched_emulator.results.threads import ThreadNumbering
@@ -38,16 +36,9 @@ BATSIM_STATES = {
 _ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '%;,"\r\n'})
 
 
-def completion_order(records: Sequence[JobRecord]) -> list[JobRecord]:
-    """Return the records by (end, id); those that never ended come last."""
-    return sorted(records, key=lambda record: (record.end_us is None, record.end_us or 0, record.job.spec.id))
-
-
-def jobs_csv(records: Sequence[JobRecord], numbering: ThreadNumbering) -> Iterator[str]:
-    """Yield the lines of ``jobs.csv``, header first."""
-    yield ",".join(COLUMNS) + "\n"
-    for record in completion_order(records):
-        yield _row(record, numbering)
+def completion(record: JobRecord) -> tuple[bool, int, int]:
+    """Return the key of the order of rows: (end, id); those that never ended come last."""
+    return (record.end_us is None, record.end_us or 0, record.job.spec.id)
 
 
 def csv_field(text: str) -> str:
@@ -57,7 +48,8 @@ def csv_field(text: str) -> str:
     return text
 
 
-def _row(record: JobRecord, numbering: ThreadNumbering) -> str:
+def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
+    """Return the row of a job, line end included."""
     spec = record.job.spec
     end_us = record.end_us
     start = execution = finish = waiting = turnaround = stretch = resources = ""

@@ -31,7 +31,7 @@ from cosched_emulator.results.columns import (
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.occupancy import occupancy, swap_taken
+from cosched_emulator.results.occupancy import exact_sum, occupancy, product_sum, swap_taken
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import MICROSECONDS
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
@@ -80,9 +80,8 @@ def summarise_columns(
 ) -> Summary:
     """Return the figures of a run that is already in columns; see `summarise`."""
     counted = selection.mask(len(jobs))
-    state = np.array(jobs.state, dtype=np.str_)
     ran = population(jobs, "all", selection)
-    killed = int(np.count_nonzero(ran & (state == TIMEOUT)))
+    killed = int(np.count_nonzero(ran & jobs.state.where(TIMEOUT)))
     return {
         "format": SUMMARY_FORMAT,
         "selection": {
@@ -91,7 +90,7 @@ def summarise_columns(
             "cooldown": selection.cooldown,
             "counted": int(np.count_nonzero(counted)),
         },
-        "states": {name: int(np.count_nonzero(counted & jobs.ended & (state == name))) for name in STATES}
+        "states": {name: int(np.count_nonzero(counted & jobs.ended & jobs.state.where(name))) for name in STATES}
         | {UNFINISHED: int(np.count_nonzero(counted & ~jobs.ended))},
         "ran": int(np.count_nonzero(ran)),
         "killed": {"count": killed, "share": _ratio(killed, int(np.count_nonzero(ran)))},
@@ -109,7 +108,7 @@ def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> 
     """Return which rows make up population ``name`` (``finished`` or ``all``) of the selected jobs."""
     ran = selection.mask(len(jobs)) & jobs.started & jobs.ended
     if name == "finished":
-        return ran & np.array([state == COMPLETED for state in jobs.state], dtype=np.bool_)
+        return ran & jobs.state.where(COMPLETED)
     if name == "all":
         return ran
     raise ValueError(f"no population {name!r}; there are {', '.join(POPULATIONS)}")
@@ -208,15 +207,15 @@ def _machine_figures(
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
     held = occupancy(stays, nodes)
-    first_us = min(jobs.submit_us.tolist(), default=0)
+    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     disk = jobs.disk
     ends_us = [jobs.end_us[jobs.ended], stays.end_us, disk.end_us[disk.ended]]
-    last_us = max([end_us for ends in ends_us for end_us in ends.tolist()], default=first_us)
+    last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
     makespan_us = last_us - first_us
-    submit_span_us = max(jobs.submit_us.tolist(), default=0) - first_us
+    submit_span_us = int(jobs.submit_us.max()) - first_us if len(jobs) else 0
     queued_us = np.where(jobs.ended, jobs.end_us, last_us) - jobs.submit_us - jobs.held_us
     np.subtract.at(queued_us, disk.job, np.where(disk.ended, disk.end_us, last_us) - disk.start_us)
-    completed = jobs.state.count(COMPLETED)
+    completed = int(np.count_nonzero(jobs.state.where(COMPLETED)))
     return {
         "nodes": nodes,
         "threads": threads,
@@ -224,9 +223,9 @@ def _machine_figures(
         "utilisation": _ratio(held.thread_us, threads * makespan_us),
         "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
         "node_sharing": _ratio(held.shared_us, held.used_us),
-        "node_efficiency": _ratio(_product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
-        "mean_queue_length": _ratio(sum(np.maximum(queued_us, 0).tolist()), makespan_us),
-        "offered_load": _ratio(_product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
+        "node_efficiency": _ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
+        "mean_queue_length": _ratio(exact_sum(np.maximum(queued_us, 0)), makespan_us),
+        "offered_load": _ratio(product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
         "jobs_per_hour": _ratio(completed * 3600 * MICROSECONDS, makespan_us),
         **(_preemption_figures(disk) if len(disk) else {}),
     }
@@ -236,14 +235,9 @@ def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
     peak_mb = int(swap_taken(disk).values.max())
     return {
         "preemptions": len(disk),
-        "preemptions_per_job": _ratio(len(disk), len(set(disk.job.tolist()))),
+        "preemptions_per_job": _ratio(len(disk), np.unique(disk.job).size),
         **({"peak_swap_mb": peak_mb} if peak_mb else {}),
     }
-
-
-def _product_sum(left: IntArray, right: IntArray) -> int:
-    """Return Σ left·right in Python's integers, which do not overflow."""
-    return sum(a * b for a, b in zip(left.tolist(), right.tolist(), strict=True))
 
 
 def _ratio(part: int, whole: int) -> float | None:

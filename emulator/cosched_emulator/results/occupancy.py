@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
 
 # Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
-PAIRS_AT_ONCE = 1_000_000
+PAIRS_AT_ONCE = 100_000
+_NUMBERS_AT_ONCE = 10_000
 
 
 class Occupancy(NamedTuple):
@@ -24,14 +26,13 @@ class Occupancy(NamedTuple):
 def occupancy(stays: StayColumns, nodes: int) -> Occupancy:
     """Return what ``stays`` held of a machine of ``nodes`` nodes."""
     lengths = stays.end_us - stays.start_us
-    held = (stays.threads * stays.node_count).tolist()
-    thread_us = sum(threads * length for threads, length in zip(held, lengths.tolist(), strict=True))  # no overflow
+    thread_us = product_sum(stays.threads * stays.node_count, lengths)
     used_us = shared_us = 0
     for first, last in _node_groups(stays, nodes):
         times, jobs = _depths(stays, first, last)
         spans = np.diff(times)
-        used_us += _exact_sum(spans[jobs[:-1] >= 1])
-        shared_us += _exact_sum(spans[jobs[:-1] >= 2])
+        used_us += exact_sum(spans[jobs[:-1] >= 1])
+        shared_us += exact_sum(spans[jobs[:-1] >= 2])
     return Occupancy(thread_us, used_us, shared_us)
 
 
@@ -117,11 +118,12 @@ def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArr
 
     One node after the other; every node ends empty, so the step from one to the next counts for nothing.
     """
-    low = np.maximum(stays.first_node, first)
-    counts = np.minimum(stays.first_node + stays.node_count, last) - low
-    rows = np.flatnonzero((counts > 0) & (stays.end_us > stays.start_us))
-    stay = np.repeat(rows, counts[rows])
-    node = np.repeat(low[rows], counts[rows]) + _counters(counts[rows])
+    ends = stays.first_node + stays.node_count
+    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
+    low = np.maximum(stays.first_node[rows], first)
+    counts = np.minimum(ends[rows], last) - low
+    stay = np.repeat(rows, counts)
+    node = np.repeat(low, counts) + _counters(counts)
     nodes = np.concatenate([node, node])
     times = np.concatenate([stays.start_us[stay], stays.end_us[stay]])
     steps = np.repeat(np.array([1, -1], dtype=np.int64), stay.size)
@@ -135,6 +137,15 @@ def _counters(counts: IntArray) -> IntArray:
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
-def _exact_sum(values: IntArray) -> int:
+def exact_sum(values: IntArray) -> int:
     """Return the sum of values that are not negative, where int64 would overflow, too."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+
+
+def product_sum(left: IntArray, right: IntArray) -> int:
+    """Return Σ left·right in Python's integers, which do not overflow."""
+    total = 0
+    for first in range(0, left.size, _NUMBERS_AT_ONCE):
+        some = slice(first, first + _NUMBERS_AT_ONCE)
+        total += sum(map(mul, left[some].tolist(), right[some].tolist()))
+    return total

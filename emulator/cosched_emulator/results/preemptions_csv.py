@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import seconds_text
 
 COLUMNS = ("job_id", "preemption", "start_s", "end_s", "swap_mb")
 
 
-def preemptions_csv(records: Sequence[JobRecord]) -> Iterator[str]:
-    """Yield the lines of ``preemptions.csv``, header first."""
-    yield ",".join(COLUMNS) + "\n"
-    for record in sorted(records, key=lambda record: record.job.spec.id):
-        for number, time in enumerate(record.disk):
-            end = "" if time.end_us is None else seconds_text(time.end_us)
-            yield f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end},{record.swap_mb}\n"
+def preemption_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; nothing where it never was on disk."""
+    text = ""
+    for number, time in enumerate(record.disk):
+        end = "" if time.end_us is None else seconds_text(time.end_us)
+        text += f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end},{record.swap_mb}\n"
+    return text

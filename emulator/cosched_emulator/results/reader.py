@@ -23,9 +23,11 @@ from cosched_emulator.results.columns import (
     int_array,
     stays_of_rows,
 )
-from cosched_emulator.results.folder import ALLOCATIONS, JOBS, PREEMPTIONS, RUN, read_json, read_summary
+from cosched_emulator.results.folder import RUN, read_json, read_summary
 from cosched_emulator.results.metrics import Selection
+from cosched_emulator.results.run_files import ALLOCATIONS, JOBS, PREEMPTIONS
 from cosched_emulator.results.seconds import parse_seconds
+from cosched_emulator.workload.columns import interned
 from cosched_plugin.protocol.messages import NodeClass
 
 Value = TypeVar("Value")
@@ -118,7 +120,7 @@ def _columns(rows: Sequence[_JobRow], stays: StayColumns, numbers: IntArray, dis
         nodes=nodes,
         started=np.array([row.start_us is not None for row in rows], dtype=np.bool_),
         ended=np.array([row.end_us is not None for row in rows], dtype=np.bool_),
-        state=tuple(row.state for row in rows),
+        state=interned(row.state for row in rows),
         disk=disk,
     )
 

@@ -9,9 +9,8 @@ no run time and no allocated processors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from cosched_emulator.results.columns import submission_order
 from cosched_emulator.results.record import JobRecord
 from cosched_emulator.results.seconds import MICROSECONDS
 from cosched_emulator.workload.swf_writer import format_row, header_lines
@@ -25,25 +24,23 @@ NOTES = (
 PREEMPTED = "the run times of preempted jobs include their time on disk, when others may have had their processors"
 
 
-def schedule_swf(records: Sequence[JobRecord], machine: Sequence[NodeClass], origin: str) -> Iterator[str]:
-    """Yield the lines of ``schedule.swf``, header first; ``origin`` says where the workload came from."""
+def schedule_header(jobs: int, machine: Sequence[NodeClass], origin: str, *, preempted: bool) -> str:
+    """Return the lines above the rows of so many jobs; ``origin`` says where the workload came from."""
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     nodes = sum(node_class.nodes for node_class in machine)
     header = header_lines(
-        jobs=len(records),
+        jobs=jobs,
         processors=threads,
         origin=origin,
-        notes=(*NOTES, PREEMPTED) if any(record.disk for record in records) else NOTES,
+        notes=(*NOTES, PREEMPTED) if preempted else NOTES,
         computer="cosched emulator",
         more=[("MaxNodes", str(nodes))],
     )
-    for line in header:
-        yield line + "\n"
-    for record in submission_order(records):
-        yield _row(record)
+    return "".join(f"{line}\n" for line in header)
 
 
-def _row(record: JobRecord) -> str:
+def schedule_row(record: JobRecord) -> str:
+    """Return the row of a job, line end included."""
     spec = record.job.spec
     submit_us = _whole(spec.submit_us)
     wait_us = run_us = None

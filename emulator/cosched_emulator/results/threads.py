@@ -7,6 +7,8 @@ from itertools import accumulate
 
 from cosched_plugin.protocol.messages import NodeClass, Run
 
+_MOST_TEXTS = 10_000  # that are remembered: a long run has no end of them
+
 
 def mask_intervals(mask: int) -> tuple[tuple[int, int], ...]:
     """Return the runs of set bits of ``mask`` as (first, last), ascending."""
@@ -56,6 +58,8 @@ class ThreadNumbering:
         """Return the interval string of the threads that ``runs`` hold; ValueError if there are no such threads."""
         known = self._texts.get(runs)
         if known is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
             known = self._texts[runs] = interval_text(self._intervals(runs))
         return known
 

@@ -20,12 +20,17 @@ import difflib
 import io
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.columns import Column, Jobs, Made, columns_of
+from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
@@ -109,33 +114,31 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     """
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
-    jobs = []
-    for job in workload.jobs:
-        keys = [_key_of(job, pattern) for pattern in patterns]
-        usage = _first(annotations.usages, keys)
-        own = _first(annotations.selves, keys)
-        found = [keys.index(key) for key, _ in filter(None, (usage, own))]
-        if found:
-            counts[patterns[min(found)]] += 1
-        jobs.append(
-            job._replace(
-                usage=job.usage if usage is None else usage[1],
-                self_slowdown=job.self_slowdown if own is None else own[1],
-            )
-        )
+    jobs = columns_of(workload.jobs)
+    for whole in jobs.each(_keys(jobs)):
+        keys = ((pattern, _only(whole, pattern)) for pattern in patterns)
+        found = next((pattern for pattern, key in keys if key in annotations.usages or key in annotations.selves), None)
+        if found is not None:
+            counts[found] += 1
+    if annotations.usages:
+        usage = Made(partial(_annotated, annotations.usages, patterns), _keys(jobs), jobs.usage)
+        jobs = replace(jobs, usage=usage)
+    if annotations.selves:
+        own = Made(partial(_annotated, annotations.selves, patterns), _keys(jobs), jobs.self_slowdown)
+        jobs = replace(jobs, self_slowdown=own)
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
     ]
     parts.append(f"{len(jobs) - sum(counts.values())} jobs not in it")
-    without = sum(job.usage is None for job in jobs)
+    without = len(jobs) - jobs.known(jobs.usage)
     note = f"annotations {annotations.file}: {', '.join(parts)}; {without} jobs without characteristics"
     if annotations.selves:
-        note += f", {sum(job.self_slowdown is None for job in jobs)} without self slowdown"
+        note += f", {len(jobs) - jobs.known(jobs.self_slowdown)} without self slowdown"
     notes = (*workload.notes, note)
     if not any(counts.values()):
         notes += (f"{WARNING}{annotations.file} annotates none of the {len(jobs)} jobs",)
-    return workload._replace(jobs=tuple(jobs), notes=notes)
+    return workload._replace(jobs=jobs, notes=notes)
 
 
 def annotation_lines(workload: Workload) -> Iterator[str]:
@@ -144,22 +147,26 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     Keyed by job; where numbers of the source repeat, by application and user as well. Columns that no job has a value for are
     left out.
     """
-    repeated = len({job.source_id for job in workload.jobs}) < len(workload.jobs)
+    jobs = columns_of(workload.jobs)
+    repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
     keys = KEYS if repeated else KEYS[:1]
-    pattern = tuple(name in keys for name in KEYS)
-    known = {
-        _key_of(job, pattern): job for job in workload.jobs if job.usage is not None or job.self_slowdown is not None
-    }
-    usages = any(job.usage is not None for job in known.values())
-    selves = any(job.self_slowdown is not None for job in known.values())
+    columns = (_keys(jobs), jobs.usage, jobs.self_slowdown)
+    known = (
+        (key[: len(keys)], usage, own)
+        for key, usage, own in zip(*(jobs.each(column) for column in columns), strict=True)
+        if usage is not None or own is not None
+    )
+    if repeated:  # of jobs that no key tells apart the last one counts
+        known = (row for row in {row[0]: row for row in known}.values())
+    usages, selves = jobs.knows(jobs.usage), jobs.knows(jobs.self_slowdown)
     yield ",".join((*keys, *(USAGE if usages else ()), *(SELF if selves else ()))) + "\n"
-    for key, job in known.items():
-        cells = ["" if value is None else str(value) for value in key[: len(keys)]]
+    for key, usage, own in known:
+        cells = [str(value) for value in key]
         # Logs have numbers for names, and `write_swf` keeps no others: nothing here needs quotes.
         if usages:
-            cells += [""] * len(USAGE) if job.usage is None else [job.usage[0], *map(_decimal, job.usage[1:])]
+            cells += [""] * len(USAGE) if usage is None else [usage[0], *map(_decimal, usage[1:])]
         if selves:
-            cells += [""] * len(SELF) if job.self_slowdown is None else map(_decimal, job.self_slowdown)
+            cells += [""] * len(SELF) if own is None else map(_decimal, own)
         yield ",".join(cells) + "\n"
 
 
@@ -167,18 +174,25 @@ def _decimal(ppm: int) -> str:
     return f"{ppm / WHOLE_PPM:.6f}"
 
 
-def _first(values: Mapping[JobKey, Value], keys: Iterable[JobKey]) -> tuple[JobKey, Value] | None:
-    """Return the first of ``keys`` that has a value, with that value."""
-    return next(((key, values[key]) for key in keys if key in values), None)
+def _annotated(
+    values: Mapping[JobKey, Value], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: Value | None
+) -> Value | None:
+    """Return the value of the most specific row for a job, else what it had before."""
+    for pattern in patterns:
+        value = values.get(_only(whole, pattern))
+        if value is not None:
+            return value
+    return before
 
 
-def _key_of(job: WorkloadJob, pattern: tuple[bool, ...]) -> JobKey:
-    by_job, by_application, by_user = pattern
-    return JobKey(
-        job.source_id if by_job else None,
-        job.spec.name if by_application else None,
-        job.spec.user if by_user else None,
-    )
+def _keys(jobs: Jobs) -> Column[JobKey]:
+    return Made(JobKey, jobs.source_id, jobs.name, jobs.user)
+
+
+def _only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
+    """Return those parts of the key of one job that the pattern names."""
+    job, application, user = pattern
+    return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
 
 
 def _key(row: _Row) -> JobKey:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.workload.columns import Column, Interned, Made, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.shares import check_shares, parse_shares
-from cosched_hwmodel.draws import choice, uniform
+from cosched_emulator.workload.shares import check_shares, choices, parse_shares
+from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.messages import UsageTuple
 
@@ -33,8 +38,8 @@ class _Range(NamedTuple):
     low: int
     high: int
 
-    def at(self, draw: float) -> int:
-        return self.low + int(draw * (self.high - self.low))
+    def at(self, draws: NDArray[np.float64]) -> NDArray[np.int64]:
+        return self.low + (draws * (self.high - self.low)).astype(np.int64)
 
 
 class _Fractions(NamedTuple):
@@ -70,15 +75,12 @@ def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int 
     without shares.
     """
     check_shares(mix, "characteristics")
-    jobs = []
-    counts = dict.fromkeys(BOUNDS, 0)
-    for job in workload.jobs:
-        usage = drawn_usage(mix, seed, job.source_id)
-        counts[usage[0]] += 1
-        jobs.append(job._replace(usage=usage))
-    shares = ", ".join(f"{number} {bound}" for bound, number in counts.items())
+    jobs = columns_of(workload.jobs)
+    bounds, usage = _drawn(mix, seed, jobs.source_id.array)
+    counts = np.bincount(bounds, minlength=len(BOUNDS)).tolist()
+    shares = ", ".join(f"{number} {bound}" for bound, number in zip(BOUNDS, counts, strict=True))
     note = f"characteristics: mix {mix.cpu}:{mix.network}:{mix.disk}, seed {seed}: {shares} jobs"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+    return workload._replace(jobs=replace(jobs, usage=usage), notes=(*workload.notes, note))
 
 
 def drawn_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple:
@@ -86,17 +88,39 @@ def drawn_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTupl
 
     The class is what was drawn, even where the rest turns out to be the largest fraction.
     """
-    bound = mix._fields[choice(uniform(seed, "class", source_id), mix)]
-    ranges = _FRACTIONS[bound]
-    fractions = dict.fromkeys(BOUNDS, 0)
-    for attempt in count():
-        own = ranges.own_ppm.at(uniform(seed, "fractions", source_id, attempt, 0))
-        other = ranges.other_ppm.at(uniform(seed, "fractions", source_id, attempt, 1))
-        if ranges.sum_ppm.low <= own + other < ranges.sum_ppm.high:
-            fractions |= {bound: own, ranges.other: other}
-            break
-    rest = next(name for name in BOUNDS if name not in (bound, ranges.other))
-    fractions[rest] = WHOLE_PPM - own - other
-    level = choice(uniform(seed, "memory", source_id, 0), _MEMORY_WEIGHTS)
-    memory = _MEMORY_PPM[level].at(uniform(seed, "memory", source_id, 1))
-    return (bound, fractions["cpu"], fractions["network"], fractions["disk"], memory)
+    (usage,) = _drawn(mix, seed, np.array([source_id], dtype=np.int64))[1].values(0, 1)
+    return usage
+
+
+def _drawn(
+    mix: CharacteristicsMix, seed: int, source_ids: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], Column[UsageTuple]]:
+    """Return the class of every job, as its place in ``BOUNDS``, and its `drawn_usage`."""
+    bounds = choices(uniforms(seed, "class", source_ids), mix)
+    parts = {name: np.zeros(len(source_ids), dtype=np.int32) for name in BOUNDS}
+    for place, bound in enumerate(BOUNDS):
+        ranges = _FRACTIONS[bound]
+        left = np.flatnonzero(bounds == place)
+        for attempt in count():
+            if not left.size:
+                break
+            own, other = (
+                drawn.at(
+                    uniforms(
+                        seed, "fractions", source_ids[left], *(np.full_like(left, key) for key in (attempt, which))
+                    )
+                )
+                for which, drawn in enumerate((ranges.own_ppm, ranges.other_ppm))
+            )
+            fits = (ranges.sum_ppm.low <= own + other) & (own + other < ranges.sum_ppm.high)
+            parts[bound][left[fits]] = own[fits]
+            parts[ranges.other][left[fits]] = other[fits]
+            left = left[~fits]
+        rest = next(name for name in BOUNDS if name not in (bound, ranges.other))
+        drawn = bounds == place
+        parts[rest][drawn] = WHOLE_PPM - parts[bound][drawn] - parts[ranges.other][drawn]
+    level = choices(uniforms(seed, "memory", source_ids, np.zeros_like(source_ids)), _MEMORY_WEIGHTS)
+    place_in_level = uniforms(seed, "memory", source_ids, np.ones_like(source_ids))
+    memory = np.choose(level, [drawn.at(place_in_level) for drawn in _MEMORY_PPM]).astype(np.int32)
+    numbers = (Numbers(column) for column in (*parts.values(), memory))
+    return bounds, Made(as_tuple, Interned(bounds, BOUNDS), *numbers)

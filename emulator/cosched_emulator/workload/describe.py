@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Jobs, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, UsageTuple
 
@@ -83,23 +85,23 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         processors = workload.processors
     elif processors < 1:
         raise ConfigurationError("processors", "1 or more", str(processors))
-    specs = [job.spec for job in workload.jobs]
-    size = np.array([spec.processes for spec in specs], dtype=np.int64)
-    run = np.array([job.run_us for job in workload.jobs], dtype=np.int64) / _SECOND_US
-    estimate = np.array([spec.estimate_us for spec in specs], dtype=np.int64) / _SECOND_US
-    submit = np.array([spec.submit_us for spec in specs], dtype=np.int64)
+    jobs = columns_of(workload.jobs)
+    size = jobs.processes.array
+    run = jobs.run_us.array / _SECOND_US
+    estimate = jobs.estimate_us.array / _SECOND_US
+    submit = jobs.submit_us.array
     gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / _SECOND_US
     # Whole numbers: a sum of floats would depend on the order of the jobs.
-    work = sum(job.run_us * job.spec.processes for job in workload.jobs) / _SECOND_US
-    span = (specs[-1].submit_us - specs[0].submit_us) / _SECOND_US
-    usages = [job.usage for job in workload.jobs if job.usage is not None]
+    work = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / _SECOND_US
+    span = int(submit[-1] - submit[0]) / _SECOND_US
+    usages = [usage for usage in jobs.each(jobs.usage) if usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
-    selves = np.array([job.self_slowdown for job in workload.jobs if job.self_slowdown is not None], dtype=np.int64)
-    class_shares, class_work_shares = _class_shares(workload)
+    selves = np.array([own for own in jobs.each(jobs.self_slowdown) if own is not None], dtype=np.int64)
+    class_shares, class_work_shares = _class_shares(jobs)
     accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / _SECOND_US))
     return Description(
         origin=workload.origin,
-        jobs=len(specs),
+        jobs=len(jobs),
         processors=processors,
         span_s=span,
         work_processor_s=work,
@@ -114,16 +116,16 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         estimate_accuracy=float(np.mean(accuracy)),
         exact_estimate_share=float(np.mean(run == estimate)),
         run_above_estimate_share=float(np.mean(run > estimate)),
-        limited_share=sum(spec.limit_us is not None for spec in specs) / len(specs),
-        users=len({spec.user for spec in specs if spec.user}),
+        limited_share=jobs.known(jobs.limit_us) / len(jobs),
+        users=len(set(jobs.each(jobs.user)) - {""}),
         notes=workload.notes,
-        usage_share=len(usages) / len(specs),
+        usage_share=len(usages) / len(jobs),
         bound_shares=_bound_shares(usages),
         memory=_spread(memory / WHOLE_PPM) if usages else None,
         memory_conflict_share=_conflict_share(memory),
         class_shares=class_shares,
         class_work_shares=class_work_shares,
-        self_share=len(selves) / len(specs),
+        self_share=len(selves) / len(jobs),
         self_node=_spread(selves[:, 0] / WHOLE_PPM) if len(selves) else None,
         self_core=_spread(selves[:, 1] / WHOLE_PPM) if len(selves) else None,
     )
@@ -168,16 +170,17 @@ def as_table(description: Description) -> str:
     return "\n".join([*lines, "", *_aligned(rows)])
 
 
-def _class_shares(workload: Workload) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
     """Return which part of the jobs, and of their work, is in each class."""
     short_us, medium_us = (bound_s * _SECOND_US for bound_s in CLASS_BOUNDS_S)
-    jobs, work = [0, 0, 0], [0, 0, 0]
-    for job in workload.jobs:
-        index = (job.spec.estimate_us > short_us) + (job.spec.estimate_us > medium_us)
-        jobs[index] += 1
-        work[index] += job.run_us * job.spec.processes
-    (a, b, c), (x, y, z) = jobs, work
-    all_jobs, all_work = sum(jobs), max(1, sum(work))
+    number, work = [0, 0, 0], [0, 0, 0]
+    columns = (jobs.estimate_us, jobs.run_us, jobs.processes)
+    for estimate_us, run_us, processes in zip(*(jobs.each(column) for column in columns), strict=True):
+        index = (estimate_us > short_us) + (estimate_us > medium_us)
+        number[index] += 1
+        work[index] += run_us * processes
+    (a, b, c), (x, y, z) = number, work
+    all_jobs, all_work = sum(number), max(1, sum(work))
     return (a / all_jobs, b / all_jobs, c / all_jobs), (x / all_work, y / all_work, z / all_work)
 
 

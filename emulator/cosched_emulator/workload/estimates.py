@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Made, Numbers, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.rounding import round_up_us
+from cosched_emulator.workload.rounding import round_up_all_us
+from cosched_hwmodel.draws import uniforms
 
 ESTIMATE_MODELS = ("exact", "f-model")
 
@@ -22,13 +26,16 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
         raise ConfigurationError.unknown_name("estimates", model, ESTIMATE_MODELS)
     if not (math.isfinite(factor) and 0 <= factor <= 1_000_000):
         raise ConfigurationError("estimates.factor", "a number from 0 to 1000000", str(factor))
+    jobs = columns_of(workload.jobs)
+    run_us = jobs.run_us.array
+    # The extra part alone is rounded, so that no rounding can bring an estimate below the run time.
     used = 0.0 if model == "exact" else factor
-    jobs = []
-    for job in workload.jobs:
-        # The extra part alone is rounded, so that no rounding can bring an estimate below the run time.
-        draw = uniform(seed, "estimate", job.source_id)
-        estimate_us = job.run_us + max(0, round_up_us(job.run_us * draw * used))
-        limit_us = None if job.spec.limit_us is None else estimate_us
-        jobs.append(job._replace(spec=job.spec._replace(estimate_us=estimate_us, limit_us=limit_us)))
+    extra_us = round_up_all_us(run_us * uniforms(seed, "estimate", jobs.source_id.array) * used)
+    estimate_us = Numbers(run_us + np.maximum(0, extra_us))
+    jobs = replace(jobs, estimate_us=estimate_us, limit_us=Made(_limit_us, jobs.limit_us, estimate_us))
     text = "exact" if model == "exact" else f"run x (1 + U x {factor:g}), seed {seed}"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, f"estimates: {text}"))
+    return workload._replace(jobs=jobs, notes=(*workload.notes, f"estimates: {text}"))
+
+
+def _limit_us(before_us: int | None, estimate_us: int) -> int | None:
+    return None if before_us is None else estimate_us

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
@@ -25,7 +26,7 @@ class WorkloadJob(NamedTuple):
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""
 
-    jobs: tuple[WorkloadJob, ...]
+    jobs: Sequence[WorkloadJob]  # as columns (`Jobs`), where there may be many
     processors: int | None  # size of the machine that the source names, if it does
     origin: str  # file or model, for people
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each

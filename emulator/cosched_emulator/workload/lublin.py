@@ -9,14 +9,13 @@ numpy releases; a workload that must last is stored (`write_swf`).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import key
-from cosched_hwmodel.rounding import round_up_us
-from cosched_plugin.protocol.messages import JobSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800
 FIRST_SLOT = 10  # the model's day starts at 05:00
-MICROSECONDS = 1_000_000
+MICROSECONDS = 1_000_000.0
 _ROUNDS = 1_000  # redraws before parameters are called impossible
 _BLOCK = 4_096  # fixed: the stream's numbers must not depend on how many jobs are asked for
 
@@ -99,16 +98,23 @@ def generate(
         raise ConfigurationError("processors", "1 or more", str(processors))
     if limits not in ("none", "estimate"):
         raise ConfigurationError.unknown_name("limits", str(limits), ("none", "estimate"))
+    from cosched_emulator.workload.columns import Jobs, Numbers, Same  # noqa: PLC0415 - numpy
+    from cosched_emulator.workload.rounding import round_up_all_us  # noqa: PLC0415
+
     clock = arrival_times(jobs, parameters, seed)
     sizes = job_sizes(jobs, processors, parameters, seed)
     runs = run_times(sizes, parameters, seed)
-    result = []
-    rows = zip(clock, sizes.tolist(), runs.tolist(), strict=True)
-    for number, (arrival_s, size, run_s) in enumerate(rows, 1):
-        submit_us = round_up_us((arrival_s - clock[0]) * MICROSECONDS * parameters.gap_factor)
-        run_us = round_up_us(run_s * MICROSECONDS * parameters.run_factor)
-        spec = JobSpec(number, submit_us, size, run_us, None if limits == "none" else run_us)
-        result.append(WorkloadJob(spec, run_us, None, number))
+    number = Numbers(range(1, jobs + 1))
+    run_us = Numbers(round_up_all_us(runs * MICROSECONDS * parameters.run_factor))
+    found = Jobs(
+        id=number,
+        submit_us=Numbers(round_up_all_us((clock - clock[0]) * MICROSECONDS * parameters.gap_factor)),
+        processes=Numbers(sizes),
+        estimate_us=run_us,
+        run_us=run_us,
+        source_id=number,
+        limit_us=Same(None) if limits == "none" else run_us,
+    )
     changed = [
         f"{field.name}={getattr(parameters, field.name):g}"
         for field in fields(parameters)
@@ -116,16 +122,20 @@ def generate(
     ]
     origin = f"Lublin-Feitelson model, {jobs} jobs, {processors} processors, seed {seed}"
     notes = (f"first submission {clock[0]} s after midnight",)
-    return Workload(tuple(result), processors, ", ".join((origin, *changed)), notes)
+    return Workload(found, processors, ", ".join((origin, *changed)), notes)
 
 
-def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> list[int]:
+def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
     """Return arrival times in whole seconds since a midnight, ascending."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.fromiter(_arrivals(jobs, parameters, seed), dtype=np.int64, count=jobs)
+
+
+def _arrivals(jobs: int, parameters: LublinParameters, seed: int) -> Iterator[int]:
     weights = day_profile(parameters)
-    credits_of_jobs = _arrival_credits(jobs, parameters, seed)
-    times = []
     clock, slot, credit, remainder = 0, 0, 0.0, 0.0
-    for added in credits_of_jobs:
+    for added in _arrival_credits(jobs, parameters, seed):
         credit += added
         gap = 0.0
         while credit > weights[slot]:
@@ -136,20 +146,21 @@ def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> list[in
         gap += SLOT_S * (rest - remainder)
         remainder = rest
         clock = int(clock + gap)
-        times.append(clock)
-    return times
+        yield clock
 
 
-def _arrival_credits(jobs: int, parameters: LublinParameters, seed: int) -> list[float]:
-    """Return each arrival's share of the day, in half hours at the mean rate."""
+def _arrival_credits(jobs: int, parameters: LublinParameters, seed: int) -> Iterator[float]:
+    """Yield each arrival's share of the day, in half hours at the mean rate."""
     stream = _stream(seed, "lublin arrivals")
     shape = parameters.aarr * parameters.arar
-    accepted: list[float] = []
+    left = jobs
     for _ in range(_ROUNDS + jobs // _BLOCK):
         logs = stream.gamma(shape, parameters.barr, _BLOCK)
-        accepted += (math.e ** logs[logs <= parameters.longest_log_gap] / SLOT_S).tolist()
-        if len(accepted) >= jobs:
-            return accepted[:jobs]
+        accepted = (math.e ** logs[logs <= parameters.longest_log_gap] / SLOT_S).tolist()
+        yield from accepted[:left]
+        left -= len(accepted)
+        if left <= 0:
+            return
     raise ConfigurationError("aarr", "gaps below e^longest_log_gap seconds now and then", f"{parameters.aarr:g}")
 
 

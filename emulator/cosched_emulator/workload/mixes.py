@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Interned, Same, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.shares import check_shares, parse_shares
-from cosched_hwmodel.draws import choice, uniform
+from cosched_emulator.workload.shares import check_shares, choices, parse_shares
+from cosched_hwmodel.draws import uniforms
 from cosched_plugin.protocol.messages import DemandTuple
 
 BELIEFS = ("exact", "unknown")
@@ -61,14 +65,11 @@ def with_demand(
     for name, level in zip(levels._fields, levels, strict=True):
         if not all(0 <= rate <= _LARGEST_MBS for rate in level):
             raise ConfigurationError(f"demand.{name}", "three rates of 0 MB/s or more", str(level))
-    jobs = []
-    counts = [0, 0, 0]
-    for job in workload.jobs:
-        picked = choice(uniform(seed, "demand", job.source_id), mix)
-        counts[picked] += 1
-        demand = levels[picked]
-        told = demand if belief == "exact" else None
-        jobs.append(job._replace(spec=job.spec._replace(demand=told), demand=demand))
+    jobs = columns_of(workload.jobs)
+    picked = choices(uniforms(seed, "demand", jobs.source_id.array), mix)
+    demand = Interned(picked, levels)
+    jobs = replace(jobs, demand=demand, told_demand=demand if belief == "exact" else Same(None))
+    counts = np.bincount(picked, minlength=len(mix)).tolist()
     shares = ", ".join(f"{count} {name}" for name, count in zip(mix._fields, counts, strict=True))
     note = f"demand: mix {mix.high}:{mix.medium}:{mix.low}, seed {seed}: {shares} jobs; belief {belief}"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 
+import numpy as np
+
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Made, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.self_slowdown import draw_self_slowdowns
 from cosched_hwmodel.usage import WHOLE_PPM
 from cosched_plugin.protocol.messages import SelfSlowdown
 
@@ -26,9 +30,10 @@ class Growth(IntEnum):
 
 def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
     """Return the workload with a true self slowdown for every job, drawn from the paper's Table 4 by its `source_id`."""
-    jobs = tuple(job._replace(self_slowdown=draw_self_slowdown(seed, job.source_id)) for job in workload.jobs)
+    jobs = columns_of(workload.jobs)
+    numbers = (Numbers(column.astype(np.int32)) for column in draw_self_slowdowns(seed, jobs.source_id.array))
     note = f"self slowdowns: drawn from Table 4, seed {seed}"
-    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+    return workload._replace(jobs=replace(jobs, self_slowdown=Made(as_tuple, *numbers)), notes=(*workload.notes, note))
 
 
 def growth_of(
@@ -71,22 +76,21 @@ def grown(
     counts those. Raises `ConfigurationError` where no job has a self slowdown.
     """
     counts = dict.fromkeys(Growth, 0)
-    jobs = []
-    for job in workload.jobs:
-        size = job.spec.processes
-        if job.self_slowdown is not None:
-            growth = growth_of(size, job.self_slowdown, max_slowdown_ppm, cpus_ppm)
+    jobs = columns_of(workload.jobs)
+    sizes = jobs.processes.array.copy()
+    for row, (size, own) in enumerate(zip(jobs.each(jobs.processes), jobs.each(jobs.self_slowdown), strict=True)):
+        if own is not None:
+            growth = growth_of(size, own, max_slowdown_ppm, cpus_ppm)
             counts[growth] += 1
-            size = grown_size(size, job.self_slowdown, growth)
-        jobs.append(job._replace(spec=job.spec._replace(processes=size)))
+            sizes[row] = grown_size(size, own, growth)
     unknown = len(jobs) - sum(counts.values())
     if unknown == len(jobs):
         raise ConfigurationError(
             "workload.grow", "self slowdowns of jobs (workload.self_slowdowns, annotations)", "none"
         )
-    sizes = [job.spec.processes for job in jobs]
     note = (
         f"sizes grown: {counts[Growth.TWO]} jobs twofold, {counts[Growth.FOUR]} fourfold, {counts[Growth.NONE]} not, "
-        f"{unknown} without self slowdown; largest {max(sizes)}, {sum(size > cores for size in sizes)} above the {cores} cores"
+        f"{unknown} without self slowdown; largest {sizes.max()}, {np.count_nonzero(sizes > cores)} above the {cores} cores"
     )
-    return workload._replace(jobs=tuple(jobs), processors=cores, notes=(*workload.notes, note))
+    jobs = replace(jobs, processes=Numbers(sizes))
+    return workload._replace(jobs=jobs, processors=cores, notes=(*workload.notes, note))

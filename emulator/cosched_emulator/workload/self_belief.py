@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from cosched_emulator.workload.belief import check_belief, noisy
+from cosched_emulator.workload.columns import Column, Made, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.protocol.messages import SelfSlowdown
 
@@ -22,18 +25,26 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
     Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
     """
     check_belief("self_slowdowns", belief.self_slowdowns, "self_noise", belief.noise)
-    if all(job.self_slowdown is None for job in workload.jobs):
+    jobs = columns_of(workload.jobs)
+    if not jobs.knows(jobs.self_slowdown):
         return workload
-    jobs = []
-    known = 0
-    for job in workload.jobs:
-        told = None if job.self_slowdown is None else told_slowdown(job.self_slowdown, belief, seed, job.source_id)
-        known += told is not None
-        jobs.append(job._replace(spec=job.spec._replace(self_slowdown=told)))
+    told: Column[SelfSlowdown | None]
+    if belief.self_slowdowns == "unknown":
+        told = Same(None)
+    elif belief.noise:
+        told = Made(partial(_told_slowdown, belief, seed), jobs.self_slowdown, jobs.source_id)
+    else:
+        told = jobs.self_slowdown
+    known = jobs.known(told if belief.self_slowdowns == "unknown" else jobs.self_slowdown)
+    jobs = replace(jobs, told_self_slowdown=told)
     note = f"self slowdowns told to the scheduler of {known} of {len(jobs)} jobs"
     if known and belief.noise:
         note += f", noise {belief.noise:g}"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def _told_slowdown(belief: SelfBelief, seed: int, own: SelfSlowdown | None, source_id: int) -> SelfSlowdown | None:
+    return None if own is None else told_slowdown(own, belief, seed, source_id)
 
 
 def told_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:

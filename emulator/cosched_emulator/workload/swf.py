@@ -8,23 +8,19 @@ it where it does not.
 
 from __future__ import annotations
 
-import gc
 import math
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import repeat, starmap
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
+from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf_table import LARGEST, MICROSECONDS, Field, SwfTable, error_of, read_table
 from cosched_emulator.workload.swf_writer import format_row, header_lines, seconds_text, write_swf
-from cosched_plugin.protocol.messages import JobSpec
 
 __all__ = [
     "VERBATIM", "Limits", "MissingEstimate", "RepairReport", "SwfOptions", "SwfTrace",
@@ -155,7 +151,7 @@ def load_swf(
     if first >= report.jobs:
         raise InputError(file, f"more than {first} jobs (first = {first})", str(report.jobs))
     last = report.jobs if count is None else min(report.jobs, first + count)
-    window = _Rows(*(column[first:last] for column in rows))
+    window = _Rows(*(column[first:last].copy() for column in rows))
     notes = list(report.lines())
     if last - first < report.jobs:
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
@@ -255,48 +251,27 @@ def _refusal(table: SwfTable, file: str, row: int) -> InputError:
         flaw = table.flaw(row, Field.ESTIMATE, "an estimate above 0")
     else:
         flaw = table.flaw(row, Field.SUBMIT, "rows in submit order")
-    return error_of(flaw, file, table.line_numbers[row])
+    return error_of(flaw, file, int(table.lines.numbers[row]))
 
 
-def _jobs(rows: _Rows, origin_us: int, limits: Limits) -> tuple[WorkloadJob, ...]:
-    estimates = rows.estimate_us.tolist()
-    with _collector_paused():
-        specs = starmap(
-            JobSpec,
-            zip(
-                range(1, len(estimates) + 1),
-                (rows.submit_us - origin_us).tolist(),
-                rows.processes.tolist(),
-                estimates,
-                estimates if limits == "estimate" else repeat(None),
-                _texts(rows.user.tolist()),
-                _texts(rows.name.tolist()),
-                strict=False,
-            ),
-        )
-        return tuple(map(WorkloadJob, specs, rows.run_us.tolist(), repeat(None), rows.number.tolist()))
+def _jobs(rows: _Rows, origin_us: int, limits: Limits) -> Jobs:
+    estimate_us = Numbers(rows.estimate_us)
+    return Jobs(
+        id=Numbers(range(1, len(rows.number) + 1)),
+        submit_us=Numbers(rows.submit_us - origin_us),
+        processes=Numbers(rows.processes),
+        estimate_us=estimate_us,
+        run_us=Numbers(rows.run_us),
+        source_id=Numbers(rows.number),
+        limit_us=estimate_us if limits == "estimate" else Same(None),
+        user=_texts(rows.user),
+        name=_texts(rows.name),
+    )
 
 
-def _texts(numbers: Iterable[int]) -> Iterator[str]:
-    texts: dict[int, str] = {}  # a log has few users: one string each
-    for number in numbers:
-        text = texts.get(number)
-        if text is None:
-            text = texts[number] = "" if number < 0 else str(number)
-        yield text
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the cycle collector out: walking half a million new tuples again and again triples the time."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+def _texts(numbers: NDArray[np.int64]) -> Interned[str]:
+    distinct, places = np.unique(numbers, return_inverse=True)  # a log has few users
+    return Interned(places.astype(np.uint32), ["" if number < 0 else str(number) for number in distinct.tolist()])
 
 
 def _machine_size(header: dict[str, str]) -> int | None:

@@ -1,8 +1,9 @@
 """The raw table of a log: from the bytes of a file to one row of checked numbers a job.
 
-Reading is done by column, because a row at a time costs seconds on a log of a quarter of a million rows. Only a file
-that fails the quick checks is gone through field by field, to name the line and field that is wrong. The quick checks see
-to the nine fields that are used, the number of fields, and the characters of all others.
+Reading is done by column, because a row at a time costs seconds on a log of a quarter of a million rows, and some rows at a time,
+because lines as objects take more memory than the file. Only a file that fails the quick checks is gone through field by field, to
+name the line and field that is wrong. The quick checks see to the nine fields that are used, the number of fields, and the
+characters of all others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import re
 import stat
 import zlib
+from array import array
+from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from enum import IntEnum
 from typing import NamedTuple
@@ -29,6 +32,7 @@ FIELD_NAMES = (
 LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; microseconds of sums stay well inside int64
 MICROSECONDS = 1_000_000
 
+_BLOCK = 16_384  # rows that are there as lines at a time
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
 _HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
@@ -63,12 +67,37 @@ class Flaw(NamedTuple):
     got: str
 
 
+class Lines(NamedTuple):
+    """The lines of a log that are rows: where each begins in its content, and its number in the file."""
+
+    content: bytes
+    starts: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def line(self, row: int) -> bytes:
+        """Return a row as it is in the file, without white space before it."""
+        start = int(self.starts[row])
+        end = self.content.find(b"\n", start)
+        return self.content[start : end if end >= 0 else None].lstrip()
+
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield all rows, some at a time, with the number of rows before them."""
+        for first in range(0, len(self), _BLOCK):
+            yield first, [self.line(row) for row in range(first, min(first + _BLOCK, len(self)))]
+
+    def only(self, rows: NDArray[np.bool_]) -> Lines:
+        """Return some of the rows."""
+        return Lines(self.content, self.starts[rows], self.numbers[rows])
+
+
 class SwfTable(NamedTuple):
     """The well-formed rows of a log, in the order of the file."""
 
     header: dict[str, str]  # repeated keys: one line each
-    lines: list[bytes]
-    line_numbers: list[int]
+    lines: Lines
     columns: dict[int, NDArray[np.float64]]  # by field, those that the reader uses
     skipped: int  # malformed rows left out
 
@@ -82,13 +111,13 @@ class SwfTable(NamedTuple):
         result = whole.astype(np.int64) * MICROSECONDS
         # Fractions are taken from their decimal digits: their binary neighbours may lie on the wrong side.
         for index in np.flatnonzero(seconds != whole):
-            digits = Decimal(self.lines[rows[index]].split()[field].decode("ascii")) * MICROSECONDS
+            digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * MICROSECONDS
             result[index] = int(digits.to_integral_value(ROUND_CEILING))
         return result
 
     def flaw(self, row: int, field: int, expected: str) -> Flaw:
         """Return the flaw that a field of a well-formed row is not what a rule expects."""
-        return Flaw(field, expected, shown(self.lines[row].split()[field]))
+        return Flaw(field, expected, shown(self.lines.line(row).split()[field]))
 
 
 def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
@@ -97,31 +126,22 @@ def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
     Raises `InputError` for what is no log, and for the first malformed row unless those are skipped.
     """
     content = _content(file).removeprefix(_BYTE_ORDER_MARK)
-    header: dict[str, str] = {}
-    lines: list[bytes] = []
-    line_numbers: list[int] = []
-    for number, raw in enumerate(content.split(b"\n"), 1):
-        line = raw.lstrip()
-        if not line:
-            continue
-        if line[0] == _COMMENT:
-            _take_header(line, header)
-        else:
-            lines.append(line)
-            line_numbers.append(number)
+    lines, header = _lines(content)
     rows = len(lines)
-    columns = _columns(lines) if _looks_plain(lines) else None
+    columns = _columns(lines, quick=True)
     if columns is None or _odd_values(columns).any():
-        flaws = [_examined(line) for line in lines]
-        for flaw, number in zip(flaws, line_numbers, strict=True):
-            if flaw is not None and not skip_bad_rows:
-                raise error_of(flaw, file, number)
-        line_numbers = [number for flaw, number in zip(flaws, line_numbers, strict=True) if flaw is None]
-        lines = [line for flaw, line in zip(flaws, lines, strict=True) if flaw is None]
-        columns = _columns(lines)
+        good = np.ones(rows, dtype=np.bool_)
+        for first, some in lines.blocks():
+            for row, line in enumerate(some, first):
+                flaw = _examined(line)
+                if flaw is not None and not skip_bad_rows:
+                    raise error_of(flaw, file, int(lines.numbers[row]))
+                good[row] = flaw is None
+        lines = lines.only(good)
+        columns = _columns(lines, quick=False)
         if columns is None:  # `_examined` and the parser would have to disagree on what a number is
             raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
-    return SwfTable(header, lines, line_numbers, columns, rows - len(lines))
+    return SwfTable(header, lines, columns, rows - len(lines))
 
 
 def error_of(flaw: Flaw, file: str, line: int) -> InputError:
@@ -151,6 +171,25 @@ def _content(file: str) -> bytes:
         raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
 
 
+def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
+    """Return which lines are rows, and what the others say."""
+    header: dict[str, str] = {}
+    starts, numbers = array("q"), array("q")
+    start, number = 0, 0
+    while start < len(content):
+        number += 1
+        end = content.find(b"\n", start)
+        end = end if end >= 0 else len(content)
+        line = content[start:end].lstrip()
+        if line and line[0] == _COMMENT:
+            _take_header(line, header)
+        elif line:
+            starts.append(start)
+            numbers.append(number)
+        start = end + 1
+    return Lines(content, np.frombuffer(starts, dtype=np.int64), np.frombuffer(numbers, dtype=np.int64)), header
+
+
 def _take_header(line: bytes, header: dict[str, str]) -> None:
     match = _HEADER.match(line.decode("utf-8", "replace").rstrip())
     if match is not None:
@@ -167,18 +206,22 @@ def _looks_plain(lines: list[bytes]) -> bool:
     return int(np.count_nonzero(is_field[1:] & ~is_field[:-1])) == len(FIELD_NAMES) * len(lines)
 
 
-def _columns(lines: list[bytes]) -> dict[int, NDArray[np.float64]] | None:
-    """Return the fields that are used; None if a row lacks one, or one is no number.
+def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | None:
+    """Return the fields that are used; None if a row lacks one, or one is no number, or a ``quick`` check fails.
 
     As every row must have the last field, no row can have fewer than 18, and so on average 18 means 18 in each.
     """
-    if not lines:
-        return {field: np.empty(0) for field in Field}
-    try:
-        table = np.loadtxt(lines, dtype=np.float64, comments=None, usecols=tuple(Field), ndmin=2)
-    except ValueError:
-        return None
-    return {field: table[:, index] for index, field in enumerate(Field)}
+    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in Field}
+    for first, some in lines.blocks():
+        if quick and not _looks_plain(some):
+            return None
+        try:
+            table = np.loadtxt(some, dtype=np.float64, comments=None, usecols=tuple(Field), ndmin=2)
+        except ValueError:
+            return None
+        for index, field in enumerate(Field):
+            columns[field][first : first + len(some)] = table[:, index]
+    return columns
 
 
 def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.belief import check_belief, noisy
+from cosched_emulator.workload.columns import Column, Jobs, Made, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
@@ -33,18 +36,29 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
         raise ConfigurationError("belief.usage_bias", f"a number above -1, at most {_LARGEST_BIAS:g}", str(belief.bias))
     if not 0 <= belief.missing <= 1:
         raise ConfigurationError("belief.usage_missing", "a share from 0 to 1", str(belief.missing))
-    if all(job.usage is None for job in workload.jobs):
+    jobs = columns_of(workload.jobs)
+    if not jobs.knows(jobs.usage):
         return workload
-    jobs = []
-    known = 0
-    for job in workload.jobs:
-        told = None if job.usage is None else told_usage(job.usage, belief, seed, job.source_id)
-        known += told is not None
-        jobs.append(job._replace(spec=job.spec._replace(usage=told)))
+    exact = belief._replace(noise=0.0, bias=0.0)
+    # Of how many something is told does not depend on what, which takes longer to work out.
+    known = jobs.known(_told(jobs, exact, seed))
+    jobs = replace(jobs, told_usage=_told(jobs, belief, seed))
     note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
     if known and (belief.noise or belief.bias):
         note += f", noise {belief.noise:g}, bias {belief.bias:g}"
-    return workload._replace(jobs=tuple(jobs), notes=(*workload.notes, note))
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def _told(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
+    if belief.usage == "unknown":
+        return Same(None)
+    if belief == UsageBelief():
+        return jobs.usage
+    return Made(partial(_told_usage, belief, seed), jobs.usage, jobs.source_id)
+
+
+def _told_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:
+    return None if usage is None else told_usage(usage, belief, seed, source_id)
 
 
 def told_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:

@@ -1,0 +1,287 @@
+"""Jobs as columns: a million of them in little memory, each made when it is asked for, and made again when it is asked for again.
+
+What all jobs have in common is stored once; numbers are numpy's; texts, and whatever else repeats, are stored once each. What is cheap
+to work out, such as a draw by a job's number, need not be stored at all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import repeat
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
+
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
+IntArray: TypeAlias = NDArray[Any]  # of any integers
+BLOCK = 1_024  # rows that are made at a time
+
+
+class Column(ABC, Generic[Value_co]):
+    """One value a row. It does not know how many rows there are: they share their `Jobs`' number."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return the values of rows ``first`` to ``last - 1``."""
+
+    @abstractmethod
+    def taken(self, rows: slice) -> Column[Value_co]:
+        """Return the column of some of the rows."""
+
+
+class Same(Column[Value_co]):
+    """One value for all."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value_co) -> None:
+        self.value = value
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return the value so many times."""
+        return repeat(self.value, last - first)
+
+    def taken(self, _rows: slice) -> Same[Value_co]:
+        """Return the same: it fits any number of rows."""
+        return self
+
+
+class Numbers(Column[int]):
+    """Whole numbers, in an array or counted."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: IntArray | range) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def array(self) -> NDArray[np.int64]:
+        """Return all as int64."""
+        numbers = self._numbers
+        if isinstance(numbers, range):
+            return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
+        return numbers.astype(np.int64, copy=False)
+
+    def values(self, first: int, last: int) -> Iterable[int]:
+        """Return some of the numbers as Python's."""
+        some = self._numbers[first:last]
+        return some if isinstance(some, range) else some.tolist()
+
+    def taken(self, rows: slice) -> Numbers:
+        """Return the column of some of the rows."""
+        return Numbers(self._numbers[rows])
+
+
+class Interned(Column[Value_co]):
+    """Values that repeat: each is stored once, and its place for every row."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: IntArray, values: Sequence[Value_co]) -> None:
+        self._places = places
+        self._values = values
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return some of the values."""
+        return map(self._values.__getitem__, self._places[first:last].tolist())
+
+    def taken(self, rows: slice | IntArray) -> Interned[Value_co]:
+        """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
+        return Interned(self._places[rows], self._values)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, row: int) -> Value_co:
+        return self._values[int(self._places[row])]
+
+    def __iter__(self) -> Iterator[Value_co]:
+        return iter(self.values(0, len(self)))
+
+    def where(self, value: object) -> NDArray[np.bool_]:
+        """Return which rows have this value."""
+        found: NDArray[np.bool_] = np.isin(
+            self._places, [place for place, its in enumerate(self._values) if its == value]
+        )
+        return found
+
+
+def interned(values: Iterable[Value]) -> Interned[Value]:
+    """Return a column of these values, which must be hashable."""
+    found: dict[Value, int] = {}
+    places = np.fromiter((found.setdefault(value, len(found)) for value in values), dtype=np.uint32)
+    return Interned(places, tuple(found))
+
+
+class Made(Column[Value_co]):
+    """Values that a function makes of those of other columns, whenever they are asked for."""
+
+    __slots__ = ("_columns", "_make")
+
+    def __init__(self, make: Callable[..., Value_co], *columns: Column[Any]) -> None:
+        self._make = make
+        self._columns = columns
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Make some of the values."""
+        return map(self._make, *(column.values(first, last) for column in self._columns))
+
+    def taken(self, rows: slice) -> Made[Value_co]:
+        """Return the column of some of the rows."""
+        return Made(self._make, *(column.taken(rows) for column in self._columns))
+
+
+def as_tuple(*values: Any) -> Any:
+    """Return the values as a tuple: of what columns of tuples are made."""
+    return values
+
+
+_NOTHING: Same[None] = Same(None)
+_NO_TEXT, _NO, _ZERO, _ONE = Same(""), Same(False), Same(0), Same(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Jobs(Sequence[WorkloadJob]):
+    """The jobs of a workload by column: the fields of their specs, what is told of them there, and the truth."""
+
+    id: Numbers
+    submit_us: Numbers
+    processes: Numbers
+    estimate_us: Numbers
+    run_us: Numbers
+    source_id: Numbers
+    limit_us: Column[int | None] = _NOTHING
+    user: Column[str] = _NO_TEXT
+    name: Column[str] = _NO_TEXT
+    ppn_min: Column[int] = _ONE
+    ppn_max: Column[int] = _ZERO
+    threads_per_process: Column[int] = _ONE
+    memory_mb: Column[int] = _ZERO
+    exclusive: Column[bool] = _NO
+    told_demand: Column[DemandTuple | None] = _NOTHING
+    told_usage: Column[UsageTuple | None] = _NOTHING
+    told_self_slowdown: Column[SelfSlowdown | None] = _NOTHING
+    demand: Column[DemandTuple | None] = _NOTHING
+    usage: Column[UsageTuple | None] = _NOTHING
+    self_slowdown: Column[SelfSlowdown | None] = _NOTHING
+    requeue: Column[bool | None] = _NOTHING
+    exit_code: Column[int] = _ZERO
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @overload
+    def __getitem__(self, index: int) -> WorkloadJob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Jobs: ...
+
+    def __getitem__(self, index: int | slice) -> WorkloadJob | Jobs:
+        if isinstance(index, slice):
+            return Jobs(*(column.taken(index) for column in self._all()))
+        row = range(len(self))[index]
+        return next(iter(self._job.values(row, row + 1)))
+
+    def __iter__(self) -> Iterator[WorkloadJob]:
+        return self.each(self._job)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether ``other`` holds the same jobs in the same order, as columns or not."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def each(self, column: Column[Value]) -> Iterator[Value]:
+        """Yield the values of one of these jobs' columns, or of one with as many rows."""
+        rows = len(self)
+        for first in range(0, rows, BLOCK):
+            yield from column.values(first, min(first + BLOCK, rows))
+
+    def knows(self, column: Column[Value | None]) -> bool:
+        """Tell whether any of the values is not None."""
+        return any(value is not None for value in self.each(column))
+
+    def known(self, column: Column[Value | None]) -> int:
+        """Return how many of the values are not None."""
+        if isinstance(column, Same):
+            return 0 if column.value is None else len(self)
+        return sum([value is not None for value in self.each(column)])
+
+    @property
+    def _job(self) -> Column[WorkloadJob]:
+        spec = Made(
+            JobSpec,
+            *(
+                self.id,
+                self.submit_us,
+                self.processes,
+                self.estimate_us,
+                self.limit_us,
+                self.user,
+                self.name,
+                self.ppn_min,
+                self.ppn_max,
+            ),
+            *(
+                self.threads_per_process,
+                self.memory_mb,
+                self.exclusive,
+                self.told_demand,
+                self.told_usage,
+                self.told_self_slowdown,
+            ),
+        )
+        truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
+        return Made(WorkloadJob, spec, *truth)
+
+    def _all(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
+    """Return jobs as columns, as they are if that is what they are."""
+    if isinstance(jobs, Jobs):
+        return jobs
+    specs = [job.spec for job in jobs]
+
+    def numbers(values: Iterable[int]) -> Numbers:
+        return Numbers(np.fromiter(values, dtype=np.int64, count=len(specs)))
+
+    return Jobs(
+        id=numbers(spec.id for spec in specs),
+        submit_us=numbers(spec.submit_us for spec in specs),
+        processes=numbers(spec.processes for spec in specs),
+        estimate_us=numbers(spec.estimate_us for spec in specs),
+        run_us=numbers(job.run_us for job in jobs),
+        source_id=numbers(job.source_id for job in jobs),
+        limit_us=interned(spec.limit_us for spec in specs),
+        user=interned(spec.user for spec in specs),
+        name=interned(spec.name for spec in specs),
+        ppn_min=interned(spec.ppn_min for spec in specs),
+        ppn_max=interned(spec.ppn_max for spec in specs),
+        threads_per_process=interned(spec.threads_per_process for spec in specs),
+        memory_mb=interned(spec.memory_mb for spec in specs),
+        exclusive=interned(spec.exclusive for spec in specs),
+        told_demand=interned(spec.demand for spec in specs),
+        told_usage=interned(spec.usage for spec in specs),
+        told_self_slowdown=interned(spec.self_slowdown for spec in specs),
+        demand=interned(job.demand for job in jobs),
+        usage=interned(job.usage for job in jobs),
+        self_slowdown=interned(job.self_slowdown for job in jobs),
+        requeue=interned(job.requeue for job in jobs),
+        exit_code=interned(job.exit_code for job in jobs),
+    )
