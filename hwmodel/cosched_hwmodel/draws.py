@@ -11,7 +11,8 @@ process-dependent hash takes part: the numbers are the same on every Python and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,13 +26,24 @@ _MIX_2 = 0x94D049BB133111EB
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _TO_UNIT = 2.0**-53
+_BEGUN = 256  # keys begun that are remembered: a seed and a purpose serve millions of draws
 
 
-def _absorb(state: int, word: int) -> int:
-    state = ((state ^ (word & _MASK)) + _GAMMA) & _MASK
-    state = ((state ^ (state >> 30)) * _MIX_1) & _MASK
-    state = ((state ^ (state >> 27)) * _MIX_2) & _MASK
-    return state ^ (state >> 31)
+def _absorbed(state: int, words: Iterable[int]) -> int:
+    for word in words:
+        state = ((state ^ (word & _MASK)) + _GAMMA) & _MASK
+        state = ((state ^ (state >> 30)) * _MIX_1) & _MASK
+        state = ((state ^ (state >> 27)) * _MIX_2) & _MASK
+        state ^= state >> 31
+    return state
+
+
+@lru_cache(maxsize=_BEGUN, typed=True)
+def _begun(seed: int, purpose: str) -> int:
+    state = _FNV_OFFSET
+    for byte in purpose.encode():
+        state = ((state ^ byte) * _FNV_PRIME) & _MASK
+    return _absorbed(state, (seed,))
 
 
 def key(seed: int, purpose: str, *ids: int) -> int:
@@ -40,13 +52,7 @@ def key(seed: int, purpose: str, *ids: int) -> int:
     Seed and ids are taken modulo 2**64 (negative ones as two's complement). The purpose enters by the 64-bit FNV-1a
     hash of its UTF-8 form.
     """
-    state = _FNV_OFFSET
-    for byte in purpose.encode():
-        state = ((state ^ byte) * _FNV_PRIME) & _MASK
-    state = _absorb(state, seed)
-    for word in ids:
-        state = _absorb(state, word)
-    return state
+    return _absorbed(_begun(seed, purpose), ids)
 
 
 def uniform(seed: int, purpose: str, *ids: int) -> float:

@@ -23,7 +23,7 @@ class UsageColumns:
     __slots__ = ("bound", "cpu", "disk", "id", "memory", "network")
 
     id: Ints
-    bound: NDArray[np.int8]  # index in BOUNDS
+    bound: Ints  # index in BOUNDS
     cpu: Ints
     network: Ints
     disk: Ints
@@ -34,19 +34,26 @@ class UsageColumns:
         if len(ids) != len(usages):
             raise ValueError(f"{len(ids)} ids for {len(usages)} usages")
         self.id = np.array(ids, dtype=np.int64)
-        self.bound = np.array([BOUNDS.index(usage[0]) for usage in usages], dtype=np.int8)
+        self.bound = np.array([BOUNDS.index(usage[0]) for usage in usages], dtype=np.int64)
         shares = np.array([usage[1:] for usage in usages], dtype=np.int64).reshape(len(ids), 4)
         self.cpu, self.network, self.disk, self.memory = shares.T.copy()
+
+    @classmethod
+    def made(cls, ids: Ints, bound: Ints, cpu: Ints, network: Ints, disk: Ints, memory: Ints) -> UsageColumns:
+        """Return jobs whose columns are there already."""
+        columns = object.__new__(cls)
+        columns.id, columns.bound, columns.memory = ids, bound, memory
+        columns.cpu, columns.network, columns.disk = cpu, network, disk
+        return columns
 
     def __len__(self) -> int:
         return len(self.id)
 
     def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> UsageColumns:
         """Return the jobs of these positions, in their order, or those where the mask says so."""
-        taken = object.__new__(UsageColumns)
-        for name in self.__slots__:
-            setattr(taken, name, getattr(self, name)[which])
-        return taken
+        return UsageColumns.made(
+            *(column[which] for column in (self.id, self.bound, self.cpu, self.network, self.disk, self.memory))
+        )
 
 
 def c_ppm(model: LomarcModel, job: int, bound_index: int, columns: UsageColumns) -> Ints:

@@ -290,7 +290,7 @@ def test_columns() -> None:
     columns = UsageColumns([5, 2, 9], [first, second, third])
     assert columns.bound.tolist() == [0, 1, 2]
     assert columns.disk.tolist() == [0, 0, 900_000]
-    assert [str(column.dtype) for column in (columns.id, columns.bound, columns.memory)] == ["int64", "int8", "int64"]
+    assert [str(column.dtype) for column in (columns.id, columns.bound, columns.memory)] == ["int64", "int64", "int64"]
     assert columns.memory.tolist() == [0, 0, 250_000]
     assert columns.take(np.array([2, 0])).id.tolist() == [9, 5]
     masked = columns.take(columns.network > 100_000)

@@ -11,10 +11,13 @@ from tests.policies.lomarc_cases import GOOD, SECOND_US, decisions, hyperthreade
 from tests.reference.lomarc import class_order
 
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.view import View
 from cosched_plugin.core.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.history import History, Tally, history
 from cosched_plugin.policies.orders import ClassPriority
+from cosched_plugin.policies.profit import Future
+from cosched_plugin.policies.roster import Roster
 from cosched_plugin.policies.waiting import Waiting
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
@@ -125,4 +128,8 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
     sliced = VirtualMachine(plain, 0, now_us)
     sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
-    assert Waiting(sliced.queue).future(sliced) == Waiting(plain.queue).future(plain) != Waiting(busy[:1]).future(plain)
+
+    def future(jobs: list[JobSpec], view: View) -> Future:
+        return Waiting(jobs).listed(Roster()).future(view)
+
+    assert future(sliced.queue, sliced) == future(plain.queue, plain) != future(busy[:1], plain)

@@ -17,6 +17,7 @@ from tests.policies.lomarc_cases import (
     hyperthreaded,
     job_of,
     running_on,
+    spec_of,
     view_of,
     welcome,
 )
@@ -39,7 +40,9 @@ from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import resolve
 from cosched_plugin.policies.lookahead import HEURISTICS, Lookahead
 from cosched_plugin.policies.reservation import Unreserved
+from cosched_plugin.policies.roster import Jobs, Roster
 from cosched_plugin.policies.sharing import Guest
+from cosched_plugin.policies.sift import Rules, sift, slowdown_beside
 from cosched_plugin.policies.waiting import Waiting
 from cosched_plugin.protocol.messages import (
     JobSpec,
@@ -102,6 +105,46 @@ def test_the_partner_of_the_head(heuristic: str, model: LomarcModel) -> None:
         exact = slowdown(*usages, c_of(model, head.id, usages[0], chosen.id, usages[1]), model.remainder)
         assert partners["slowdown"] == pytest.approx(float(exact), rel=1e-12)
     assert matched > 5
+
+
+@pytest.mark.parametrize("model", MODELS, ids=IDS)
+def test_one_pair_at_a_time(model: LomarcModel) -> None:
+    """What is said of a single pair is what is said of many at once, whichever of the two is the candidate."""
+    random = Random(7)
+    jobs = [draw_spec(random, number, 16) for number in range(1, 60)]
+    jobs += [jobs[0]._replace(id=100, usage=None), jobs[1]._replace(id=101, exclusive=True)]
+    rules = Rules(1.6, model.cpu == "standard")
+    columns = Jobs.of(jobs)
+    fine = 0
+    for job in jobs:
+        as_host = sift(job, columns, rules, model, as_host=True)
+        as_guest = sift(job, columns, rules, model, as_host=False)
+        for place, other in enumerate(jobs):
+            if other is job:
+                continue
+            slowdown = slowdown_beside(job, other, rules, model)
+            assert slowdown == (as_host.slowdowns[place] if as_host.fine[place] else 0.0)
+            assert slowdown_beside(other, job, rules, model) == (
+                as_guest.slowdowns[place] if as_guest.fine[place] else 0.0
+            )
+            fine += slowdown > 0.0
+    assert fine > 50
+
+
+def test_a_roster_is_renewed() -> None:
+    """Rows stay as long as they are wanted; a renewed roster begins anew, and whoever holds rows of it can tell."""
+    roster = Roster()
+    jobs = [spec_of(number, number % 9 + 1, 100, None) for number in range(1, 1501)]
+    assert roster.rows(jobs[:3]).tolist() == [0, 1, 2]
+    assert roster.rows(jobs[::-1])[-3:].tolist() == [2, 1, 0]
+    assert (len(roster), roster.room >= 1500) == (1500, True)
+    assert roster.columns(roster.rows(jobs[10:12])).sizes.tolist() == [3, 4]
+    roster.renew(queued=250)
+    assert (len(roster), roster.renewals) == (1500, 0)
+    roster.renew(queued=249)
+    assert (len(roster), roster.renewals) == (0, 1)
+    assert roster.rows(jobs[5:6]).tolist() == [0]
+    assert roster.columns(roster.rows(jobs[5:6])).ids.tolist() == [6]
 
 
 def best_host(

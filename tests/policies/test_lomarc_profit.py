@@ -20,9 +20,11 @@ from cosched_plugin.policies.profit import (
     Match,
     impact_on_running,
     impact_on_waiting,
+    may_gain,
     utilisation_gain_1,
     utilisation_gain_2,
 )
+from cosched_plugin.policies.roster import Roster
 from cosched_plugin.policies.waiting import Waiting
 from cosched_plugin.protocol.messages import Note
 
@@ -176,6 +178,38 @@ def test_impact_on_running(seed: int) -> None:
         assert close(profit, exact)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_no_gain_is_passed_over(seed: int) -> None:
+    """Whoever gains by joining a running job is among those who may; and not everybody is."""
+    random = np.random.default_rng(seed)
+    queue, pairs = 40, 300
+    places = random.integers(0, queue, pairs)
+    sizes, times = random.integers(1, 65, queue), random.integers(60, 50_000, queue).astype(float)
+    hosts = sizes[places], random.integers(1, 200_000, pairs).astype(float)
+    match = Match(64, *hosts, sizes[places], times[places], random.integers(1000, 1300, pairs) / 1000)
+    future = Future(Arrivals(3.5, 20.0), Arrivals(float(seed), 300.0))
+    work = sizes * times / 64
+    gains = impact_on_running(match, work, places, future) > 0.0
+    may = may_gain(match, work, future)
+    assert not (gains & ~may).any()
+    assert 0 < gains.sum() <= may.sum() < pairs
+
+
+@pytest.mark.parametrize(("jobs", "work_s"), [(10_000.25, 500.0), (25_000.5, 3.0), (123_456.75, 0.01), (1e12, 40.0)])
+def test_a_forecast_of_very_many_jobs(jobs: float, work_s: float) -> None:
+    """Σ 1/(100 + k·work): as good as term by term, and found without a term for each."""
+    match = Match(1, np.array([1]), np.array([50.0]), np.array([1]), np.array([50.0]), np.array([1.0]))
+    work = np.array([50.0])
+    (without,) = impact_on_running(match, work, np.array([0]), Future())
+    (profit,) = impact_on_running(match, work, np.array([0]), Future(longer=Arrivals(jobs, work_s)))
+    ks = np.arange(1, min(int(jobs), 1_000_000) + 1)
+    expected = float(np.sum(1.0 / (100.0 + ks * work_s)))
+    if jobs > len(ks):
+        expected += float(np.log((100 + (jobs + 0.5) * work_s) / (100 + (len(ks) + 0.5) * work_s))) / work_s
+    improvement = 50.0  # side by side both take the time of one
+    assert (profit - without) / improvement == pytest.approx(expected, rel=1e-9, abs=1 / (100 + jobs * work_s))
+
+
 # ---------------------------------------------------------------- what is expected to arrive
 
 
@@ -191,7 +225,7 @@ def test_arrivals_go_on_as_they_were() -> None:
     seen = History(0, NOW_US, Tally(2, 120 * SECOND_US), Tally(2, 8000 * SECOND_US)).note()
     notes = [Note(None, seen.key, seen.value)]
     told = welcome(hyperthreaded(10), GOOD, [long_job, short_job], notes=notes)._replace(now_us=now_us)
-    short, longer = Waiting([long_job, short_job]).future(view_of(told))
+    short, longer = Waiting([long_job, short_job]).listed(Roster()).future(view_of(told))
     assert short == pytest.approx((3 * 0.51, 220 / 3 / 10))
     assert longer == pytest.approx((3 * 0.51, 13_000 / 3 / 10))
 
@@ -199,4 +233,4 @@ def test_arrivals_go_on_as_they_were() -> None:
 def test_nothing_is_expected_before_time_has_passed() -> None:
     random = Random(1)
     jobs = [draw_spec(random, number, 8) for number in range(1, 5)]
-    assert Waiting(jobs).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()
+    assert Waiting(jobs).listed(Roster()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()

@@ -216,7 +216,7 @@ def test_who_may_be_beside_another() -> None:
     assert not sides.both(small, 2, large, 2)  # 1002 MB
     assert sides.both(small, 2, large._replace(memory_mb=300), 2)
     assert not sides.both(small, 3, small, 1)
-    assert not sides.both(small._replace(exclusive=True), 2, small, 2)
+    assert not sides.shared(small._replace(exclusive=True))
 
 
 def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:

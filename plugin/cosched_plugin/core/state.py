@@ -61,6 +61,7 @@ class State:
         "machine",
         "measured",
         "model",
+        "noted",
         "notes",
         "now_us",
         "on_disk",
@@ -91,6 +92,7 @@ class State:
         self.running: dict[int, Running] = {}
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
+        self.noted: dict[str, set[int | None]] = {}  # by key: who has such a note
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs of which a slowdown was measured
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
@@ -246,7 +248,8 @@ class State:
         elif self.queue.take(job_id) is None:
             self.held.pop(job_id, None)
         if self.notes:
-            self.notes.pop(job_id, None)
+            for key in self.notes.pop(job_id, ()):
+                self.noted[key].discard(job_id)
 
     def _seat(self, running: Running) -> None:
         self.version += 1
@@ -279,8 +282,10 @@ class State:
         """Keep a note, or drop it where ``value`` is None."""
         if value is not None:
             self.notes.setdefault(job_id, {})[key] = value
+            self.noted.setdefault(key, set()).add(job_id)
         elif job_id in self.notes:
             self.notes[job_id].pop(key, None)
+            self.noted.get(key, set()).discard(job_id)
             if not self.notes[job_id]:
                 del self.notes[job_id]
 
@@ -354,11 +359,13 @@ class State:
         _assert(
             self.measured == {job_id for job_id, running in self.running.items() if running.measured_ppm}, "measured"
         )
+        kept = {(key, job_id) for job_id, notes in self.notes.items() for key in notes}
+        _assert(kept == {(key, job_id) for key, noted in self.noted.items() for job_id in noted}, "who has notes")
         self.queue.check()
         if self._table is not None:
-            kept = self.node_table()
+            table = self.node_table()
             self._table, self._residents = None, {}
-            _assert(kept.same_as(self.node_table()), "the node table differs from running jobs")
+            _assert(table.same_as(self.node_table()), "the node table differs from running jobs")
 
 
 def _running(

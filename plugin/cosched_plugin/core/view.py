@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from cosched_hwmodel.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.lomarc import LomarcModel
@@ -151,6 +151,17 @@ class View:
         """Return what was left under ``key`` about a job, or (None) about the cluster; None if nothing was."""
         notes = self._state.notes.get(job_id)
         return None if notes is None else notes.get(key)
+
+    def noted(self, key: str) -> Collection[int | None]:
+        """Return about which jobs something was left under ``key``, in no order: those of other views, too, and held ones."""
+        return self._state.noted.get(key, ())
+
+    def noted_waiting(self, key: str) -> list[JobSpec]:
+        """Return the jobs that may be started about which something was left under ``key``, in order of (submission, id)."""
+        noted = self.noted(key)
+        if all(job_id is None or job_id in self._state.running for job_id in noted):
+            return []
+        return [job for job in self.queue if job.id in noted]
 
     def wakes(self) -> Sequence[int]:
         """Return the instants at which the manager will wake the scheduler, ascending."""

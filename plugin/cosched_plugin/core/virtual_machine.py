@@ -23,7 +23,8 @@ class VirtualMachine(WholeNodesView):
     """A view of the jobs whose estimates are in a certain range."""
 
     __slots__ = (
-        "_above_us", "_jobs", "_jobs_key", "_most_us", "_open", "_stays", "_stays_key", "_virtual_us", "_wall_us",
+        "_above_us", "_held", "_held_at", "_jobs", "_jobs_key", "_most_us", "_nodes", "_open", "_queue", "_queue_key", "_stays",
+        "_stays_key", "_virtual_us", "_wall_us",
     )  # fmt: skip
 
     def __init__(self, view: View, above_us: int, most_us: int) -> None:
@@ -36,6 +37,11 @@ class VirtualMachine(WholeNodesView):
         self._wall_us: Callable[[int], int] = int
         self._jobs: dict[int, Running] = {}
         self._jobs_key: object = None
+        self._nodes: dict[int, int] = {}  # of each running job, as a set of bits
+        self._held = 0  # all of these nodes
+        self._held_at = -1
+        self._queue: list[JobSpec] = []
+        self._queue_key: object = None
         self._stays: list[Stay] = []
         self._stays_key: object = None
 
@@ -62,8 +68,7 @@ class VirtualMachine(WholeNodesView):
     @property
     def queue(self) -> list[JobSpec]:
         """Return the jobs of the class that may be started, in order of (submission, id); a fresh list."""
-        above_us, most_us = self._above_us, self._most_us
-        return [job for job in self._state.queue.values() if above_us < job.estimate_us <= most_us]
+        return list(self._queue_now())
 
     @property
     def whole_queue(self) -> None:
@@ -73,7 +78,12 @@ class VirtualMachine(WholeNodesView):
     @property
     def queued(self) -> int:
         """Return the number of jobs of the class that may be started."""
-        return len(self.queue)
+        return len(self._queue_now())
+
+    @property
+    def populated(self) -> bool:
+        """Tell whether a job of the class waits or has been started."""
+        return bool(self._queue_now() or self._nodes_now())
 
     @property
     def running(self) -> Mapping[int, Running]:
@@ -81,12 +91,8 @@ class VirtualMachine(WholeNodesView):
         key = (self._virtual_us, self._state.now_us, self._state.version)
         if self._jobs_key != key:
             self._jobs_key = key
-            above_us, most_us = self._above_us, self._most_us
-            self._jobs = {
-                job_id: self._told(running)
-                for job_id, running in self._state.running.items()
-                if above_us < running.job.estimate_us <= most_us
-            }
+            jobs = self._state.running
+            self._jobs = {job_id: self._told(jobs[job_id]) for job_id in self._nodes_now()}
         return self._jobs
 
     @property
@@ -101,10 +107,8 @@ class VirtualMachine(WholeNodesView):
     @property
     def free_nodes(self) -> int:
         """Return the nodes, as a set of bits, that no job of the class holds and that are open to it now."""
-        held = 0
-        for stay in self.stays():
-            held |= stay.nodes
-        return self._state.pool.up & self._open & ~held
+        self._nodes_now()
+        return self._state.pool.up & self._open & ~self._held
 
     @property
     def idle_nodes(self) -> int:
@@ -157,13 +161,39 @@ class VirtualMachine(WholeNodesView):
         if self._stays_key != key:
             self._stays_key = key
             soonest_us = self._virtual_us + 1
+            nodes = self._nodes_now()
             self._stays = sorted(
                 [
-                    Stay(max(running.end_us, soonest_us), job_id, any_layer(running.layers))
+                    Stay(max(running.end_us, soonest_us), job_id, nodes[job_id])
                     for job_id, running in self.running.items()
                 ]
             )
         return self._stays
+
+    def _queue_now(self) -> list[JobSpec]:
+        """Return the jobs of the class that may be started, in order of (submission, id)."""
+        queue = self._state.queue
+        key = (queue.changes, len(queue))
+        if self._queue_key != key:
+            self._queue_key = key
+            above_us, most_us = self._above_us, self._most_us
+            self._queue = [job for job in queue.values() if above_us < job.estimate_us <= most_us]
+        return self._queue
+
+    def _nodes_now(self) -> dict[int, int]:
+        """Return the nodes of each job of the class that has been started."""
+        if self._held_at != self._state.version:
+            self._held_at = self._state.version
+            above_us, most_us = self._above_us, self._most_us
+            self._nodes = {
+                job_id: any_layer(running.layers)
+                for job_id, running in self._state.running.items()
+                if above_us < running.job.estimate_us <= most_us
+            }
+            self._held = 0
+            for nodes in self._nodes.values():
+                self._held |= nodes
+        return self._nodes
 
     def _told(self, running: Running) -> Running:
         """Return a running job with its times as the class's clock has them: what it has left counts from now."""

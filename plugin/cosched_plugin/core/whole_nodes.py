@@ -27,14 +27,18 @@ class Stay(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_free", "_free_key", "_plan", "_plan_key")
+    __slots__ = ("_alike", "_free", "_free_key", "_free_threads", "_plan", "_plan_key")
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
         self._free: Layers = ()
+        self._free_threads = 0
         self._free_key: object = None
         self._plan: list[tuple[int, Layers]] = []
         self._plan_key: object = None
+        classes = view.machine.classes
+        # Cores of each node, where all nodes have as many; else 0.
+        self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
 
     @property
     def counts(self) -> bool:
@@ -71,12 +75,15 @@ class WholeNodesView(View):
         if self._free_key != self.key:
             self._free_key = self.key
             self._free = self.firsts(self.free_nodes)
+            self._free_threads = size(self._free)
         return self._free
 
     @property
     def free_threads(self) -> int:
         """Return the number of these threads."""
-        return size(self.free)
+        if self._free_key != self.key:
+            return size(self.free)  # which is counted then
+        return self._free_threads
 
     def firsts(self, nodes: int) -> Layers:
         """Return the first threads of the cores of ``nodes``, a set of bits."""
@@ -103,9 +110,11 @@ class WholeNodesView(View):
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which so many of these threads are free, and how many more are."""
-        for at_us, free in self.plan():
-            extra = size(free) - threads
-            if extra >= 0 and at_us > self.now_us:
+        alike = self._alike
+        now_us = self.now_us
+        for at_us, nodes in self.steps():
+            extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
+            if extra >= 0 and at_us > now_us:
                 return at_us, extra
         return None
 

@@ -20,10 +20,11 @@ from cosched_plugin.api import (
     each_node,
 )
 from cosched_plugin.policies.evolution import Member, evolve, whole_us
-from cosched_plugin.policies.sharing import expect, forget_earlier
+from cosched_plugin.policies.sharing import expect, noted_running
 from cosched_plugin.policies.spread import Sides
 
 NOTE: Final = "group"
+_PLACE: Final = [int, int, float, float]
 MOST_PAIRS: Final = 100_000  # that are remembered
 
 
@@ -44,24 +45,28 @@ class Place(NamedTuple):
 
 def place_of(job_id: int, view: View) -> Place | None:
     """Return what is remembered of a job in a group."""
-    match view.note(job_id, NOTE):
-        case (int(primary), int(progress_us), float(left_us), float(slowdown), *partners):
-            return Place(primary, progress_us, left_us, slowdown, tuple(int(other) for other in partners))  # type: ignore[arg-type]
-        case _:
-            return None
+    note = view.note(job_id, NOTE)
+    if type(note) is tuple and [type(part) for part in note[:4]] == _PLACE:
+        primary, progress_us, left_us, slowdown, *partners = note
+        return Place(primary, progress_us, left_us, slowdown, tuple(partners))  # type: ignore[arg-type]
+    return None
+
+
+def placed_member(running: Running, sides: Sides) -> Member:
+    """Return a running job as one of a group, but for what it has left: its own slowdown where it is."""
+    placed = list(each_node(running.runs))
+    per_node = max(count for _, count in placed)
+    return Member(running.job, 0.0, sides.footprint(running.job, per_node).factor, per_node, len(placed), running)
 
 
 def as_member(running: Running, view: View, sides: Sides) -> Member:
-    """Return a running job, in a group or not, as it is now: what it has left, and its own slowdown where it is."""
-    placed = list(each_node(running.runs))
-    per_node = max(count for _, count in placed)
-    factor = sides.footprint(running.job, per_node).factor
+    """Return a running job, in a group or not, as it is now."""
+    member = placed_member(running, sides)
     place = place_of(running.job.id, view)
     if place is None:
-        left_us = (view.expected_end(running) - view.now_us) / factor
-    else:
-        left_us = max(1.0, place.left_us - (view.progress_us(running) - place.progress_us) / place.slowdown)
-    return Member(running.job, left_us, factor, per_node, len(placed), running)
+        return member._replace(left_us=(view.expected_end(running) - view.now_us) / member.factor)
+    gone_us = view.progress_us(running) - place.progress_us
+    return member._replace(left_us=max(1.0, place.left_us - gone_us / place.slowdown))
 
 
 Slowdown = Callable[[JobSpec, JobSpec], float]
@@ -97,11 +102,10 @@ def slowdown_in(view: View) -> Slowdown | None:
 
 def keep_up(view: View, sides: Sides, slowdown: Slowdown) -> Iterator[Action]:
     """Yield what follows from jobs of groups that are gone."""
-    yield from forget_earlier(view, NOTE)
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
     running = view.running
-    for job_id in sorted(running):
+    for job_id in noted_running(NOTE, view):
         place = place_of(job_id, view)
         if place is not None:
             groups.setdefault(place.primary, []).append(job_id)

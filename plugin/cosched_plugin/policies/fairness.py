@@ -18,6 +18,9 @@ from cosched_plugin.policies.spread import Spread
 from cosched_plugin.policies.waiting import Waiting
 
 NOTE: Final = "response"
+# Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
+_SIMULATED: Final = 15
+_SHARE: Final = 4
 
 
 def expected_response_us(job_id: int, view: View) -> int | None:
@@ -84,9 +87,13 @@ class _FairMatching:
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
         yield from self._matching.prepare(view)
-        new = [job for job in view.queue if view.note(job.id, NOTE) is None]
+        noted, queue, work = view.noted(NOTE), view.queue, view.work
+        if work.limited:
+            queue = queue[: max(0, work.left) // _SHARE // _SIMULATED]  # the others once they have come so far
+        new = [job for job in queue if job.id not in noted]
         if new:
-            ends_us = forecast(view.queue, view, self._spread)
+            work.spend(len(queue) * _SIMULATED)
+            ends_us = forecast(queue, view, self._spread)
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
@@ -119,6 +126,9 @@ class _FairGate:
     def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: Spread) -> None:
         self._gate = gate
         self._jobs = jobs
+        if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
+            noted = view.noted(NOTE)
+            self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
         self._view = view
         self._slack = slack
         self._spread = spread
@@ -134,6 +144,11 @@ class _FairGate:
 
     def _is_fair(self, seat: Seat) -> bool:
         view = self._view
+        if view.work.limited:
+            price = (2 - (self._without is not None)) * len(self._jobs) * _SIMULATED
+            if price > view.work.left:
+                return False  # not to be told now
+            view.work.spend(price)
         if self._without is None:
             self._without = forecast(self._jobs, view, self._spread)
             self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}

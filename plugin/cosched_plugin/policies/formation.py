@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cosched_plugin.policies.company import Slowdown, in_company
+from cosched_plugin.policies.company import Slowdown
 from cosched_plugin.policies.evolution import Member, Outcome, evolve
 from cosched_plugin.policies.spread import Sides
 
@@ -59,19 +59,28 @@ Fits = Callable[[Member, Sequence[Member]], bool]
 def preselected(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, sides: Sides
 ) -> list[Member]:
-    """Return the candidates that get on with the primary, as its company (step 1), in their order."""
+    """Return the candidates that get on with the primary, as its company (step 1), in their order; all of them may share nodes."""
     most = search.max_slowdown + 0.5 / _PPM  # slowdowns are known to a millionth
     found = []
     longest_us = search.longer_s * SECOND_US
     room = primary.nodes * (1.0 + search.larger)
+    own = primary.job
+    own_us = primary.left_us * primary.factor
     for candidate in candidates:
-        if candidate.nodes > room or not sides.both(primary.job, primary.per_node, candidate.job, candidate.per_node):
+        if candidate.nodes > room:
             continue
-        member = in_company(candidate, primary.job, slowdown)
-        if max(member.beside, member.beside_it) > most:
+        job = candidate.job
+        beside = slowdown(job, own)
+        if beside > most:
             continue
-        if member.remaining_us - primary.left_us * primary.factor * member.beside_it <= longest_us:
-            found.append(member)
+        beside_it = slowdown(own, job)
+        if beside_it > most or not sides.both(own, primary.per_node, job, candidate.per_node):
+            continue
+        left_us, factor = candidate.left_us, candidate.factor
+        if left_us * factor * beside - own_us * beside_it <= longest_us:
+            found.append(
+                Member(job, left_us, factor, candidate.per_node, candidate.nodes, candidate.running, beside, beside_it)
+            )
     return found
 
 

@@ -10,18 +10,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from cosched_plugin.api import Action, JobSpec, Running, View, WholeNodesView, any_layer
-from cosched_plugin.policies.company import Slowdown, as_member, keep_up, place_of, slowdown_in
+from cosched_plugin.api import Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
+from cosched_plugin.policies.company import NOTE as GROUP
+from cosched_plugin.policies.company import Slowdown, keep_up, place_of, placed_member, slowdown_in
 from cosched_plugin.policies.evolution import Member, gain_alone
 from cosched_plugin.policies.fairness import delay_of
 from cosched_plugin.policies.formation import Found, Search, groups, preselected
 from cosched_plugin.policies.group import Group, seated
 from cosched_plugin.policies.offers import Gate, Offer, Seat, plan_now
+from cosched_plugin.policies.sharing import forget_earlier
 from cosched_plugin.policies.spread import Sides, Spread
 from cosched_plugin.policies.waiting import Waiting
 
 SECOND_US: Final = 1_000_000
 LOW_LOAD: Final = "low-load"
+# Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
+# that candidates are held against a primary, for each of them, and for each group worked out and each given its nodes.
+_SEARCH: Final = 50
+_RUNNING: Final = 2
+_WAITING: Final = 1
+_CANDIDATE: Final = 1
+_EVOLVED: Final = 10
+_SEATED: Final = 40
+_SHARE: Final = 8  # what is left of a decision's work allows for this part of it in jobs that are looked at
+MOST_MEMBERS: Final = 1000  # running jobs that are remembered
 
 
 class Grouping:
@@ -43,12 +55,23 @@ class Grouping:
         self._short_us = round(short_s * SECOND_US)
         self._search = Search(**search)
         self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: waiting jobs as members of a group
+        self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
+        self._settled_at = -1  # a cache: at this version of the view nobody of a group had gone
         self._slowdown: tuple[View, Slowdown | None] | None = None
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what follows from jobs of groups that are gone."""
         slowdown = self._slowdown_in(view)
-        return iter(()) if slowdown is None else keep_up(view, self.spread.sides(view), slowdown)
+        return iter(()) if slowdown is None else self._kept_up(view, slowdown)
+
+    def _kept_up(self, view: View, slowdown: Slowdown) -> Iterator[Action]:
+        yield from forget_earlier(view, GROUP)
+        if self._settled_at != view.version:
+            settled = True
+            for action in keep_up(view, self.spread.sides(view), slowdown):
+                settled = False
+                yield action
+            self._settled_at = view.version if settled else -1
 
     def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return ``offer``, in a group or alone; None if neither is admitted."""
@@ -114,17 +137,18 @@ class Grouping:
 
     def _company(self, job: JobSpec, waiting: Waiting, view: WholeNodesView, gate: Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
+        jobs, work = waiting.jobs, view.work
+        if work.limited:
+            jobs = jobs[: 1 + max(0, work.left // _SHARE)]
+        if not work.spend(_SEARCH + len(view.running) * _RUNNING + len(jobs) * _WAITING):
+            return None
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
         seek = _Seeker(self._search, self.spread, view, slowdown)
         sides = self.spread.sides(view)
         own = self._waiting(job, view)
         assert own is not None
-        others = [
-            member
-            for other in waiting.jobs
-            if other.id != job.id and (member := self._waiting(other, view)) is not None
-        ]
+        others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
         if job.processes == 1:
             serial = seek.first_of(
                 seek.beside(own, [other for other in others if other.job.processes == 1]), gate, above
@@ -167,19 +191,36 @@ class Grouping:
             twice |= once & nodes
             once |= nodes
         closed = ~any_layer(view.in_service) | twice
-        found: list[tuple[float, int, Running]] = []
+        grouped = view.noted(GROUP)
+        found: list[tuple[float, int, Member]] = []
         for job_id, nodes in nodes_of.items():
             running = view.running[job_id]
             if (
                 not nodes & closed
                 and running.suspended_us is None
                 and running.job.estimate_us > self._short_us
-                and max(run[3] for run in running.runs) <= sides.shared(running.job)
-                and all(sides.on_one_side(run[2]) for run in running.runs)  # whoever placed it
-                and place_of(job_id, view) is None
+                and (job_id not in grouped or place_of(job_id, view) is None)
+                and (member := self._with_room(running, sides)) is not None
             ):
-                found.append((delay_of(running, view), job_id, running))
-        return [as_member(running, view, sides) for _, _, running in sorted(found, key=lambda item: item[:2])]
+                left_us = (view.expected_end(running) - view.now_us) / member.factor
+                found.append((delay_of(running, view), job_id, member._replace(left_us=left_us, running=running)))
+        return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
+
+    def _with_room(self, running: Running, sides: Sides) -> Member | None:
+        """Return a running job as it would be in a group, but for its work left; None if it leaves no room for another."""
+        known = self._running.get(running.job.id)
+        if known is None or known[0] is not running.runs:
+            if len(self._running) > MOST_MEMBERS:
+                self._running.clear()
+            member = None
+            job = running.job
+            if (
+                max(run[3] for run in running.runs) <= sides.shared(job)
+                and all(sides.on_one_side(run[2]) for run in running.runs)  # whoever placed it
+            ):
+                member = placed_member(running, sides)
+            known = self._running[job.id] = (running.runs, member)
+        return known[1]
 
 
 class _Seeker:
@@ -194,12 +235,20 @@ class _Seeker:
         self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and whether they run
 
     def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
-        """Yield the groups of ``primary`` with some of the candidates, as `groups` does."""
-        chosen = preselected(primary, candidates, self._search, self._slowdown, self._spread.sides(self._view))
+        """Yield the groups of ``primary`` with some of the candidates, as `groups` does; ``must``: the first of them."""
+        if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
+            return  # nobody brings nodes along
+        if not self._view.work.spend(len(candidates) * _CANDIDATE):
+            return
+        if must is not None and not self._preselected(primary, candidates[:1]):
+            return  # nobody else would do
+        chosen = self._preselected(primary, candidates)
         if chosen:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
-        if chosen and (must is None or chosen[0].job.id == must):
             yield from groups(primary, chosen, self._search, self._fits, must)
+
+    def _preselected(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
+        return preselected(primary, candidates, self._search, self._slowdown, self._spread.sides(self._view))
 
     def first_of(self, candidates: Iterator[Found], gate: Gate, above: float) -> Group | None:
         """Return the best group that gains more than ``above`` and is admitted, or the first where that is wanted (step 6)."""
@@ -210,6 +259,8 @@ class _Seeker:
             if found.gain <= above:
                 continue
             tried += 1
+            if not self._view.work.spend(_SEATED):
+                return None
             group = seated(found, self._spread, self._view)
             if group is not None and gate.admit(group):
                 self._explain(group, tried)
@@ -217,10 +268,10 @@ class _Seeker:
         return None
 
     def _fits(self, primary: Member, matched: Sequence[Member]) -> bool:
-        """Tell whether there are empty nodes enough for those that do not run yet."""
+        """Tell whether there are empty nodes enough for those that do not run yet, and work enough to see what becomes of them."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
-        return wanted - there <= self._free
+        return wanted - there <= self._free and self._view.work.spend(_EVOLVED)
 
     def _explain(self, group: Group, tried: int) -> None:
         trace = self._view.trace

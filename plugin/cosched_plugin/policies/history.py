@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from cosched_plugin.api import JobSpec, SetNote, View
 
 NOTE: Final = "history"
+_NUMBERS: Final = [int] * 6
 # The LOMARC paper's classes of jobs by run time, section 6.2.
 SHORT_US: Final = 60_000_000
 MEDIUM_US: Final = 3_600_000_000
@@ -62,11 +63,11 @@ class History(NamedTuple):
 
 def history(view: View) -> History:
     """Return what the note says; the empty history where there is none, or one that is none of ours."""
-    match view.note(None, NOTE):
-        case (int(waited_us), int(since_us), int(a), int(b), int(c), int(d)):
-            return History(waited_us, since_us, Tally(a, b), Tally(c, d))
-        case _:
-            return History()
+    note = view.note(None, NOTE)
+    if type(note) is tuple and [type(number) for number in note] == _NUMBERS:
+        waited_us, since_us, a, b, c, d = note
+        return History(waited_us, since_us, Tally(a, b), Tally(c, d))  # type: ignore[arg-type]
+    return History()
 
 
 def is_short(job: JobSpec) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
+from cosched_plugin.api import Action, Floats, Ints, JobSpec, LomarcModel, Running, View
+from cosched_plugin.policies.history import NOTE as HISTORY
 from cosched_plugin.policies.hosts import Hosts, Pairs
 from cosched_plugin.policies.matching import is_weak
 from cosched_plugin.policies.offers import Gate, Offer, Seat
@@ -16,17 +17,26 @@ from cosched_plugin.policies.profit import (
     Match,
     impact_on_running,
     impact_on_waiting,
+    may_gain,
     utilisation_gain_1,
     utilisation_gain_2,
 )
-from cosched_plugin.policies.sharing import join, keep_up, together
-from cosched_plugin.policies.sift import Rules, may_share, sift
-from cosched_plugin.policies.waiting import Waiting
+from cosched_plugin.policies.roster import Roster, may_share
+from cosched_plugin.policies.sharing import Upkeep, join, together
+from cosched_plugin.policies.sift import Rules, sift
+from cosched_plugin.policies.waiting import Listed, Waiting
 
 FIRST: Final = "first"
 FUTURES: Final = ("longer", "all", "none")
 HEURISTICS: Final = (FIRST, "u1", "u2", "response")
 Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
+_NOBODY: Final[Ranking] = {}
+# Units of work. A search for a partner, or for hosts of everybody who waits: each, and a unit for so many jobs or pairs besides.
+_SEARCH: Final = 100
+_JOBS: Final = 5
+_PAIRS: Final = 50
+_RANKED: Final = 2  # for each pair that is entered in a ranking, or looked at for a seat
+_RESPONSES: Final = 200  # a unit for so many jobs that a pair delays or speeds up
 
 
 class Lookahead:
@@ -51,30 +61,36 @@ class Lookahead:
     ) -> None:
         self.name = heuristic
         self._future = future
-        self._max_slowdown = max_slowdown
+        self._upkeep = Upkeep(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
-        self._hosts = Hosts(self._rules)
-        # A cache: of which queue, at which version of the view.
-        self._ranked: tuple[Waiting, int, Ranking] | None = None
+        self._roster = Roster()
+        self._hosts = Hosts(self._rules, self._roster)
+        # A cache: of which queue, when, at which version of the view, after what history.
+        self._ranked: tuple[list[JobSpec], tuple[object, ...], Ranking] = ([], (), _NOBODY)
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
-        return keep_up(view, self._max_slowdown)
+        self._roster.renew(view.queued)
+        self._ranked = ([], (), _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
+        return self._upkeep.keep_up(view)
 
     def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return the offer with its best partner that is admitted, else alone."""
         job = offer.job
         why = self._why_alone(job, waiting, view)
+        if why is None and not view.work.spend(_SEARCH + len(waiting.jobs) // _JOBS):
+            why = "no-time"
         if why is not None or view.pairs is None:
             if view.trace is not None:
                 view.trace.explain(job.id, no_search=why)
             return offer if gate.admit(offer) else None
-        jobs = waiting.columns()
-        own = waiting.places()[job.id]
+        listed = waiting.listed(self._roster)
+        jobs = listed.columns
+        own = listed.place(job.id)
         sifted = sift(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(sifted.fine)
-        profits = self._with_waiting(job, own, fine, sifted.slowdowns[fine], waiting, view)
+        profits = self._with_waiting(job, own, fine, sifted.slowdowns[fine], listed, view)
         chosen: Seat | None = None
         facts: dict[str, object] = {}
         for rank in _best_first(profits):
@@ -100,6 +116,8 @@ class Lookahead:
         """Return a seat on the nodes of the best host that is admitted."""
         ranking = self._ranking(waiting, view).get(job.id, ())
         for host, slowdown, profit in ranking:
+            if not view.work.spend(_RANKED):
+                return None
             guest = join(host, job, slowdown, view, gate)
             if guest is not None:
                 if view.trace is not None:
@@ -124,56 +142,81 @@ class Lookahead:
 
     def _ranking(self, waiting: Waiting, view: View) -> Ranking:
         """Return the hosts that each waiting job would gain by joining, best first."""
-        if view.pairs is None:
-            return {}
-        if self._ranked is None or self._ranked[:2] != (waiting, view.version):
-            ranking: Ranking = {}
-            pairs = self._hosts.pairs(waiting, view, view.pairs)
-            if len(pairs.hosts):
-                profits = self._with_running(pairs, waiting, view)
-                # By newcomer, best first; the sort is stable, which keeps (start, id) among equals.
-                for row in np.lexsort((-profits, pairs.newcomers)).tolist():
-                    if profits[row] > 0.0:
-                        job = waiting.jobs[pairs.newcomers[row]]
-                        entry = (pairs.hosts[row], float(pairs.slowdowns[row]), float(profits[row]))
-                        ranking.setdefault(job.id, []).append(entry)
-            self._ranked = (waiting, view.version, ranking)
-        return self._ranked[2]
+        if view.pairs is None or not waiting.jobs:
+            return _NOBODY
+        key = (view.version, view.now_us, view.note(None, HISTORY))
+        jobs, known, ranking = self._ranked
+        if known != key or not (jobs is waiting.jobs or jobs == waiting.jobs):
+            hosts = self._hosts.hospitable(view)
+            ranking = self._ranked_now(waiting.listed(self._roster), hosts, view, view.pairs) if hosts else _NOBODY
+            self._ranked = (waiting.jobs, key, ranking)
+        return ranking
+
+    def _ranked_now(self, listed: Listed, hosts: Sequence[Running], view: View, model: LomarcModel) -> Ranking:
+        jobs = len(listed.jobs)
+        if not view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
+            return _NOBODY
+        pairs = self._hosts.pairs(listed, hosts, view, model)
+        if not len(pairs.newcomers):
+            return _NOBODY
+        pairs, profits = self._gaining(pairs, listed, view)
+        ranking: Ranking = {}
+        newcomers, ranks, slowdowns = pairs.newcomers.tolist(), pairs.ranks.tolist(), pairs.slowdowns.tolist()
+        # By newcomer, best first; the sort is stable, which keeps (start, id) among equals.
+        for row in np.lexsort((-profits, pairs.newcomers)).tolist():
+            job = listed.jobs[newcomers[row]]
+            ranking.setdefault(job.id, []).append((pairs.hosts[ranks[row]], slowdowns[row], float(profits[row])))
+        return ranking
 
     def _profits_of(self, job: JobSpec, waiting: Waiting, view: View) -> dict[int, float]:
         """Return the profit by host of one waiting job, losses included: for a decision trace."""
         assert view.pairs is not None
-        pairs = self._hosts.pairs(waiting, view, view.pairs)
-        profits = self._with_running(pairs, waiting, view)
-        rows = np.flatnonzero(pairs.newcomers == waiting.places()[job.id]).tolist()
-        return {pairs.hosts[row].job.id: float(profits[row]) for row in rows}
+        listed = waiting.listed(self._roster)
+        pairs = self._hosts.pairs(listed, self._hosts.hospitable(view), view, view.pairs)
+        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job.id)))
+        profits = self._with_running(pairs, listed, view)
+        return {
+            pairs.hosts[rank].job.id: profit
+            for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
+        }
+
+    def _gaining(self, pairs: Pairs, listed: Listed, view: View) -> tuple[Pairs, Floats]:
+        """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
+        if self.name != "response":
+            pairs = _afforded(pairs, _RANKED, view)
+        else:
+            match = _beside(pairs, listed, view)
+            may = may_gain(match, listed.work_s(match.processors), self._expected(listed, view))
+            pairs = _afforded(pairs.only(np.flatnonzero(may)), _RANKED + len(listed.jobs) // _RESPONSES, view)
+            if not len(pairs.newcomers):
+                return pairs, pairs.slowdowns
+        profits = self._with_running(pairs, listed, view)
+        above = np.flatnonzero(profits > 0.0)
+        return pairs.only(above), profits[above]
 
     def _with_waiting(
-        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, waiting: Waiting, view: View
+        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, listed: Listed, view: View
     ) -> Floats:
-        jobs = waiting.columns()
+        jobs = listed.columns
         match = Match(
             view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
         if self.name != "response" or not len(places):
             return self._gain(match)
-        return impact_on_waiting(match, waiting.work_s(match.processors), own, places, self._expected(waiting, view))
+        return impact_on_waiting(match, listed.work_s(match.processors), own, places, self._expected(listed, view))
 
-    def _with_running(self, pairs: Pairs, waiting: Waiting, view: View) -> Floats:
-        jobs = waiting.columns()
-        own = pairs.newcomers
-        match = Match(
-            view.machine.cores, pairs.sizes, pairs.left_s, jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
-        )
-        if self.name != "response":
+    def _with_running(self, pairs: Pairs, listed: Listed, view: View) -> Floats:
+        match = _beside(pairs, listed, view)
+        if self.name != "response" or not len(pairs.newcomers):
             return self._gain(match)
-        return impact_on_running(match, waiting.work_s(match.processors), own, self._expected(waiting, view))
+        work_s = listed.work_s(match.processors)
+        return impact_on_running(match, work_s, pairs.newcomers, self._expected(listed, view))
 
-    def _expected(self, waiting: Waiting, view: View) -> Future:
+    def _expected(self, listed: Listed, view: View) -> Future:
         """Return those of the expected arrivals that count."""
         if self._future == "none":
             return Future()
-        future = waiting.future(view)
+        future = listed.future(view)
         return future if self._future == "all" else Future(longer=future.longer)
 
     def _gain(self, match: Match) -> Floats:
@@ -186,6 +229,23 @@ class Lookahead:
     def _told(self, profits: Floats) -> Floats | None:
         """Return the profits that mean something."""
         return None if self.name == FIRST else profits
+
+
+def _afforded(pairs: Pairs, each: int, view: View) -> Pairs:
+    """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
+    work = view.work
+    if work.limited:
+        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.left // each))))
+        work.spend(len(pairs.newcomers) * each)
+    return pairs
+
+
+def _beside(pairs: Pairs, listed: Listed, view: View) -> Match:
+    """Return the hosts as the current jobs, and the newcomers as the candidates."""
+    jobs, own, ranks = listed.columns, pairs.newcomers, pairs.ranks
+    return Match(
+        view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
+    )
 
 
 def _best_first(profits: Floats) -> Iterator[int]:

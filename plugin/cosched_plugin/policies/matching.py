@@ -8,19 +8,24 @@ join that has none. `lookahead` has the paper's own matchmaking; here are those 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import ClassVar, Protocol
+from math import inf
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
 from cosched_plugin.api import Action, JobSpec, View
 from cosched_plugin.policies.offers import Gate, Offer, Seat, plan_now
 from cosched_plugin.policies.placements import FirstFit
-from cosched_plugin.policies.sharing import keep_up, together
-from cosched_plugin.policies.sift import Jobs, Rules, sift
+from cosched_plugin.policies.roster import Jobs
+from cosched_plugin.policies.sharing import Upkeep, together
+from cosched_plugin.policies.sift import Rules, sift
 from cosched_plugin.policies.waiting import Waiting
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
 BLIND_SLOWDOWN = 2.0
+# Units of work: a look at the next job, and a unit for so many jobs that wait besides.
+_LOOK: Final = 30
+_JOBS: Final = 20
 
 
 class Matching(Protocol):
@@ -91,11 +96,13 @@ class _WithTheNext(_WithoutHosts):
     """The base of those that look at nobody but the next job in the queue."""
 
     settled: ClassVar[bool] = False
-    _max_slowdown = float("inf")
+
+    def __init__(self, max_slowdown: float = inf) -> None:
+        self._upkeep = Upkeep(max_slowdown)
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone."""
-        return keep_up(view, self._max_slowdown)
+        return self._upkeep.keep_up(view)
 
 
 class Always(_WithTheNext):
@@ -105,7 +112,7 @@ class Always(_WithTheNext):
 
     def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where both fit; else alone."""
-        following = _next(offer.job, waiting)
+        following = _next(offer.job, waiting, view)
         if following is not None:
             pair = self._pair(offer, following, view, gate)
             if pair is not None:
@@ -128,13 +135,13 @@ class Adjacent(_WithTheNext):
     name: ClassVar[str] = "adjacent"
 
     def __init__(self, *, max_slowdown: float = 1.6, cpu: str = "hyperthreaded", weak_load: float = 0.2) -> None:
-        self._max_slowdown = max_slowdown
+        super().__init__(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
 
     def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where they are a match; else alone."""
-        following = _next(offer.job, waiting)
+        following = _next(offer.job, waiting, view)
         if following is not None and view.pairs is not None and not is_weak(waiting, view, self._weak_load):
             jobs = Jobs.of([following])
             sifted = sift(offer.job, jobs, self._rules, view.pairs, as_host=True)
@@ -160,7 +167,10 @@ def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
 
 
-def _next(job: JobSpec, waiting: Waiting) -> JobSpec | None:
+def _next(job: JobSpec, waiting: Waiting, view: View) -> JobSpec | None:
+    """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
+    if not view.work.spend(_LOOK + len(waiting.jobs) // _JOBS):
+        return None
     jobs = waiting.jobs
     after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
     return jobs[after] if after < len(jobs) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import ClassVar, Protocol
 
 from cosched_plugin.api import JobSpec, View
@@ -60,19 +61,22 @@ class ClassPriority:
         now_us = view.wall_us(view.now_us)
         once_us = now_us - age_us if age_us else -1  # who was submitted by then has risen by one class
         twice_us = once_us - age_us
-        first: list[JobSpec] = []
-        second: list[JobSpec] = []
-        third: list[JobSpec] = []
-        for job in jobs:
-            estimate_us = job.estimate_us
-            submit_us = job.submit_us
-            if estimate_us <= SHORT_US:
-                first.append(job)
-            elif estimate_us <= MEDIUM_US:
-                (first if submit_us <= once_us else second).append(job)
-            else:
-                (first if submit_us <= twice_us else second if submit_us <= once_us else third).append(job)
-        return first + second + third
+        # In order of submission, those that have risen by two classes come first of all, then those that have risen by one.
+        risen = bisect_right(jobs, once_us, key=_submission)
+        twice = bisect_right(jobs, twice_us, 0, risen, key=_submission)
+        between, others = jobs[twice:risen], jobs[risen:]
+        return [
+            *jobs[:twice],
+            *[job for job in between if job.estimate_us <= MEDIUM_US],
+            *[job for job in others if job.estimate_us <= SHORT_US],
+            *[job for job in between if job.estimate_us > MEDIUM_US],
+            *[job for job in others if SHORT_US < job.estimate_us <= MEDIUM_US],
+            *[job for job in others if job.estimate_us > MEDIUM_US],
+        ]
+
+
+def _submission(job: JobSpec) -> int:
+    return job.submit_us
 
 
 def _estimate(job: JobSpec) -> int:

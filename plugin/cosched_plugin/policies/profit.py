@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cosched_plugin.api import Floats, Ints
+from cosched_plugin.policies.roster import Bools
 
 # Relative response times are bounded by a minute, as in the paper's metric.
 BOUND_S = 60.0
+_TERMS = 10_000  # that are added up one by one
+_NOISE = 1e-9  # relative, and far more than sums of so many terms are off
 
 
 def utilisation_gain_2(size: Ints | int, sizes: Ints, slowdowns: Floats) -> Floats:
@@ -118,16 +121,44 @@ def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future
     return profit
 
 
+def may_gain(match: Match, work_s: Floats, future: Future) -> Bools:
+    """Tell of each pair whether `impact_on_running`, of which these are arguments, might find a gain: a bound, and soon found."""
+    response = np.cumsum(work_s)
+    # If the host had nothing left and nobody came after the newcomer: nobody else would have responded sooner.
+    others = float(np.add.reduce(1.0 / response)) + float(_later(response[-1], future.longer))
+    host_s = match.time_s * match.size / match.processors
+    delay = match.delay_s()
+    newcomer_s = match.work_s()
+    decrease = 1.0 - newcomer_s * match.slowdowns / (host_s + newcomer_s) + np.maximum(newcomer_s - delay, 0.0) * others
+    increase = delay / host_s + _short(delay, future.short)
+    may: Bools = decrease - increase > -_NOISE * (2.0 + decrease + np.abs(increase))
+    return may
+
+
 def _short(delay: Floats, short: Arrivals) -> Floats:
     increase: Floats = short.jobs * delay / max(short.work_s, BOUND_S)
     return increase
 
 
 def _later(response: Floats, longer: Arrivals) -> Floats:
-    """Return Σ 1/response over jobs that come after all others, each at the mean work; the last one counts by its fraction."""
+    """Return Σ 1/response over jobs that come after all others, each at the mean work; the last one counts by its fraction.
+
+    The first `_TERMS` are added up. What further ones add is the integral, as good as the sum so far out; a burst of
+    submissions is a forecast of millions.
+    """
     whole = int(longer.jobs)
-    steps = np.arange(1, whole + 2) * longer.work_s
-    weights = np.ones(whole + 1)
-    weights[-1] = longer.jobs - whole
-    later: Floats = np.add.reduce(weights / (np.asarray(response)[..., None] + steps), axis=-1)
+    terms = min(whole + 1, _TERMS)
+    response = np.asarray(response)
+    if response.ndim and response.size * terms > _TERMS:  # many pairs are of few hosts
+        some, alike = np.unique(response, return_inverse=True)
+        if len(some) < len(response):
+            later: Floats = _later(some, longer)[alike]
+            return later
+    weights = np.ones(terms)
+    if terms > whole:
+        weights[-1] = longer.jobs - whole
+    later = np.add.reduce(weights / (response[..., None] + np.arange(1, terms + 1) * longer.work_s), axis=-1)
+    if terms <= whole:
+        since, until = (response + (count + 0.5) * longer.work_s for count in (terms, longer.jobs))
+        later = later + np.log(until / since) / longer.work_s
     return later

@@ -1,13 +1,13 @@
 """Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
 
 A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
-ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `keep_up` brings expected ends up to
+ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `Upkeep` brings expected ends up to
 date when a partner is gone, and stops one of a pair that was measured to be slower than allowed (LOMARC paper, section 5.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cosched_plugin.api import (
@@ -15,6 +15,7 @@ from cosched_plugin.api import (
     Action,
     JobSpec,
     Layers,
+    NoteValue,
     ResumeJob,
     ReviseJob,
     Run,
@@ -34,6 +35,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.offers import Gate, Offer, nodes_of
 
 NOTE: Final = "pace"
+_PACE: Final = [int, int, int, float]
 
 
 class Pace(NamedTuple):
@@ -218,30 +220,60 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
 
 def pace_of(job_id: int, view: View) -> Pace | None:
     """Return what is remembered of a job that shares its nodes."""
-    match view.note(job_id, NOTE):
-        case (int(partner), int(progress_us), int(left_us), float(slowdown)):
-            return Pace(partner, progress_us, left_us, slowdown)
-        case _:
-            return None
+    note = view.note(job_id, NOTE)
+    if type(note) is tuple and [type(part) for part in note] == _PACE:
+        return Pace(*note)  # type: ignore[arg-type]
+    return None
 
 
-def keep_up(view: View, max_slowdown: float) -> Iterator[Action]:
-    """Yield what follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
-    yield from forget_earlier(view, NOTE)
-    for job_id in sorted(view.running):
+class Upkeep:
+    """What follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
+
+    __slots__ = ("_max_slowdown", "_settled", "_settled_at")
+
+    def __init__(self, max_slowdown: float) -> None:
+        self._max_slowdown = max_slowdown
+        # Caches: of whom nothing is to be done as long as he, his partner and what is remembered of him are the same; and at which
+        # version of the view that was everybody.
+        self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
+        self._settled_at = -1
+
+    def keep_up(self, view: View) -> Iterator[Action]:
+        """Yield what has to be put in order."""
+        yield from forget_earlier(view, NOTE)
+        if self._settled_at == view.version:
+            return
+        settled = True
+        jobs = view.running
+        if len(self._settled) > 2 * len(jobs):
+            self._settled = {job_id: known for job_id, known in self._settled.items() if job_id in jobs}
+        for job_id in noted_running(NOTE, view):
+            known = self._settled.get(job_id)
+            if known is not None and known[0] is jobs[job_id] and known[2] is view.note(job_id, NOTE):
+                partner = known[1]
+                if jobs.get(partner.job.id) is partner:
+                    continue
+            for action in self._of_one(job_id, view):
+                settled = False
+                yield action
+        self._settled_at = view.version if settled else -1
+
+    def _of_one(self, job_id: int, view: View) -> Iterable[Action]:
         pace = pace_of(job_id, view)
         if pace is None:
-            continue
+            return ()
         running = view.running[job_id]
         partner = view.running.get(pace.partner)
         if partner is None or not share_nodes(running.layers, partner.layers):
-            yield from _alone_again(running, pace, view)
-        elif running.suspended_us is None and partner.suspended_us is None:
+            return _alone_again(running, pace, view)
+        if (running.measured_ppm or partner.measured_ppm) and running.suspended_us is partner.suspended_us is None:
             measured = max(running.measured_ppm, partner.measured_ppm) / WHOLE_PPM
-            if measured > max_slowdown:
-                yield from _stop_one(running, partner, measured, view)
-            elif measured and abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
-                yield from _at_another_pace(running, partner, measured, view)
+            if measured > self._max_slowdown:
+                return _stop_one(running, partner, measured, view)
+            if abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
+                return _at_another_pace(running, partner, measured, view)
+        self._settled[job_id] = (running, partner, view.note(job_id, NOTE))
+        return ()
 
 
 def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
@@ -287,9 +319,17 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
 
 def forget_earlier(view: View, key: str) -> Iterator[Action]:
     """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
-    for job in view.queue:
-        if view.note(job.id, key) is not None:
-            yield SetNote(job.id, key, None)
+    for job in view.noted_waiting(key):
+        yield SetNote(job.id, key, None)
+
+
+def noted_running(key: str, view: View) -> list[int]:
+    """Return the running jobs about which something is remembered under ``key``, by id."""
+    noted = view.noted(key)
+    if not noted:
+        return []
+    running = view.running
+    return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
 
 
 def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:

@@ -5,7 +5,7 @@ One code path serves the decision, the funnel of the paper's table 5 and the rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,20 +17,16 @@ from cosched_plugin.api import (
     Ints,
     JobSpec,
     LomarcModel,
-    UsageColumns,
-    UsageTuple,
     c_ppm,
     slowdowns,
 )
-from cosched_plugin.policies.history import is_short
+from cosched_plugin.policies.roster import UNKNOWN, Bools, Jobs, may_share
 
-SECOND_US: Final = 1e6
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
 _CPU: Final = BOUNDS.index("cpu")
 _DISK: Final = BOUNDS.index("disk")
 _STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
-UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
 
 
 class Rules(NamedTuple):
@@ -40,36 +36,12 @@ class Rules(NamedTuple):
     standard: bool
 
 
-class Jobs(NamedTuple):
-    """Many jobs in columns."""
-
-    ids: tuple[int, ...]
-    sizes: Ints
-    times_s: Floats  # run time alone, as estimated
-    short: np.typing.NDArray[np.bool_]
-    matchable: np.typing.NDArray[np.bool_]  # of medium length or longer, known, and willing to share
-    usage: UsageColumns
-
-    @classmethod
-    def of(cls, jobs: Sequence[JobSpec]) -> Jobs:
-        """Return the columns of ``jobs``."""
-        ids = tuple([job.id for job in jobs])
-        return cls(
-            ids,
-            np.array([job.processes for job in jobs], dtype=np.int64),
-            np.array([job.estimate_us for job in jobs], dtype=np.int64) / SECOND_US,
-            np.array([is_short(job) for job in jobs], dtype=np.bool_),
-            np.array([may_share(job) for job in jobs], dtype=np.bool_),
-            UsageColumns(ids, [job.usage or UNKNOWN for job in jobs]),
-        )
-
-
 class Sifted(NamedTuple):
     """What is left of the candidates: ``fine`` [candidate], and for each constraint those that pass it and all before."""
 
-    fine: np.typing.NDArray[np.bool_]
+    fine: Bools
     slowdowns: Floats
-    passed: Mapping[str, np.typing.NDArray[np.bool_]]
+    passed: Mapping[str, Bools]
     self_place: int | None = None  # of the job itself among them, if it is there
 
     def without(self, place: int) -> Sifted:
@@ -83,25 +55,21 @@ class Sifted(NamedTuple):
 
         ``fine``: places of the candidates that were compared, in the order of ``profits`` (None: not computed).
         """
-        before = np.ones(len(jobs.ids), dtype=np.bool_)
+        ids = jobs.ids.tolist()
+        before = np.ones(len(ids), dtype=np.bool_)
         if self.self_place is not None:
             before[self.self_place] = False
         left = {"all": int(np.count_nonzero(before))}
         removed: dict[str, list[int]] = {}
         for name, mask in self.passed.items():
             left[name] = int(np.count_nonzero(mask))
-            removed[name] = [jobs.ids[place] for place in np.flatnonzero(before & ~mask).tolist()]
+            removed[name] = [ids[place] for place in np.flatnonzero(before & ~mask).tolist()]
             before = mask
         facts: dict[str, object] = {"left": left, "removed": removed}
-        facts["candidates"] = [jobs.ids[place] for place in fine.tolist()]
+        facts["candidates"] = [ids[place] for place in fine.tolist()]
         if profits is not None:
             facts["profits"] = [round(profit, 9) for profit in profits.tolist()]
         return facts
-
-
-def may_share(job: JobSpec) -> bool:
-    """Tell whether a job may have company at all: not a short one (not worth it), none of which nothing is known."""
-    return not is_short(job) and job.usage is not None and not job.exclusive
 
 
 def sift(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as_host: bool) -> Sifted:
@@ -133,3 +101,19 @@ def sift(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as
         fine = fine & mask
         passed[name] = fine
     return Sifted(fine, slow, passed)
+
+
+def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: LomarcModel) -> float:
+    """Return the slowdown of two jobs, the second on the nodes of the first; 0 where `sift` would not let them share."""
+    one, other = host.usage, guest.usage
+    if one is None or other is None or guest.processes > host.processes or not (may_share(host) and may_share(guest)):
+        return 0.0
+    if one[4] + other[4] > WHOLE_PPM:
+        return 0.0
+    own, its = BOUNDS.index(one[0]), BOUNDS.index(other[0])
+    if rules.standard:
+        fits = _STANDARD_PARTNERS.get(own) == its
+    else:
+        fits = own != its or (own == _CPU and model.c_ppm(host.id, one[0], guest.id, other[0]) < model.bad_c_ppm)
+    slowdown = model.slowdown(host.id, one, guest.id, other) if fits else 0.0
+    return slowdown if slowdown <= rules.max_slowdown else 0.0

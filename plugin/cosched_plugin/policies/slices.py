@@ -10,7 +10,7 @@ such a node they leave it at once, so that no job of the class ever waits for th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from cosched_plugin.api import (
     Action,
@@ -123,8 +123,8 @@ class Sliced:
         self._whole: WholeNodesView
         self._machines: tuple[VirtualMachine, ...] = ()
         self._lengths = slices.lengths(0)
-        self._grouped: dict[tuple[int, bool], list[list[Running]]] = {}  # a cache: `_groups`
-        self._grouped_at = -1
+        self._there: _Present  # a cache
+        self._there_at = -1
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
@@ -133,7 +133,7 @@ class Sliced:
                 policy.check(view)
             self._view = view
             self._whole = WholeNodesView(view)
-            self._grouped_at = -1
+            self._there_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
             self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
         if not view.queued and not view.running:
@@ -212,10 +212,10 @@ class Sliced:
 
     def _resume(self, group: Sequence[Running], kind: int, view: View) -> Iterator[Action]:
         """Let jobs go on that share nodes, all of them or none, where nobody of another class is."""
+        there = self._present(view).nodes
         nodes = _nodes_of(group)
-        for running in view.running.values():
-            if not running.on_disk and any_layer(running.layers) & nodes and self._slices.kind_of(running.job) != kind:
-                return
+        if any(there[other] & nodes for other in _KINDS if other != kind):
+            return
         if all(view.may_resume(running) for running in group):
             for running in group:
                 yield ResumeJob(running.job.id)
@@ -223,9 +223,10 @@ class Sliced:
     def _decided(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
         """Yield what the policy of a class decides, if its jobs may start on ``open_nodes``."""
         machine = self._machines[kind]
+        if not machine.populated:
+            return
         if open_nodes:
-            for group in self._groups(view, kind, on_disk=False):
-                open_nodes |= _nodes_of(group)
+            open_nodes |= self._present(view).nodes[kind]
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
@@ -233,8 +234,6 @@ class Sliced:
             lambda at_us: present.wall_us(kind, at_us, now_us, lengths),
         )
         policy = self._policies[kind]
-        if not machine.queue and not machine.running:
-            return
         # Where there is no empty node, jobs join others in their own slice only.
         hopeful = machine.free_nodes or (open_nodes and kind == present.kind)
         for action in policy.decide(machine) if hopeful else policy.prepare(machine):
@@ -252,31 +251,61 @@ class Sliced:
                     if _nodes_of(group) & nodes:
                         yield from _preempt(group, view)
 
-    def _groups(self, view: View, kind: int, *, on_disk: bool) -> list[list[Running]]:
+    def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Sequence[Running]]:
         """Return the jobs of a class, all those together that share nodes, by id: those on disk, or those on their nodes."""
-        if self._grouped_at != view.version:
-            self._grouped_at = view.version
-            self._grouped.clear()
-        known = self._grouped.get((kind, on_disk))
-        if known is None:
-            known = self._grouped[kind, on_disk] = self._sought(view, kind, on_disk=on_disk)
-        return known
+        there = self._present(view)
+        return (there.on_disk if on_disk else there.on_nodes)[kind]
 
-    def _sought(self, view: View, kind: int, *, on_disk: bool) -> list[list[Running]]:
-        groups: list[tuple[int, list[Running]]] = []
-        for _, running in sorted(view.running.items()):
-            if running.on_disk == on_disk and self._slices.kind_of(running.job) == kind:
-                nodes = any_layer(running.layers)
-                members = [running]
-                apart = []
-                for there, jobs in groups:
-                    if there & nodes:
-                        nodes |= there
-                        members = [*jobs, *members]
-                    else:
-                        apart.append((there, jobs))
-                groups = [*apart, (nodes, members)]
-        return [jobs for _, jobs in groups]
+    def _present(self, view: View) -> _Present:
+        """Return who has been started."""
+        if self._there_at != view.version:
+            self._there_at = view.version
+            on_nodes, on_disk = _Groups(), _Groups()
+            jobs = view.running
+            for job_id in sorted(jobs):
+                running = jobs[job_id]
+                (on_disk if running.on_disk else on_nodes).add(self._slices.kind_of(running.job), running)
+            self._there = _Present(on_nodes.jobs(), on_disk.jobs(), on_nodes.nodes)
+        return self._there
+
+
+class _Present(NamedTuple):
+    """Who has been started, by class: jobs that share nodes together; and the nodes that each class is on, as a set of bits."""
+
+    on_nodes: Sequence[Sequence[Sequence[Running]]]
+    on_disk: Sequence[Sequence[Sequence[Running]]]
+    nodes: Sequence[int]
+
+
+class _Groups:
+    """Jobs of every class, all those together that share nodes."""
+
+    __slots__ = ("_found", "nodes")
+
+    def __init__(self) -> None:
+        self._found: tuple[list[tuple[int, list[Running]]], ...] = tuple([] for _ in _KINDS)
+        self.nodes = [0 for _ in _KINDS]
+
+    def add(self, kind: int, running: Running) -> None:
+        """Enter a job; jobs come by id."""
+        nodes = any_layer(running.layers)
+        members = [running]
+        groups = self._found[kind]
+        if nodes & self.nodes[kind]:
+            apart = []
+            for there, jobs in groups:
+                if there & nodes:
+                    nodes |= there
+                    members = [*jobs, *members]
+                else:
+                    apart.append((there, jobs))
+            groups[:] = apart
+        groups.append((nodes, members))
+        self.nodes[kind] |= nodes
+
+    def jobs(self) -> list[list[list[Running]]]:
+        """Return the groups of every class."""
+        return [[jobs for _, jobs in groups] for groups in self._found]
 
 
 def _preempt(group: Sequence[Running], view: View) -> Iterator[Action]:

@@ -106,8 +106,8 @@ class Sides:
         return min(most, job.processes) if most >= min(job.ppn_min, job.processes) else 0
 
     def both(self, job: JobSpec, per_node: int, other: JobSpec, other_per_node: int) -> bool:
-        """Tell whether two jobs with so many processes fit on one node."""
-        if not self.shared(job) or not self.shared(other) or max(per_node, other_per_node) > self.half:
+        """Tell whether two jobs that may share nodes fit on one with so many processes."""
+        if per_node > self.half or other_per_node > self.half:
             return False
         return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
 

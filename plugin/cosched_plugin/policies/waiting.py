@@ -6,25 +6,22 @@ from collections.abc import Collection
 
 import numpy as np
 
-from cosched_plugin.api import Floats, JobSpec, View
+from cosched_plugin.api import Floats, Ints, JobSpec, View
 from cosched_plugin.policies.history import Tally, history
 from cosched_plugin.policies.profit import Arrivals, Future
-from cosched_plugin.policies.sift import SECOND_US, Jobs
+from cosched_plugin.policies.roster import SECOND_US, Jobs, Roster
 
 
 class Waiting:
     """Waiting jobs in queue order, at one instant."""
 
-    __slots__ = ("_columns", "_future", "_gone", "_jobs", "_places", "_work_s")
+    __slots__ = ("_gone", "_jobs", "_listed")
 
     def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
         """``gone``: jobs among them that are to be left out."""
         self._jobs = jobs
         self._gone = gone
-        self._columns: Jobs | None = None
-        self._places: dict[int, int] | None = None
-        self._work_s: Floats | None = None
-        self._future: Future | None = None
+        self._listed: Listed | None = None
 
     def without(self, job_ids: Collection[int]) -> Waiting:
         """Return the queue without some jobs."""
@@ -38,34 +35,42 @@ class Waiting:
             self._gone = frozenset()
         return self._jobs
 
-    def places(self) -> dict[int, int]:
-        """Return where each job stands, by id."""
-        if self._places is None:
-            self._places = {job.id: place for place, job in enumerate(self.jobs)}
-        return self._places
+    def listed(self, roster: Roster) -> Listed:
+        """Return the jobs in columns; ``roster`` is always the same one, and not renewed meanwhile."""
+        if self._listed is None:
+            self._listed = Listed(self.jobs, roster)
+        return self._listed
 
-    def columns(self) -> Jobs:
-        """Return the jobs in columns."""
-        if self._columns is None:
-            self._columns = Jobs.of(self.jobs)
-        return self._columns
+
+class Listed:
+    """A queue in columns."""
+
+    __slots__ = ("_work_s", "columns", "jobs", "rows")
+
+    def __init__(self, jobs: list[JobSpec], roster: Roster) -> None:
+        self.jobs = jobs
+        self.rows: Ints = roster.rows(jobs)  # of the roster
+        self.columns: Jobs = roster.columns(self.rows)
+        self._work_s: Floats | None = None
+
+    def place(self, job_id: int) -> int:
+        """Return where a job stands."""
+        return int(np.flatnonzero(self.columns.ids == job_id)[0])
+
+    def processes(self) -> int:
+        """Return how many processes they have in all."""
+        return int(np.add.reduce(self.columns.sizes))
 
     def work_s(self, processors: int) -> Floats:
         """Return each job's work over the number of processors, in seconds."""
         if self._work_s is None:
-            columns = self.columns()
-            self._work_s = columns.times_s * columns.sizes / processors
+            self._work_s = self.columns.times_s * self.columns.sizes / processors
         return self._work_s
 
     def future(self, view: View) -> Future:
         """Return what should arrive while the machine works off this queue, going by all jobs that have come so far."""
-        if self._future is None:
-            self._future = self._forecast(view)
-        return self._future
-
-    def _forecast(self, view: View) -> Future:
         seen = history(view)
-        first_us = min([job.submit_us for job in self.jobs])
+        first_us = int(np.minimum.reduce(self.columns.submits_us))
         if seen.short.jobs or seen.longer.jobs:
             first_us = min(first_us, seen.since_us)
         now_us = view.wall_us(view.now_us)  # as submissions count
@@ -73,7 +78,7 @@ class Waiting:
             return Future()
         processors = view.machine.cores
         work_s = self.work_s(processors)
-        short = self.columns().short
+        short = self.columns.short
         spans = float(np.add.reduce(work_s)) * SECOND_US / (now_us - first_us)
 
         def arrivals(started: Tally, waiting: Floats) -> Arrivals:
