@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How fast cosched is on this machine: jobs per second, the price of a second process, peak memory, start-up.
+"""How fast cosched is on this machine: jobs a second, the price of a second process, the time of a decision, memory, start-up.
 
-Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE]
+Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
 
-For people who compare two commits on one machine; not a test, and figures of two machines say nothing about each other.
+For people who compare two commits on one machine; not a test, and figures of two machines say nothing about each other. Where two
+things are compared, both are measured in this run. The full benchmark takes about half an hour, a quick one two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import platform
 import statistics
@@ -18,214 +18,134 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-import zmq
-
-from cosched_emulator.links import Link
-from cosched_emulator.running import LINKS, coupling, prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.protocol.codec import encode
-from cosched_plugin.protocol.limits import MAGIC
-from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
+from typing import Final, NamedTuple
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
-SHARED: Final = ("--node", "lomarc-ht", "--contention", "lomarc", "--characteristics", "M1")
-SLICED: Final = (
-    "--node",
-    "g-lomarc-2x2",
-    "--contention",
-    "statistical",
-    "--self-slowdowns",
-    "table4",
-    "--grow",
-    "--resume-s",
-    "60",
-)
-# What is measured, and the machine for it: nodes of one processor, of one hyperthreaded processor under contention, or of two
-# dual-core ones with time slices.
-POLICIES: Final[dict[str, tuple[str, ...]]] = {
-    "easy": (),
-    "sjbf": (),
-    "conservative": (),
-    "pss": SHARED,
-    "lomarc-r": SHARED,
-    "ssp": SLICED,
-    "glts": SLICED,
-}
-ARRIVALS: Final = (10.23, 9.83, 8.83)
-MESSAGE_MS: Final = 30_000  # how long one message of the bare ping-pong may take
-RUN_S: Final = 180.0  # how long one run may take before it is given up, and told as slower than that
-COMMAND_S: Final = 60.0  # how long any other command may take
+if str(PROJECT) not in sys.path:  # as a file, it would find its own folder there
+    sys.path.insert(0, str(PROJECT))
+
+import numpy as np  # noqa: E402
+import zmq  # noqa: E402
+from scripts import bench_latency, bench_tables, bench_wire  # noqa: E402
+from scripts.bench_process import Figures  # noqa: E402
+from scripts.bench_runs import Goal, goals, grid, growth, run_goal, run_grid  # noqa: E402
+from scripts.reproduction import write_tables  # noqa: E402
+
+from cosched_plugin.policies.catalogue import PRESETS  # noqa: E402
+
+Tell = Callable[[str], None]
+
+PAGE: Final = PROJECT / "docs" / "performance.md"
+COMMAND_S: Final = 60.0  # how long a command of next to nothing may take
 COMMANDS: Final = (
-    "cosched_emulator --help",
-    "cosched_emulator simulate --help",
-    "cosched_emulator presets",
-    "cosched_emulator simulate --lublin 1",
-    "cosched_plugin --help",
-    "cosched_plugin policies",
+    "python -c pass",  # what the others are compared with
+    "python -m cosched_emulator --help",
+    "python -m cosched_plugin --help",
+    "python -m cosched_emulator simulate --help",
+    "python -m cosched_emulator presets",
+    "python -m cosched_emulator simulate --lublin 1",
+    "python -m cosched_emulator workload describe --lublin 1",
+    "python -m cosched_emulator serve --help",
+    "python -m cosched_plugin policies",
+    "python -m cosched_plugin serve --help",
 )
-# A module that leaves its peak memory behind. (What the kernel tells a parent contains the parent's own, before exec.)
-WATCHED_MODULE: Final = """
-import atexit, runpy, sys
-status = sys.argv[1]
-del sys.argv[:2]
-atexit.register(lambda: open(status, "w").write(open("/proc/self/status").read()))
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
 
 
-def python(*arguments: str, timeout_s: float = COMMAND_S) -> str:
-    """Run Python with these arguments and return its standard output; SystemExit if it fails, TimeoutExpired if it is late."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(f"bench: exit code {done.returncode}: {' '.join(arguments[-8:])}\n{done.stderr}")
-    return done.stdout
+class Extent(NamedTuple):
+    """How much is measured."""
+
+    part: int  # goals are measured with so many times fewer jobs
+    goal_s: float  # longest run of a goal
+    many: int  # jobs that the growth of cost and memory is measured with
+    sizes: tuple[int, ...]
+    nodes: tuple[int, ...]
+    loads: tuple[float, ...]
+    run_s: float  # longest run of the grid
+    grid_s: float  # no run of the grid begins later
+    wire_jobs: int
+    wire_rounds: int
+    policies: tuple[str, ...]  # whose decisions are timed
+    queues: tuple[int, ...]
+    decisions: int
+    decisions_s: float  # longest time of them all
+    starts: int
 
 
-def direct(policy: str, aarr: float, jobs: int) -> dict[str, Any]:
-    """Return jobs per second and peak memory of one run in a process of its own; nothing but the input if it takes too long."""
-    row: dict[str, Any] = {"policy": policy, "aarr": aarr}
-    with tempfile.TemporaryDirectory() as folder:
-        out, status = Path(folder) / "run", Path(folder) / "status"
-        workload = ("--lublin", str(jobs), "--aarr", str(aarr), "--nodes", "128", *POLICIES[policy])
-        command = ("cosched_emulator", "simulate", *workload, "--policy", policy, "--json", "--out", str(out))
-        try:
-            machine = json.loads(python("-c", WATCHED_MODULE, str(status), *command, timeout_s=RUN_S))["machine"]
-        except subprocess.TimeoutExpired:
-            return row
-        timing = json.loads((out / "timing.json").read_text())
-        peak_kb = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return row | {
-        "offered_load": machine["offered_load"],
-        "mean_queue_length": machine["mean_queue_length"],
-        "jobs_per_second": round(jobs / timing["wall_s"]),
-        "peak_mb": round(peak_kb / 1024, 1),
-    }
+FULL: Final = Extent(
+    part=1,
+    goal_s=150.0,
+    many=1_000_000,
+    sizes=(1_000, 10_000, 100_000, 1_000_000),
+    nodes=(128, 1_024, 10_000),
+    loads=(0.7, 0.95, 1.3),
+    run_s=40.0,
+    grid_s=540.0,
+    wire_jobs=10_000,
+    wire_rounds=5,
+    policies=tuple(PRESETS),
+    queues=bench_latency.QUEUES,
+    decisions=300,
+    decisions_s=3.0,
+    starts=9,
+)
+QUICK: Final = FULL._replace(
+    part=10,
+    goal_s=10.0,
+    many=50_000,
+    sizes=(1_000,),
+    nodes=(128, 1_024),
+    loads=(0.7, 1.3),
+    run_s=5.0,
+    grid_s=30.0,
+    wire_jobs=2_000,
+    wire_rounds=2,
+    policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
+    queues=(100, 1_000),
+    decisions=100,
+    decisions_s=1.0,
+    starts=3,
+)
 
 
-def show_direct(row: dict[str, Any], jobs: int) -> None:
-    """Print one row of the table of direct runs."""
-    what = f"{row['policy']:<14}{row['aarr']:>6}"
-    if "jobs_per_second" not in row:
-        print(f"{what}{'':>26}{f'< {jobs / RUN_S:,.0f}':>10}   given up after {RUN_S:.0f} s", flush=True)
-        return
-    load, queue = row["offered_load"], row["mean_queue_length"]
-    print(f"{what}{load:>14.2f}{queue:>12,.0f}{row['jobs_per_second']:>10,}{row['peak_mb']:>9.0f}", flush=True)
+def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
+    """Return the seconds that commands take which have next to nothing to do: the median, the least, and beside Python's own.
+
+    They take turns. Python finds what it has compiled, as it does from the second start on where it is installed.
+    """
+    walls_s: dict[str, list[float]] = {command: [] for command in commands}
+    with tempfile.TemporaryDirectory(prefix="bench-") as bytecode:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        for turn in range(times + 1):
+            for command in commands:
+                tell(f"start {turn} of {times}: {command}")
+                began = time.perf_counter()
+                done = subprocess.run(
+                    [sys.executable, *command.split()[1:]],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=COMMAND_S,
+                    check=False,
+                )
+                if turn:  # the first one compiles
+                    walls_s[command].append(time.perf_counter() - began)
+                if done.returncode:
+                    sys.exit(f"bench: exit code {done.returncode}: {command}\n{done.stderr.decode()}")
+    own_s = statistics.median(walls_s[commands[0]])
+    return [
+        {
+            "command": command,
+            "median_s": round(statistics.median(all_s), 3),
+            "least_s": round(min(all_s), 3),
+            "over_python": round(statistics.median(all_s) / own_s, 1),
+        }
+        for command, all_s in walls_s.items()
+    ]
 
 
-class Watched:
-    """A link that notes how long the exchanges of the link behind it take, and how many bytes they are on the wire."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self.times_s: list[float] = []
-        self.sizes: list[tuple[int, int]] = []
-
-    def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Open the link behind."""
-        self._link.open(inventory)
-
-    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass a batch on."""
-        began = time.perf_counter()
-        actions = self._link.exchange(seq, now_us, events)
-        self.times_s.append(time.perf_counter() - began)
-        answer = Actions(seq, now_us, tuple(actions))
-        self.sizes.append((len(encode(Events(seq, now_us, events))[-1]), len(encode(answer)[-1])))
-        return actions
-
-    def close(self) -> None:
-        """Close the link behind."""
-        self._link.close()
-
-
-def couplings(jobs: int) -> dict[str, Any]:
-    """Return what a batch costs through every coupling, beside a bare ping-pong of messages of the same sizes; medians."""
-    scenario = read_scenario(None, {"workload": {"lublin": jobs}, "cluster": {"nodes": 128}})
-    choice = choose("easy", ())
-    prepared = prepare(scenario)
-    us: dict[str, float] = {}
-    sizes: list[tuple[int, int]] = []
-    for kind in LINKS:
-        with coupling(kind, choice, prepared) as link:
-            watched = Watched(link)
-            run(prepared, watched)
-        us[kind] = statistics.median(watched.times_s) * 1e6
-        sizes = watched.sizes
-    us["bare"] = statistics.median(ping_pong(sizes)) * 1e6
-    return {
-        "batches": len(sizes),
-        "median_bytes_out": statistics.median([out for out, _ in sizes]),
-        "median_bytes_back": statistics.median([back for _, back in sizes]),
-        "median_us": {kind: round(value, 1) for kind, value in us.items()},
-        "zmq_over_bare": round(us["zmq"] / us["bare"], 2),
-    }
-
-
-def ping_pong(sizes: Sequence[tuple[int, int]]) -> list[float]:
-    """Return the seconds of each round trip between two processes that do nothing but pass bytes of these sizes over ipc."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, zmq.Context() as context:
-        endpoint = f"ipc://{folder}/socket"
-        with _socket(context, zmq.ROUTER) as socket:
-            socket.bind(endpoint)
-            backs = [back for _, back in sizes]
-            child = multiprocessing.get_context("spawn").Process(target=echo, args=(endpoint, backs), daemon=True)
-            child.start()
-            try:
-                peer = socket.recv_multipart()[0]
-                times_s = []
-                for out, _ in sizes:
-                    payload = bytes(out)
-                    began = time.perf_counter()
-                    socket.send_multipart([peer, MAGIC, payload])
-                    socket.recv_multipart()
-                    times_s.append(time.perf_counter() - began)
-            finally:
-                child.terminate()
-                child.join(10)
-    return times_s
-
-
-def echo(endpoint: str, backs: Sequence[int]) -> None:
-    """Answer every message with so many bytes."""
-    with zmq.Context() as context, _socket(context, zmq.DEALER) as socket:
-        socket.connect(endpoint)
-        socket.send_multipart([MAGIC, b""])
-        for back in backs:
-            socket.recv_multipart()
-            socket.send_multipart([MAGIC, bytes(back)])
-
-
-def _socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-    socket = context.socket(kind)
-    socket.linger = 1000
-    socket.rcvtimeo = socket.sndtimeo = MESSAGE_MS
-    return socket
-
-
-def start_up(command: str, times: int) -> dict[str, Any]:
-    """Return the seconds that a command takes which has next to nothing to do: the median, and the least."""
-    walls_s = []
-    for _ in range(times):
-        began = time.perf_counter()
-        python("-m", *command.split())
-        walls_s.append(time.perf_counter() - began)
-    return {"command": command, "median_s": round(statistics.median(walls_s), 3), "least_s": round(min(walls_s), 3)}
-
-
-def place() -> dict[str, Any]:
+def place() -> Figures:
     """Return what the figures depend on besides the code, and which code it is."""
 
     def git(*arguments: str) -> str:
@@ -250,60 +170,93 @@ def place() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show(header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table: the first column to the left, the others to the right."""
-    table = [list(header), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for first, *rest in table:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
-        print("  ".join(cells))
-    print(flush=True)
+def measure_goals(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return a row for each goal of speed and memory."""
+    rows: list[Figures] = []
+    wanted: list[Goal] = goals(extent.part)
+    for goal in wanted:
+        tell(f"goal: {goal.name}")
+        rows.append(run_goal(goal, extent.goal_s))
+    tell(f"goal: {extent.many:,} jobs under easy")
+    return rows + growth(10_000, extent.many, extent.goal_s)
+
+
+def measure_grid(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return jobs per second over presets, machines, loads and numbers of jobs."""
+    cells = grid(extent.sizes, extent.nodes, extent.loads)
+    return list(run_grid(cells, extent.run_s, extent.grid_s, tell))
+
+
+def measure_wire(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return a run in two processes beside a bare ping-pong."""
+    return bench_wire.compare(extent.wire_jobs, extent.wire_rounds, tell)
+
+
+def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of decisions while many jobs wait."""
+    rows = bench_latency.measure(extent.policies, extent.queues, extent.decisions, extent.decisions_s, tell)
+    return list(rows)
+
+
+def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of commands that have next to nothing to do."""
+    return start_up(COMMANDS, extent.starts, tell)
+
+
+class Part(NamedTuple):
+    """One part of the benchmark: what it measures, and how that is shown."""
+
+    title: str
+    measure: Callable[[Extent, Tell], object]
+    lines: Callable[..., list[str]]
+
+
+PARTS: Final = {
+    "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
+    "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
+    "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
+    "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
+}
+
+
+def progress(began: float) -> Tell:
+    """Return what tells how far it is, on a terminal only."""
+
+    def tell(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K[{(time.monotonic() - began) / 60:.1f} min] {text}", end="", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def main() -> None:
-    """Measure, print, and write the figures as JSON if asked to."""
+    """Measure, print, and write the figures where they are wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs, fewer repetitions")
+    parser.add_argument("--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: a look")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures there")
+    parser.add_argument("--only", metavar="PART", action="append", choices=PARTS, help=f"one of: {', '.join(PARTS)}")
+    parser.add_argument("--write-docs", action="store_true", help=f"write the tables into {PAGE.relative_to(PROJECT)}")
     options = parser.parse_args()
-    jobs, repetitions = (1000, 3) if options.quick else (10_000, 9)
-
-    figures: dict[str, Any] = {"machine": place(), "jobs": jobs}
-    machine = figures["machine"]
-    print(f"commit {machine['commit']}{' with changes' if machine['changed'] else ''}; {machine['cpu']}, {machine['cpus']} CPUs, load "
-          f"{machine['load_average']}; Python {machine['python']}, numpy {machine['numpy']}, libzmq {machine['zmq']}\n")  # fmt: skip
-
-    print(f"Direct: {jobs:,} jobs of the Lublin model, 128 nodes of one processor")
-    print(f"{'policy':<14}{'AARR':>6}{'offered load':>14}{'mean queue':>12}{'jobs/s':>10}{'peak MB':>9}", flush=True)
-    figures["direct"] = []
-    for policy in POLICIES:
-        for aarr in ARRIVALS:
-            row = direct(policy, aarr, jobs)
-            figures["direct"].append(row)
-            show_direct(row, jobs)
-    print()
-
-    figures["couplings"] = found = couplings(jobs)
-    out, back = found["median_bytes_out"], found["median_bytes_back"]
-    print(f"A batch under easy, median of {found['batches']:,}; messages of {out:.0f} bytes out and {back:.0f} back")
-    names = {
-        "direct": "direct: the scheduler alone",
-        "loopback": "loopback: and codec",
-        "zmq": "zmq: two processes, ipc",
-        "bare": "bare ping-pong of the same sizes",
-    }
-    show(("coupling", "us"), ((names[kind], value) for kind, value in found["median_us"].items()))
-    print(f"zmq takes {found['zmq_over_bare']:.2f} times as long as a bare ping-pong\n")
-
-    print(f"Start-up, {repetitions} times each")
-    figures["start_up"] = [start_up(command, repetitions) for command in COMMANDS]
-    show(
-        ("command", "median s", "least s"),
-        ((f"python -m {row['command']}", f"{row['median_s']:.3f}", f"{row['least_s']:.3f}") for row in figures["start_up"]),
-    )  # fmt: skip
-
+    if options.write_docs and options.only:
+        parser.error("--write-docs wants all parts")
+    extent = QUICK if options.quick else FULL
+    tell = progress(time.monotonic())
+    figures: Figures = {"machine": place()}
+    lines = bench_tables.machine_lines(figures["machine"], " --quick" if options.quick else "")
+    print("\n".join(lines), flush=True)
+    for name, part in PARTS.items():
+        if options.only and name not in options.only:
+            continue
+        figures[name] = part.measure(extent, tell)
+        tell("")
+        body = [f"### {part.title}", "", *part.lines(figures[name])]
+        print("\n".join(body), flush=True)
+        lines += body
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.write_docs:
+        write_tables(PAGE, "--write-docs", "Performance", lines, script="bench.py")
 
 
 if __name__ == "__main__":

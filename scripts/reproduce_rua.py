@@ -144,18 +144,24 @@ def tasks_of(seeds: int, variants: bool) -> list[Task]:
     return tasks + [task for task in rest if task not in tasks]
 
 
-def simulate(task: Task, folder: str, warmup: int, measured: int) -> dict[str, Any]:
-    """Run one task in this process and return its figures."""
+def scenario_of(task: Task, folder: str, warmup: int, measured: int) -> dict[str, Any]:
+    """Return the scenario of a task, with logs from ``folder``. Its seed draws the demand."""
     file, processors = TRACES[task.trace]
-    variant = VARIANTS[task.variant]
     table: dict[str, Any] = {
         "seed": task.seed,
         "cluster": {"processors": processors, "preset": "rua-4way"},
         "workload": {"swf": str(Path(folder) / file), "jobs": warmup + measured, "mix": task.mix},
         "results": {"warmup": warmup},
     }
-    for section, values in variant.scenario.items():
+    for section, values in VARIANTS[task.variant].scenario.items():
         table[section] = {**table.get(section, {}), **values}
+    return table
+
+
+def simulate(task: Task, folder: str, warmup: int, measured: int) -> dict[str, Any]:
+    """Run one task in this process and return its figures."""
+    table = scenario_of(task, folder, warmup, measured)
+    variant = VARIANTS[task.variant]
     name, settings = POLICIES[task.policy]
     choice = choose(name, (*settings, *(variant.first_fit if task.policy == "FF" else variant.others)))
     began = time.perf_counter()

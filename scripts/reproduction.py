@@ -211,11 +211,11 @@ def table_row(labels: Sequence[str], cells: Sequence[str]) -> str:
 # ---------------------------------------------------------------- page
 
 
-def write_tables(page: Path, paper: str, title: str, body: Sequence[str]) -> None:
-    """Write ``body`` between the markers of ``page``; what stands outside them is left alone."""
-    begin, end = f"<!-- tables: written by scripts/reproduce {paper} -->", "<!-- end of tables -->"
+def write_tables(page: Path, paper: str, title: str, body: Sequence[str], script: str = "reproduce") -> None:
+    """Write ``body`` between the markers of ``page``, which name the script; what stands outside them is left alone."""
+    begin, end = f"<!-- tables: written by scripts/{script} {paper} -->", "<!-- end of tables -->"
     text = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n\n{begin}\n{end}\n"
     if begin not in text or end not in text:
-        raise SystemExit(f"reproduce: {page} has lost its markers {begin} and {end}")
+        raise SystemExit(f"{script}: {page} has lost its markers {begin} and {end}")
     before, rest = text.split(begin, 1)
     page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")

@@ -33,7 +33,8 @@ ALLOWED = [
 ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
-        "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.status_server", "cosched_plugin.binding",
+        "cosched_plugin.connection", "cosched_plugin.curve", "cosched_plugin.frames", "cosched_plugin.status_server",
+        "cosched_plugin.binding",
         "cosched_emulator.client", "cosched_emulator.faulty_wire", "cosched_emulator.live.server", "cosched_emulator.live.unread",
         "cosched_emulator.listening", "cosched_emulator.live.user_door", "cosched_emulator.scheduler_port", "cosched_emulator.wire",
     )),

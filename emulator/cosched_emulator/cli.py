@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,6 +21,10 @@ from cosched_emulator.workload.commands import workload
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.errors import PluginError
 from cosched_plugin.terminal import run_command_line
+
+if TYPE_CHECKING:
+    from cosched_emulator.results.run_files import RunFiles
+    from cosched_emulator.running import Prepared
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,8 +90,6 @@ def simulate(
       cosched-emulator simulate scenario.toml --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
       cosched-emulator simulate scenario.toml --policy rua --link zmq --faults plan.toml
     """
-    from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
-    from cosched_emulator.results.run_files import RunFiles  # noqa: PLC0415
     from cosched_emulator.running import (  # noqa: PLC0415
         coupling,
         idle_matching,
@@ -110,6 +112,8 @@ def simulate(
         else from_table(scenario.policy, assignments)
     )
     if out is not None:
+        from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415 - numpy
+
         check_run_folder(out, force=force)
     prepared = prepare(scenario)
     stored = False  # whether the trace becomes part of the run folder
@@ -119,7 +123,7 @@ def simulate(
     for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared)):
         if warning is not None:
             click.echo(f"warning: {warning}", err=True)
-    with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
+    with _files(out, prepared) as files:
         with (
             progress_bar(len(prepared.workload.jobs)) as progress,
             coupling(link, choice, prepared, trace) as coupled,
@@ -131,6 +135,15 @@ def simulate(
             trace_inside = trace if stored else None
             store(finished, out, policy=settings, link=link, force=force, trace=trace_inside, files=files)
     report(finished, choice.name, as_json=as_json)
+
+
+def _files(out: str | None, prepared: Prepared) -> AbstractContextManager[RunFiles | None]:
+    """Return the files of a run folder that grow while the run goes on; None where none is wanted."""
+    if out is None:
+        return nullcontext()
+    from cosched_emulator.results.run_files import RunFiles  # noqa: PLC0415 - numpy
+
+    return RunFiles(out, prepared.nodes)
 
 
 @cli.command()

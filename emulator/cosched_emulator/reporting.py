@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cosched_emulator.errors import EmulatorError
-from cosched_plugin.protocol.messages import REJECTED
 
 if TYPE_CHECKING:
     from cosched_emulator.running import Finished
@@ -66,6 +65,8 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
         click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+    from cosched_plugin.protocol.messages import REJECTED  # noqa: PLC0415 - likewise
+
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         click.echo(

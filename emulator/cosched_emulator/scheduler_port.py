@@ -23,6 +23,7 @@ from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import (
+    Actions,
     Bye,
     ErrorReport,
     Event,
@@ -188,6 +189,8 @@ class SchedulerPort:
             self._serve(sender)
         for reply in received.send:
             self._send(session, reply)
+        if type(message) is Actions:
+            return received.deliver
         # One that is gone may have left word of why.
         return self._act_on(message if type(message) in (Bye, ErrorReport) else received.deliver)
 

@@ -85,7 +85,6 @@ def serve(
       cosched-emulator serve --nodes 16 --clock scaled --speed 100 --bind ipc:///tmp/cosched.sock \\
           --users ipc:///tmp/cosched-users.sock --db cluster.db
     """
-    from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415
     from cosched_emulator.running import prepare  # noqa: PLC0415 - --help must not pay for these
     from cosched_emulator.scenario import read_faults, read_scenario  # noqa: PLC0415
     from cosched_plugin.curve import Keyring  # noqa: PLC0415
@@ -107,6 +106,8 @@ def serve(
             "policy", "no policy: the scheduler that connects brings its own", "one", file=scenario_file or ""
         )
     if out is not None:
+        from cosched_emulator.results.folder import check_run_folder  # noqa: PLC0415 - numpy
+
         check_run_folder(out, force=force)
     runs = scenario.clock.mode != "virtual"
     for name, given in (

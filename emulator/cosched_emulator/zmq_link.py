@@ -51,7 +51,6 @@ class ZmqLink:
         Raises LinkError when there is no answer within ``deadline_s``, or none to expect any more.
         """
         port = self.port
-        port.opened()
         deadline = time.monotonic() + self._deadline_s
         try:
             port.submit(seq, now_us, events)

@@ -16,9 +16,8 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, time
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
@@ -26,6 +25,9 @@ from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.catalogue import ALIASES, PRESETS
 from cosched_plugin.policies.composed import compose, resolve
 from cosched_plugin.protocol.messages import Welcome
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "cosched.policies"
 
@@ -119,6 +121,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def _known() -> dict[str, EntryPoint | None]:
     """Return every policy that has a name: the presets and what other packages have installed."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and presets are known without
+
     return dict.fromkeys([*PRESETS, *ALIASES]) | {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from cosched_plugin.errors import UsageError
+from cosched_plugin.frames import receive_frames, send_frames
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import Message
+from cosched_plugin.protocol.messages import Hello, Message
 
 SLICE_S: Final = 0.2  # longest wait that notices nothing: a signal or a deadline is at most this late
 LINGER_S: Final = 0.5  # how long the last message may take to leave
+WAITING: Final = 64  # messages that may wait for a manager who does not read; the session has one or two under way
 HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
@@ -40,6 +43,7 @@ _CHANGES: Final = {
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): Change.REFUSED,
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): Change.REFUSED,
 }
+_CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
 
 class Connection:
@@ -57,16 +61,18 @@ class Connection:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.linger = round(LINGER_S * 1000)
-        # One message may wait for a manager that is not there yet. (IMMEDIATE would let none wait, but loses what a manager said
-        # just before it left: its bye.)
-        self._socket.sndhwm = 1
+        # With few, ZeroMQ's own thread would tell ours of every message that has left, and wake it from waiting for an answer.
+        self._socket.sndhwm = WAITING
         self._socket.maxmsgsize = MAX_FRAME_BYTES
         self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
         self._socket.ipv6 = "[" in endpoint
         if takes_keys(endpoint):
             self._socket.heartbeat_ivl = HEARTBEAT_MS
             self._socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
-        self._monitor = self._socket.get_monitor_socket(sum(_CHANGES))
+        self._connected = False
+        self._waits = False  # a hello, for a connection
+        self._found: list[Change] = []
+        self._monitor = self._socket.get_monitor_socket(_CONNECTED | sum(_CHANGES))
         self._monitor.linger = 0
         try:
             if keys is not None and secured:
@@ -81,10 +87,21 @@ class Connection:
             self.close()
             raise
 
+    def greet(self, hello: Hello) -> bool:
+        """Send ``hello``; return whether it went, which it does not while another waits for a manager that is not there yet.
+
+        (ZeroMQ's IMMEDIATE would let none wait, but loses what a manager said just before it left: its bye.)
+        """
+        self._look()
+        if self._waits:
+            return False
+        self._waits = not self._connected
+        return self.send(hello)
+
     def send(self, message: Message) -> bool:
-        """Send ``message``; return whether it went, which it does not while another waits for a connection."""
+        """Send ``message``; return whether it went, which it does not while too many wait for a manager who does not read."""
         try:
-            self._socket.send_multipart(encode(message))
+            send_frames(self._socket, encode(message))
         except zmq.Again:
             return False
         return True
@@ -92,7 +109,7 @@ class Connection:
     def receive(self) -> list[bytes] | None:
         """Return the frames of one message, None when a slice passed without any."""
         try:
-            frames = self._socket.recv_multipart()
+            frames = receive_frames(self._socket)
         except zmq.Again:
             return None
         self.heard += 1
@@ -100,12 +117,19 @@ class Connection:
 
     def changes(self) -> list[Change]:
         """Return what happened to the connection since the last call, in order."""
-        found = []
-        try:
+        self._look()
+        found, self._found = self._found, []
+        return found
+
+    def _look(self) -> None:
+        with suppress(zmq.Again):
             while True:
-                found.append(_CHANGES[int(recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"])])
-        except zmq.Again:
-            return found
+                event = int(recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"])
+                self._connected = event == _CONNECTED
+                if self._connected:
+                    self._waits = False
+                else:
+                    self._found.append(_CHANGES[event])
 
     def close(self) -> None:
         """Close the socket; takes at most the linger time, and none when there never was a manager."""

@@ -135,7 +135,7 @@ class _Server:
             before = now
             if now >= self._greet_until:
                 raise ProtocolError(self._no_manager())
-            if now >= self._hello_at and self._connection.send(self._session.hello()):
+            if now >= self._hello_at and self._connection.greet(self._session.hello()):
                 self._hello_at = now + HELLO_INTERVAL_S
             ending = self._receive()
             if ending is not None:
@@ -233,9 +233,11 @@ class _Server:
                     raise ProtocolError("a batch before any welcome")
                 began = time.perf_counter()
                 actions = self._scheduler.handle(message.now_us, message.events)
-                self.status.answered(time.perf_counter() - began)
-                self.status.refused += list(map(type, message.events)).count(ActionRefused)
+                time_s = time.perf_counter() - began
                 self._connection.send(self._session.answer(actions))
+                # Only now, as the manager may be waiting for the answer.
+                self.status.answered(time_s)
+                self.status.refused += list(map(type, message.events)).count(ActionRefused)
             case Welcome():
                 self._take_over(message)
             case Bye(reason):

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cosched_emulator.agenda import CHANGES
-from cosched_emulator.results import allocations_csv, folder, jobs_csv, metrics
+from cosched_emulator.results import allocations_csv, folder, jobs_csv, metrics, run_files
 from cosched_emulator.scenario import Scenario, ScriptEntry, read_scenario
 from cosched_emulator.scenario_options import PLACES
 from cosched_emulator.workload.swf import SwfOptions
@@ -289,7 +289,7 @@ def test_run_folder_tables_are_complete() -> None:
     page = "run-folder.md"
     files = {names(row[0])[0] for row in rows(page, "| file |")}
     assert files == {
-        folder.JOBS, folder.ALLOCATIONS, folder.SCHEDULE, folder.WORKLOAD, folder.USAGE, folder.SUMMARY, folder.RUN,
+        run_files.JOBS, run_files.ALLOCATIONS, run_files.SCHEDULE, folder.WORKLOAD, folder.USAGE, folder.SUMMARY, folder.RUN,
         folder.TIMING,
     }  # fmt: skip
     columns = [names(row[0])[0] for row in rows(page, "| column |")]

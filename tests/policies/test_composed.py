@@ -468,7 +468,7 @@ def test_installed_policies(module: str, monkeypatch: pytest.MonkeyPatch) -> Non
     def installed(**selection: str) -> object:
         return points if selection == {"group": config.ENTRY_POINTS} else entry_points(**selection)
 
-    monkeypatch.setattr(config, "entry_points", installed)
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
     choice = choose("patient", ["depth=2"])
     policy = choice.make()
     assert isinstance(policy, Patient)

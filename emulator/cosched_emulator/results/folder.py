@@ -25,7 +25,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +208,8 @@ def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
 def _description(
     machine: Sequence[NodeClass], config: Mapping[str, Any], workload: Workload, seed: int | None
 ) -> dict[str, Any]:
+    from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
+
     try:
         version = metadata.version("cosched")
     except metadata.PackageNotFoundError:  # run from a source tree that is not installed

@@ -40,7 +40,7 @@ def encode(message: Message) -> list[bytes]:
     Raises LocalProtocolError for what has no form on the wire (a foreign type, an integer beyond 64 bits) or is too large.
     """
     try:
-        body = pack(write(message))
+        body: bytes = _PACKERS.pack(write(message))
     except (KeyError, TypeError, ValueError, OverflowError, Fault) as error:
         raise LocalProtocolError(f"{type(message).__name__} cannot be sent: {error}") from error
     if len(body) > MAX_FRAME_BYTES:

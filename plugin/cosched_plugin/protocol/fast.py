@@ -112,8 +112,11 @@ def _read_job(raw: dict[str, Any]) -> Any:
     submit_us = raw["submit_us"]
     processes = raw["processes"]
     estimate_us = raw["estimate_us"]
-    limit_us = raw.get("limit_us")
-    user = raw.get("user", "")
+    limit_us = None
+    user = ""
+    if len(raw) > 4:
+        limit_us = raw.get("limit_us")
+        user = raw.get("user", "")
     if (
         len(raw) == 4 + (limit_us is not None) + (user != "")
         and type(job_id) is int
@@ -127,7 +130,7 @@ def _read_job(raw: dict[str, Any]) -> Any:
         and 1 <= estimate_us <= INT64_MAX
         and (limit_us is None or (type(limit_us) is int and 1 <= limit_us <= INT64_MAX))
     ):
-        return _new(JobSpec, (job_id, submit_us, processes, estimate_us, limit_us, user, *_JOB_REST))
+        return _new(JobSpec, (job_id, submit_us, processes, estimate_us, limit_us, user) + _JOB_REST)  # noqa: RUF005 - faster
     return read_record(JOB, raw)
 
 
@@ -154,8 +157,8 @@ def _write_ended(event: Any) -> dict[str, Any]:
 
 def _write_submitted(event: Any) -> dict[str, Any]:
     job = event[0]
-    job_id, submit_us, processes, estimate_us, limit_us, user, *rest = job
-    if type(user) is not str or tuple(rest) != _JOB_REST:
+    job_id, submit_us, processes, estimate_us, limit_us, user = job[:6]
+    if type(user) is not str or job[6:] != _JOB_REST:
         return {"type": "job_submitted", "job": write_record(JOB, job)}
     raw = {"id": job_id, "submit_us": submit_us, "processes": processes, "estimate_us": estimate_us}
     if limit_us is not None:

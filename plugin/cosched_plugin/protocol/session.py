@@ -62,6 +62,8 @@ class State(enum.Enum):
     OPEN = "open"  # a batch is out; the scheduler owes an answer
     CLOSED = "closed"  # over, until somebody says hello
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and every message looks up its state
+
 
 Table: TypeAlias = Mapping[State, Mapping[type, State]]
 
@@ -236,7 +238,7 @@ class SchedulerSession(_Session):
         LocalProtocolError for a suspension to disk where the manager does not know of disks: it would stop the job where it is. Other
         actions of features that were not agreed on are refused by the manager.
         """
-        if any(needed_feature(action, self._features) == DISK for action in actions):
+        if DISK not in self._features and any(needed_feature(action, self._features) == DISK for action in actions):
             raise LocalProtocolError(f"the manager does not know the feature {DISK}: no job can be suspended to disk")
         self._say(Actions)
         self._reply = Actions(self.seq, self.now_us, tuple(actions), self._greeting)

@@ -1,0 +1,162 @@
+"""The pieces of the benchmark, at tiny sizes: what they measure is there, and what cannot be measured says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import bench, bench_latency, bench_tables, bench_wire
+from scripts.bench_process import in_process, memory_mb
+from scripts.bench_runs import (
+    STANDARD,
+    Goal,
+    goals,
+    grid,
+    machine_for,
+    model,
+    offered_load,
+    prepare_at,
+    run_goal,
+    run_grid,
+    sample,
+    simulate,
+)
+
+from cosched_plugin.policies.catalogue import PRESETS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def silent(_text: str) -> None:
+    pass
+
+
+def sleeping(seconds: float) -> dict[str, Any]:
+    time.sleep(seconds)
+    return {"slept": seconds}
+
+
+def failing() -> dict[str, Any]:
+    raise ArithmeticError("no figures")
+
+
+def test_a_process_returns_figures_or_the_reason() -> None:
+    assert in_process(sleeping, 0.0, timeout_s=20) == {"slept": 0.0}
+    assert in_process(sleeping, 30.0, timeout_s=0.1) == {"reason": "more than 0 s"}
+    assert in_process(failing, timeout_s=20) == {"reason": "ArithmeticError: no figures"}
+    assert 1 < memory_mb("VmRSS") <= memory_mb("VmHWM")
+
+
+@pytest.mark.parametrize("load", [0.7, 1.3])
+@pytest.mark.parametrize("policy", ["easy", "rua", "lomarc-r", "glts"])
+def test_a_run_has_the_load_that_was_asked_for(policy: str, load: float) -> None:
+    table = model(policy, 60, 16)
+    assert offered_load(prepare_at(table, load)) == pytest.approx(load, rel=0.001)
+    found = simulate(table, load, policy, (), 1)
+    assert found["jobs"] == 60
+    assert found["offered_load"] == pytest.approx(load, rel=0.02)
+    assert found["jobs_per_second"] == pytest.approx(60 / found["wall_s"], rel=0.05)
+
+
+def test_every_preset_has_the_machine_it_is_made_for() -> None:
+    assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
+        **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative")),
+        **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
+        **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r"), "lomarc-ht"),
+        "lomarc-n": "lomarc-standard",
+        **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
+    }
+    assert machine_for("lomarc-n") is STANDARD
+
+
+def test_the_grid_leaves_out_what_would_take_too_long() -> None:
+    cells = [cell for cell in grid((20, 200), (8,), (0.7,)) if cell.policy in ("easy", "conservative")]
+    rows = list(run_grid(cells, 20.0, 60.0, silent))
+    assert [(row["policy"], row["jobs"]) for row in rows] == [
+        ("easy", 20),
+        ("conservative", 20),
+        ("easy", 200),
+        ("conservative", 200),
+    ]
+    assert not any("reason" in row for row in rows)
+    assert [row["reason"] for row in run_grid(cells, 0.0, 60.0, silent)] == ["more than 0 s"] * 4
+    assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 2 + [
+        "more than 20 s"
+    ] * 2
+
+
+def test_goals_say_whether_they_are_reached() -> None:
+    fast = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
+    row = run_goal(fast, 20.0)
+    assert row["jobs"] == 30
+    assert row["measured"] == row["jobs_per_second"]
+    assert row["reached"]
+    assert not run_goal(fast._replace(goal=1e9), 20.0)["reached"]
+    assert run_goal(fast._replace(goal=100.0, unit="s"), 20.0)["reached"]
+    missing = run_goal(fast._replace(needs=Path("/no/such/log")), 20.0)
+    assert missing["reason"] == "there is no /no/such/log"
+    assert {goal.policy for goal in goals()} == {"easy", "conservative", "rua", "lomarc-r", "glts"}
+
+
+@pytest.mark.parametrize("budget", bench_latency.BUDGETS)
+@pytest.mark.parametrize("policy", ["easy", "rua", "lomarc-r", "glts"])
+def test_decisions_are_timed_with_a_full_queue(policy: str, budget: str) -> None:
+    found = bench_latency.decide(policy, budget, bench_latency.Extent(30, 10, 20.0))
+    assert found["batches"] == 10
+    assert 20 <= found["queued"] <= 31
+    assert 0 < found["p50_ms"] <= found["p99_ms"]
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    assert bench_latency.spread([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
+    assert bench_latency.spread([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
+
+
+def test_two_processes_are_measured_beside_a_ping_pong() -> None:
+    rows = bench_wire.compare(40, 1, silent)
+    assert [row["apart"] for row in rows] == [False, True][: len(os.sched_getaffinity(0))]
+    for found in rows:
+        assert found["batches"] >= 40
+        assert found["median_bytes_out"] > 40
+        assert 0 < found["zmq_jobs_per_second"] < found["direct_jobs_per_second"]
+        assert found["share"] == pytest.approx(found["bare_us"] / found["zmq_us"], abs=0.002)
+    lines = bench_tables.wire_lines([*rows, {"apart": True, "reason": "more than 30 s"}])
+    assert "as the system puts them" in lines[2]
+    assert "> 30 s" in lines[len(rows) + 2]
+
+
+def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
+    lines = bench_tables.table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
+    assert lines == ["| what   |    a |", "| ------ | ---: |", "| x      |    1 |", "| longer | 1000 |", ""]
+    late = {"policy": "easy", "nodes": 8, "load": 0.7, "jobs": 20, "reason": "more than 5 s"}
+    assert "> 5 s" in bench_tables.direct_lines([late])[2]
+    lost = {"name": "rua", "goal": 20.0, "unit": "s", "reason": "there is no log"}
+    assert "there is no log" in bench_tables.goal_lines([lost])[2]
+    slow = {"policy": "easy", "budget": "counted", "queue": 1000, "batches": 3, "p50_ms": 1.0, "p99_ms": 5.01}
+    assert "**5.01**" in bench_tables.latency_lines([slow])[2]
+    assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
+
+
+def test_the_command_measures_one_part(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "bench.py"), "--quick", "--only", "start-up", "--json", str(out)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # progress is for terminals
+    figures = json.loads(out.read_text())
+    assert sorted(figures) == ["machine", "start-up"]
+    assert [row["command"] for row in figures["start-up"]] == list(bench.COMMANDS)
+    assert re.search(r"\| `python -m cosched_plugin --help` +\| +\d+ \| +\d+ \| +[\d.]+ \|", done.stdout)
