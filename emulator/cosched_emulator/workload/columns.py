@@ -152,7 +152,7 @@ class Tuples(Made[Value_co]):
     def values(self, first: int, last: int) -> Iterable[Value_co]:
         """Make some of the tuples."""
         rows = zip(*[column.values(first, last) for column in self._columns], strict=False)  # some are endless
-        return map(partial(tuple.__new__, self._make), rows)  # type: ignore[type-var]  # it is a class of tuples
+        return map(partial(tuple.__new__, self._make), rows)  # type: ignore[type-var,arg-type]  # it is a class of tuples
 
 
 def as_tuple(*values: Any) -> Any:
