@@ -23,6 +23,7 @@ from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.config import PolicyChoice
+from cosched_plugin.heap import as_it_is
 from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.trace_file import TraceFile
 
@@ -201,7 +202,8 @@ def run(
     takers = Takers(collected.add, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=takers.take)
     started = time.perf_counter()
-    left = simulation.run()
+    with as_it_is():
+        left = simulation.run()
     if accounting is not None:
         # What is known of jobs that never ended would else be known to their records alone.
         accounting.record([JobFinished(manager.now_us, record) for record in left])

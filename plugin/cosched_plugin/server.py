@@ -12,6 +12,7 @@ from typing import Final
 
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
+from cosched_plugin.heap import as_it_is
 from cosched_plugin.log import WARNING, Log
 from cosched_plugin.metrics_server import MetricsServer
 from cosched_plugin.protocol.codec import decode
@@ -74,7 +75,7 @@ def serve(
             metrics = MetricsServer(metrics_address, lambda: server.status.prometheus("cosched_plugin"))
             open_things.callback(metrics.close)
             said("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
-        with stopped_by_signals(server.stop):
+        with as_it_is(), stopped_by_signals(server.stop):
             return server.run(silence_s)
 
 

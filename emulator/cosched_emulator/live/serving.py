@@ -16,6 +16,7 @@ from cosched_emulator.live.server import LiveServer
 from cosched_emulator.live.user_door import UserDoor
 from cosched_emulator.running import Prepared, port_for
 from cosched_plugin.curve import Keyring
+from cosched_plugin.heap import as_it_is
 from cosched_plugin.log import Log
 from cosched_plugin.metrics_server import MetricsServer
 from cosched_plugin.signals import stopped_by_signals
@@ -89,6 +90,6 @@ def serve_live(
             closing.callback(metrics.close)
         where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
-        with stopped_by_signals(server.stop_on):
+        with as_it_is(), stopped_by_signals(server.stop_on):
             server.run()
         return 128 + server.stop if server.stop else 0

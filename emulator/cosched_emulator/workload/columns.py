@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import repeat
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
@@ -140,7 +141,18 @@ class Made(Column[Value_co]):
 
     def taken(self, rows: slice) -> Made[Value_co]:
         """Return the column of some of the rows."""
-        return Made(self._make, *(column.taken(rows) for column in self._columns))
+        return type(self)(self._make, *(column.taken(rows) for column in self._columns))
+
+
+class Tuples(Made[Value_co]):
+    """Named tuples of which other columns have the values, field by field: made without asking for each by name, in half the time."""
+
+    __slots__ = ()
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Make some of the tuples."""
+        rows = zip(*[column.values(first, last) for column in self._columns], strict=False)  # some are endless
+        return map(partial(tuple.__new__, self._make), rows)  # type: ignore[type-var,arg-type]  # it is a class of tuples
 
 
 def as_tuple(*values: Any) -> Any:
@@ -223,7 +235,7 @@ class Jobs(Sequence[WorkloadJob]):
 
     @property
     def _job(self) -> Column[WorkloadJob]:
-        spec = Made(
+        spec = Tuples(
             JobSpec,
             *(
                 self.id,
@@ -246,7 +258,7 @@ class Jobs(Sequence[WorkloadJob]):
             ),
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
-        return Made(WorkloadJob, spec, *truth)
+        return Tuples(WorkloadJob, spec, *truth)
 
     def _all(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]

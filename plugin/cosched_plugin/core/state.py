@@ -25,7 +25,6 @@ from cosched_plugin.protocol.allocation import (
     minus,
     none_of,
     share_nodes,
-    size,
     union,
 )
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, RunningJob, StartJob, Welcome
@@ -39,6 +38,7 @@ class Running(NamedTuple):
     end_us: int  # start + the run time expected under its placement, as last revised
     runs: tuple[Run, ...]
     layers: Layers
+    joined: int  # the same as `forecast.side_by_side` has it
     threads: int  # held in all
     limit_us: int | None
     suspended_us: int | None = None  # since when it is suspended
@@ -46,7 +46,6 @@ class Running(NamedTuple):
     idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
     on_disk: bool = False  # others may have its threads
     ready_us: int = 0  # when it went on, or will, that came back from disk
-    joined: int = 0  # its threads as `forecast.side_by_side` has them
 
 
 class State:
@@ -130,7 +129,7 @@ class State:
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
         end_us = now_us + estimate_us
-        self._seat(Running(job, now_us, end_us, tuple(runs), layers, joined.bit_count(), limit_us, joined=joined))
+        self._seat(Running(job, now_us, end_us, tuple(runs), layers, joined, joined.bit_count(), limit_us))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
@@ -374,7 +373,7 @@ def _running(
     layers = layers_of(runs, machine.depth)
     joined = side_by_side(layers, machine.nodes)
     end_us = start_us + estimate_us
-    return Running(job, start_us, end_us, tuple(runs), layers, size(layers), limit_us, joined=joined)
+    return Running(job, start_us, end_us, tuple(runs), layers, joined, joined.bit_count(), limit_us)
 
 
 def _check_place(running: RunningJob, machine: Machine) -> None:
