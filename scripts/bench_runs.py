@@ -125,20 +125,26 @@ def run_grid(cells: Sequence[Cell], most_s: float, in_all_s: float, tell: Callab
     """Yield a row for each run, none longer than ``most_s``, and none begun after ``in_all_s``; a row may be a reason."""
     began = perf_counter()
     walls_s: dict[tuple[str, int, float], float] = {}
+    reasons: dict[tuple[str, int, float], str] = {}  # why there is no smaller run of this kind, and so no larger one
     for done, cell in enumerate(cells):
         tell(
             f"run {done + 1} of {len(cells)}: {cell.jobs:,} jobs under {cell.policy}, {cell.nodes:,} nodes, load {cell.load}"
         )
         key = cell[:3]
         expected_s = GROWTH * walls_s.get(key, 0.0)
-        if expected_s > most_s:
-            found: Figures = {"reason": f"more than {most_s:.0f} s"}
+        if key in reasons:
+            found: Figures = {"reason": reasons[key]}
+        elif expected_s > most_s:
+            found = {"reason": f"more than {most_s:.0f} s"}
         elif perf_counter() - began > in_all_s:
             found = {"reason": "no time left"}
         else:
             table = model(cell.policy, cell.jobs, cell.nodes)
             found = in_process(simulate, table, cell.load, cell.policy, (), 1, timeout_s=most_s)
-        walls_s[key] = found.get("wall_s", most_s)
+        if "reason" in found:
+            reasons[key] = found["reason"]
+        else:
+            walls_s[key] = found["wall_s"]
         yield {**cell._asdict(), **found}
 
 

@@ -11,6 +11,7 @@ from scripts.bench_wire import SHARE
 from scripts.reproduction import NOTHING
 
 COMMAND_S: Final = 0.15  # goal of ``--help``
+REACHED: Final = {True: "yes", False: "**no**", None: NOTHING}  # None: not measured, or on less than the goal is for
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:
@@ -48,8 +49,16 @@ def _goal_row(row: Figures) -> list[str]:
     if "reason" in row:
         return [row["name"], NOTHING, goal, row["reason"], NOTHING, NOTHING, NOTHING, NOTHING]
     measured = f"{row['measured']:,.{0 if row['measured'] >= 100 else 2}f} {row['unit']}"
-    jobs, reached = f"{row['jobs']:,}", "yes" if row["reached"] else "**no**"
-    return [row["name"], jobs, goal, measured, reached, _figure(row, "offered_load", 2), *_queue_and_peak(row)]
+    jobs = f"{row['jobs']:,}"
+    return [
+        row["name"],
+        jobs,
+        goal,
+        measured,
+        REACHED[row["reached"]],
+        _figure(row, "offered_load", 2),
+        *_queue_and_peak(row),
+    ]
 
 
 def _queue_and_peak(row: Figures) -> list[str]:
@@ -91,7 +100,7 @@ def wire_lines(rows: Sequence[Figures]) -> list[str]:
     lines = []
     for row in rows:
         speeds = [_figure(row, f"{kind}_jobs_per_second", 0) for kind in ("direct", "zmq", "bare")]
-        share, reached = _figure(row, "share", 2), "yes" if row.get("reached") else "**no**"
+        share, reached = _figure(row, "share", 2), REACHED[row.get("reached")]
         cells = (speeds[0], speeds[1], _figure(row, "zmq_us", 1), speeds[2], _figure(row, "bare_us", 1), share, reached)
         lines.append((names[row["apart"]], *cells))
     about = [

@@ -187,6 +187,29 @@ def test_with_little_work_allowed_all_jobs_run_and_a_restarted_scheduler_does_th
     assert -DEAREST < min(link.left) <= units // 2, "the work allowed was always enough"
 
 
+@pytest.mark.parametrize("units", [1, 2, 100, 2000])
+def test_whom_the_nodes_in_service_cannot_hold_is_not_looked_at_again_and_again(units: int, tmp_path: Any) -> None:
+    """He takes no work from those behind him, and nobody is woken for him: a run that has nothing else to do ends."""
+    rows = [(1, 0, 1), (2, 60, 4), (3, 61, 4), (4, 70, 1)]  # job, submission, processes
+    lines = [f"{job} {at} -1 100 {size} -1 -1 {size} 120 -1 1 1 1 1 1 -1 -1 -1\n" for job, at, size in rows]
+    (tmp_path / "few.swf").write_text("; MaxProcs: 4\n" + "".join(lines))
+    table = {
+        "cluster": {"nodes": 4, "cores": 1},
+        "workload": {"swf": str(tmp_path / "few.swf")},
+        "script": [{"at_s": 30.0, "do": "fail-node", "node": 3}],
+    }
+    finished, _ = played("conservative", table, units, shadow=True)
+    assert finished.unfinished == [2, 3]
+    assert finished.batches < 20
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_nobody_is_woken_every_microsecond_while_a_job_is_over_its_time(units: int, tmp_path: Any) -> None:
+    finished, _ = played("ssp", scenario_of("statistical", tmp_path), units, shadow=False)
+    assert not finished.unfinished
+    assert finished.batches < 2000
+
+
 def test_with_plenty_of_work_allowed_the_schedule_is_that_without_a_limit(tmp_path: Any) -> None:
     table = busy("plain", tmp_path)
     finished, link = played("conservative", table, 10**9, shadow=False)

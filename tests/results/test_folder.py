@@ -227,6 +227,17 @@ def test_force_removes_what_a_killed_run_left(tmp_path: Path, names: list[str]) 
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_of_two_runs_that_replace_a_folder_at_once_one_gets_through(run_folder: Path) -> None:
+    with new_run_folder(run_folder, force=True) as folder:
+        (folder / "jobs.csv").write_text("rows\n")
+        with pytest.raises(InputError, match="one that another run is writing"):
+            write(run_folder, force=True)
+        assert (folder / "jobs.csv").exists()
+        (folder / "run.json").write_text("{}")
+    assert (run_folder / "jobs.csv").read_text() == "rows\n"
+    write(run_folder, force=True)
+
+
 def test_force_spares_a_folder_that_only_looks_left_over(tmp_path: Path) -> None:
     (tmp_path / "run.partial").mkdir()
     (tmp_path / "run.partial" / "thesis.tex").write_text("...")

@@ -87,9 +87,20 @@ def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     ]
     assert not any("reason" in row for row in rows)
     assert [row["reason"] for row in run_grid(cells, 0.0, 60.0, silent)] == ["more than 0 s"] * 4
-    assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 2 + [
-        "more than 20 s"
-    ] * 2
+    assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 4
+
+
+def test_goals_are_not_reached_with_fewer_jobs_than_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    goal = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
+    grown = [
+        {"name": "growth", "goal": 1.5, "unit": "x", "jobs": 30, "measured": 1.0, "reached": True, "peak_mb": 50.0}
+    ]
+    monkeypatch.setattr(bench, "goals", lambda _part: [goal, goal._replace(needs=Path("/no/such/log"))])
+    monkeypatch.setattr(bench, "growth", lambda *_: grown)
+    quick = bench.measure_goals(bench.QUICK, silent)
+    assert [row.get("reached", "none") for row in quick] == [None, "none", None]
+    assert " - |" in bench_tables.goal_lines(quick)[2]
+    assert [row.get("reached") for row in bench.measure_goals(bench.FULL, silent)] == [True, None, True]
 
 
 def test_goals_say_whether_they_are_reached() -> None:
@@ -130,6 +141,7 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
     lines = bench_tables.wire_lines([*rows, {"apart": True, "reason": "more than 30 s"}])
     assert "as the system puts them" in lines[2]
     assert "> 30 s" in lines[len(rows) + 2]
+    assert "**no**" not in lines[len(rows) + 2]
 
 
 def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:

@@ -18,6 +18,7 @@ written as ``OUT.partial`` and renamed when it is whole, so a folder without tha
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -87,18 +88,28 @@ def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Itera
     partial = _partial(target)
     try:
         if force and _is_left_over(partial):
-            shutil.rmtree(partial)
+            left_over = _held(partial)
+            try:
+                shutil.rmtree(partial)
+            finally:
+                os.close(left_over)
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
+        held = _held(partial)
+    except BlockingIOError as error:
+        raise InputError(str(partial), "a new folder", "one that another run is writing") from error
     except OSError as error:
         raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
     try:
         yield partial
         _move_into_place(partial, target, force=force)
-    except OSError as error:
-        raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+        raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)  # gone already if all went well
+        os.close(held)
 
 
 def write_files(
@@ -178,6 +189,19 @@ def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Non
 
 def _partial(target: Path) -> Path:
     return target.with_name(target.name + ".partial")
+
+
+def _held(partial: Path) -> int:
+    """Keep a folder from being taken for a left-over one, until what is returned is closed; BlockingIOError if another run does."""
+    descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        pass  # a file system without locks
+    return descriptor
 
 
 def _is_run_folder(path: Path) -> bool:

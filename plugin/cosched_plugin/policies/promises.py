@@ -59,7 +59,7 @@ class Book:
         self._restless = np.zeros(
             len(waiting), bool
         )  # while promises are compressed: who could move when last looked at
-        self._unfinished = False  # whether the work allowed was spent before all had moved
+        self._unfinished = False  # whether the work allowed was spent before all had moved, or had a promise
         self._freed: list[Change] = []  # where others might find one
 
     def restore(self, view: View) -> None:
@@ -120,9 +120,10 @@ class Book:
 
         While all that can move has moved, something ends at the first start. Else it may be that nothing happens then.
         """
-        later = self._starts_us[self._starts_us > now_us]
-        if len(later) == len(self.waiting) and not self._unfinished:
+        if not self._unfinished:
             return None
+        # Who waits for a job that is over its time has his promise put off by a microsecond at every look.
+        later = self._starts_us[self._starts_us > now_us + 1]
         return int(later.min()) if len(later) else now_us + RETRY_US
 
     def leave(self, places: Sequence[int]) -> None:
@@ -150,7 +151,7 @@ class Book:
         """Put every job at its earliest start given all others, sweep after sweep, until none moves or the work allowed is done."""
         number = len(self.waiting)
         work = view.work
-        least = max(1, work.left // 2)  # the rest is for those who have no promise yet
+        least = max(0, work.left // 2)  # the rest is for those who have no promise yet
         restless = self._restless
         since_us = self._first_stirred(view, -(-(work.left - least) // LOOK) if work.limited else number)
         turns: list[int] = np.flatnonzero(restless).tolist()  # sweep * number + place, a heap
@@ -278,9 +279,14 @@ class Book:
 
     def _promise(self, place: int, view: View) -> None:
         """Promise the earliest start there is; none to a job that the nodes in service cannot hold."""
+        work = view.work
+        if work.limited and work.left <= 0:
+            self._unfinished = True
+            return
         job = self.waiting[place]
-        promise = self.profile.earliest(job) if view.work.spend(PROMISE) else None
-        if promise is not None:
+        promise = self.profile.earliest(job)
+        if promise is not None:  # who cannot be held takes no work from those behind: he would at every pass
+            work.spend(PROMISE)
             self.profile.reserve(job, promise)
             self.before.setdefault(job.id, view.note(job.id, NOTE))
             self._enter(place, promise)
