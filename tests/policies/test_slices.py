@@ -26,8 +26,11 @@ from cosched_emulator.agenda import Agenda, Scripted
 from cosched_emulator.links import DirectLink
 from cosched_emulator.manager import Manager
 from cosched_emulator.results.record import JobRecord
+from cosched_emulator.running import prepare, run
+from cosched_emulator.scenario import read_scenario
 from cosched_emulator.simulation import Simulation
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.calendar import present_slice
 from cosched_plugin.policies.composed import compose
@@ -291,3 +294,18 @@ def shared_by(records: Sequence[JobRecord]) -> set[tuple[int, int]]:
         for one, other in combinations(sorted(there), 2)
         if other[0] < one[1]
     }
+
+
+@pytest.mark.parametrize("policy", ["ssp", "glts"])
+def test_nobody_is_woken_for_those_whom_no_node_in_service_can_hold(policy: str) -> None:
+    table: dict[str, Any] = {
+        "cluster": {"nodes": 4, "preset": "g-lomarc-2x2"},
+        "truth": {"contention": "statistical"},
+        "preemption": {"resume_s": 60.0},
+        "workload": {"lublin": 30, "self_slowdowns": "table4"},
+        "script": [{"at_s": 30.0, "do": "fail-node", "node": 3}],
+    }
+    left = run(prepare(read_scenario(None, table)), DirectLink(choose(policy).scheduler))
+    assert left.unfinished
+    table["script"].append({"at_s": 1e6, "do": "return-node", "node": 3})
+    assert not run(prepare(read_scenario(None, table)), DirectLink(choose(policy).scheduler)).unfinished

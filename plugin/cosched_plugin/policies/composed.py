@@ -53,6 +53,10 @@ class Composed:
         if isinstance(self._placement, Spread):
             self._placement.sides(view)
 
+    def may_start(self, view: View) -> bool:
+        """Tell whether any of the waiting jobs has a place on the nodes in service once all running jobs have left."""
+        return any(self._placement.earliest(job, view) is not None for job in view.queue)
+
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what a pass would put in order first."""
         return self._matching.prepare(view)

@@ -52,6 +52,10 @@ class Scheduler(Protocol):
         """Raise MachineError if it cannot work on this machine."""
         ...
 
+    def may_start(self, view: View) -> bool:
+        """Tell whether any of the waiting jobs has a place on the nodes in service once all running jobs have left."""
+        ...
+
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what has to be put in order and remembered, if nobody can be started anyway."""
         ...
@@ -150,7 +154,8 @@ class Sliced:
                     yield from _preempt(group, view)
         yield from self._own(view, present)
         yield from self._others(view, present)
-        if view.queued or view.running:
+        # Where nothing runs and nobody could ever start on the nodes in service, no slice will change that.
+        if view.running or (view.queued and self._policies[0].may_start(self._whole)):
             wakes = view.wakes()
             for at_us in (present.ready_us(self._lengths), present.end_us(self._lengths)):
                 if at_us > now_us and at_us not in wakes:
