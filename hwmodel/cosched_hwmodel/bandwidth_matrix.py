@@ -8,6 +8,7 @@ its demand alone: a `Ground` keeps them, on a small machine for all nodes and in
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,6 +24,7 @@ Rates = tuple[int, int, int]  # MB/s, as in a Demand
 _UNLIMITED = 1 << 40  # MB/s
 _EVER = 1 << 62  # microseconds
 _MOST_SHARED = 50_000  # numbers in the falls of all nodes
+_MOST_DEMANDS = 64  # of which is remembered what they leave
 
 
 class Planned(NamedTuple):
@@ -36,72 +38,96 @@ class Planned(NamedTuple):
 class NodeTable:
     """Residents of nodes, sorted by end, and what they and all who outlast them ask."""
 
-    __slots__ = ("_base", "_capacity", "_ends", "_indexes", "_most", "_whole")
+    __slots__ = ("_capacity", "_columns", "_indexes", "_most", "_noted", "_whole", "changes")
 
     def __init__(self, model: BandwidthModel, capacities: Sequence[Rates], most: int) -> None:
         """``most`` is the largest number of residents of a node."""
         self._indexes = model.indexes  # of the resources that count
         self._most = most
-        # A resident leaves at the end of each window. The last window is empty, and lasts for ever.
-        self._ends: Ints = np.zeros((most + 1, len(capacities)), dtype=np.int64)
-        self._ends[most] = _EVER
-        # base[resource, window, node]: demand while the residents from `window` on are there.
-        self._base: Ints = np.zeros((len(self._indexes), most + 1, len(capacities)), dtype=np.int64)
+        # columns[0, window, node]: its end, when a resident leaves. The last window is empty, and lasts for ever.
+        # columns[1 + resource, window, node]: demand while the residents from `window` on are there.
+        self._columns: Ints = np.zeros((1 + len(self._indexes), most + 1, len(capacities)), dtype=np.int64)
+        self._columns[0, most] = _EVER
         limits = [[capacity[index] or _UNLIMITED for capacity in capacities] for index in self._indexes]
         self._capacity: Ints = np.array(limits, dtype=np.int64).reshape(len(self._indexes), len(capacities))
-        self._whole: Ground | None = None  # all nodes
+        self.changes = 0  # how many were noted down
+        self._noted: list[tuple[int, int]] = []  # (number of the change, end), without those that a later one outlasts
+        self._whole: Ground | None = None  # all nodes, where these are few
+        if self._columns[1:].size * most <= _MOST_SHARED:
+            everywhere = np.arange(len(capacities))
+            self._whole = Ground(self._indexes, everywhere, self._columns, self._capacity)
 
     def put(self, residents: Mapping[int, Iterable[Resident]]) -> None:
         """Replace the residents of some nodes."""
-        self._whole = None
-        nodes = list(residents)
-        ends = []
-        base: list[list[list[int]]] = [[] for _ in self._indexes]
-        for node in nodes:
-            there = sorted(residents[node], key=_end_and_demand)
-            padding = self._most - len(there)
-            ends.append([0] * padding + [resident[1] for resident in there])
-            for rows, index in zip(base, self._indexes, strict=True):
-                total = 0
-                sums = [0]
-                for resident in reversed(there):
-                    total += resident[2][index]
-                    sums.append(total)
-                rows.append([total] * padding + sums[::-1])
-        self._ends[: self._most, nodes] = np.array(ends, dtype=np.int64).reshape(len(nodes), self._most).T
-        for resource, rows in enumerate(base):
-            self._base[resource][:, nodes] = np.array(rows, dtype=np.int64).T
+        if self._whole is not None:
+            self._whole.forget()
+        known: dict[tuple[Resident, ...], list[list[int]]] = {}  # a job has the same neighbours on many of its nodes
+        columns = []
+        for there in residents.values():
+            key = tuple(there)
+            column = known.get(key)
+            if column is None:
+                column = known[key] = self._column(key)
+            columns.append(column)
+        self._columns[:, :, list(residents)] = np.array(columns, dtype=np.int64).transpose(1, 2, 0)
+
+    def note(self, end_us: int) -> None:
+        """Note down that a job has come or gone that leaves, or was to leave, at ``end_us``; `put` is to follow."""
+        self.changes += 1
+        while self._noted and self._noted[-1][1] <= end_us:
+            self._noted.pop()
+        self._noted.append((self.changes, end_us))
+
+    def settled_us(self, since: int) -> int:
+        """Return the instant from which on the table says what it said when ``since`` changes had been noted down."""
+        first = bisect_left(self._noted, (since + 1, 0))
+        return self._noted[first][1] if first < len(self._noted) else 0
+
+    def _column(self, residents: tuple[Resident, ...]) -> list[list[int]]:
+        """Return what the table says of a node."""
+        there = sorted(residents, key=_end_and_demand)
+        padding = self._most - len(there)
+        column = [[0] * padding + [resident[1] for resident in there] + [_EVER]]
+        for index in self._indexes:
+            total = 0
+            sums = [0]
+            for resident in reversed(there):
+                total += resident[2][index]
+                sums.append(total)
+            column.append([total] * padding + sums[::-1])
+        return column
 
     def same_as(self, other: NodeTable) -> bool:
         """Tell whether both tables say the same of every node."""
-        return np.array_equal(self._ends, other._ends) and np.array_equal(self._base, other._base)
+        return np.array_equal(self._columns, other._columns)
 
     def ground(self, nodes: Ints) -> Ground:
         """Return these nodes, which are in order, and perhaps others; it is not to outlive changes of the table."""
-        if self._base.size * self._most > _MOST_SHARED:
-            return self._ground(nodes)
-        if self._whole is None:
-            self._whole = self._ground(np.arange(self._capacity.shape[1]))
-        return self._whole
-
-    def _ground(self, nodes: Ints) -> Ground:
-        capacity = self._capacity[:, nodes]
-        return Ground(self._indexes, nodes, self._ends[:, nodes], self._base[:, :, nodes], capacity)
+        if self._whole is not None:
+            return self._whole
+        return Ground(self._indexes, nodes, self._columns[:, :, nodes], self._capacity[:, nodes])
 
 
 class Ground:
     """Nodes to start on, and what the excess on them falls by as residents leave, for whoever was asked about so far."""
 
-    __slots__ = ("_base", "_capacity", "_ends", "_falls", "_indexes", "nodes")
+    __slots__ = ("_base", "_capacity", "_ends", "_falls", "_indexes", "_spare", "nodes")
 
-    def __init__(self, indexes: Sequence[int], nodes: Ints, ends: Ints, base: Ints, capacity: Ints) -> None:
-        """``ends`` [window, node], ``base`` [resource, window, node], ``capacity`` [resource, node]."""
+    def __init__(self, indexes: Sequence[int], nodes: Ints, columns: Ints, capacity: Ints) -> None:
+        """``columns`` are the table's, of these nodes; ``capacity`` [resource, node]."""
         self._indexes = indexes
         self.nodes = nodes
-        self._ends = ends
-        self._base = base
+        self._ends = columns[0]
+        self._base = columns[1:]
         self._capacity = capacity
+        self._spare: dict[tuple[Rates, int], list[Ints]] = {}
         self._falls: dict[tuple[Rates, int, tuple[Planned, ...]], list[Ints]] = {}
+
+    def forget(self) -> None:
+        """Forget what follows from who is on the nodes."""
+        self._falls.clear()
+        if len(self._spare) > _MOST_DEMANDS:
+            self._spare.clear()
 
     def stays_us(self, at_us: int) -> Ints:
         """Return for how long each window [window, node] will last, from ``at_us`` on."""
@@ -164,24 +190,27 @@ class Ground:
 
     def _asked(self, planned: tuple[Planned, ...]) -> Ints:
         """Return what planned processes ask [resource, node]."""
-        asked = np.zeros((len(self._indexes), int(self.nodes[-1]) + 1), dtype=np.int64)
-        for item in planned:
-            at: list[int] = []
-            rates: list[Rates] = []
-            for first, count, rate in item.demands:
-                named = range(first, min(first + count, asked.shape[1]))
-                at += named
-                rates += [rate] * len(named)
-            for row, index in zip(asked, self._indexes, strict=True):
-                row[np.array(at, dtype=np.intp)] += np.array([rate[index] for rate in rates], dtype=np.int64)
-        return asked if asked.shape[1] == len(self.nodes) else asked[:, self.nodes]
+        nodes = int(self.nodes[-1]) + 1
+        rows: list[list[int]] = []
+        for index in self._indexes:
+            row = [0] * nodes
+            for item in planned:
+                for first, count, rates in item.demands:
+                    rate = rates[index]
+                    for node in range(first, min(first + count, nodes)):
+                        row[node] += rate
+            rows.append(row)
+        asked: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), nodes)
+        return asked if nodes == len(self.nodes) else asked[:, self.nodes]
 
     def _work_out(self, demand: Rates, processes: int, base: Ints) -> list[Ints]:
-        counts = np.arange(1, processes + 1, dtype=np.int64)[:, None]
-        return [
-            _falls(there, capacity - counts * demand[index])
-            for there, capacity, index in zip(base, self._capacity, self._indexes, strict=True)
-        ]
+        spare = self._spare.get((demand, processes))
+        if spare is None:
+            counts = np.arange(1, processes + 1, dtype=np.int64)[:, None]
+            rates = [demand[index] for index in self._indexes]
+            spare = [capacity - counts * rate for capacity, rate in zip(self._capacity, rates, strict=True)]
+            self._spare[demand, processes] = spare
+        return [_falls(there, left) for there, left in zip(base, spare, strict=True)]
 
 
 def _between(since_us: int, until_us: int, run_us: int | Ints) -> int | Ints:

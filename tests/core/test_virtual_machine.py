@@ -165,7 +165,7 @@ def test_what_will_be_free(seed: int) -> None:
                 busy |= stay.nodes
         assert free == up & ~busy
     if not besides:
-        assert machine.plan() == [(at_us, machine.firsts(free)) for at_us, free in steps]
+        assert list(machine.plan()) == [(at_us, machine.firsts(free)) for at_us, free in steps]
 
 
 def by_id(jobs: list[RunningJob], number: int) -> RunningJob:

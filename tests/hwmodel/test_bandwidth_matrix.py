@@ -104,3 +104,25 @@ def test_same_as() -> None:
     assert not table(residents[0]).same_as(table(residents[0]._replace(end_us=11)))
     assert not table(residents[0]).same_as(table(residents[0]._replace(demand=(7, 2, 3))))
     assert table().same_as(NodeTable(model, [(6000, 0, 0)] * 2, 3))
+
+
+def test_who_has_left_by_an_instant_changes_nothing_of_it() -> None:
+    random = Random("settled")
+    for _ in range(200):
+        table = NodeTable(BandwidthModel(("memory_bandwidth",)), [(6000, 0, 0)], THREADS)
+        there = [Resident(0, random.randint(1, 50), (2500, 0, 0)) for _ in range(random.randint(1, THREADS))]
+        table.put({0: there})
+        since = table.changes
+        assert table.settled_us(since) == 0
+        at_us = random.randint(0, 50)
+        before = table.ground(np.array([0])).penalised_us((2500, 0, 0), 2, at_us, 30).tolist()
+        ends = [random.randint(1, 50) for _ in range(random.randint(1, 3))]
+        for end_us in ends:
+            table.note(end_us)
+        assert [table.settled_us(since + late) for late in range(len(ends))] == [
+            max(ends[late:]) for late in range(len(ends))
+        ]
+        come = [Resident(0, end_us, (2500, 0, 0)) for end_us in ends]
+        table.put({0: there + come if len(there) + len(come) <= THREADS else there})
+        if at_us >= table.settled_us(since):
+            assert table.ground(np.array([0])).penalised_us((2500, 0, 0), 2, at_us, 30).tolist() == before

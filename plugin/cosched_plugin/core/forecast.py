@@ -5,6 +5,7 @@ So each step is one integer, all layers of threads side by side, and is taken ap
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
@@ -57,9 +58,17 @@ class Forecast(Sequence[Step]):
             return None
         return Forecast([now_us, *times[1:]], self._joined, self._nodes, self._depth, self._taken_apart)
 
-    def threads(self, index: int) -> int:
-        """Return how many threads are free from a step on."""
-        return self._joined[index].bit_count()
+    def instant_us(self, index: int) -> int:
+        """Return the instant of a step."""
+        return self._times[index]
+
+    def by(self, at_us: int, low: int = 0) -> int:
+        """Return how many steps have an instant of ``at_us`` or earlier; ``low`` of them are known to."""
+        return bisect_right(self._times, at_us, low)
+
+    def wide(self, threads: int) -> int:
+        """Return the first step from which on so many threads are free; the number of steps where there is none."""
+        return bisect_left(self._joined, threads, key=int.bit_count)
 
     def __len__(self) -> int:
         return len(self._times)

@@ -303,6 +303,8 @@ class State:
         return self._table
 
     def _seat_residents(self, running: Running) -> None:
+        assert self._table is not None
+        self._table.note(running.end_us)
         residents = self._residents
         for first, count, _, processes in running.runs:
             resident = _resident(running, processes)
@@ -315,6 +317,8 @@ class State:
             self._changed.update(range(first, first + count))
 
     def _unseat_residents(self, running: Running) -> None:
+        assert self._table is not None
+        self._table.note(running.end_us)
         residents = self._residents
         for first, count, _, processes in running.runs:
             resident = _resident(running, processes)

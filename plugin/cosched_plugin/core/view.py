@@ -229,7 +229,7 @@ class View:
             shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
 
-    def plan(self) -> Sequence[tuple[int, Layers]]:
+    def plan(self) -> Forecast:
         """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
         state = self._state
         if self._forecast is None or self._forecast_version != state.version:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_plugin.core.firstfit import any_layer, first_fit
+from cosched_plugin.core.forecast import Forecast, side_by_side
 from cosched_plugin.core.view import View
 from cosched_plugin.protocol.allocation import Layers, layers_of, size
 from cosched_plugin.protocol.messages import JobSpec, Run
@@ -34,7 +35,7 @@ class WholeNodesView(View):
         self._free: Layers = ()
         self._free_threads = 0
         self._free_key: object = None
-        self._plan: list[tuple[int, Layers]] = []
+        self._plan: Forecast | None = None
         self._plan_key: object = None
         classes = view.machine.classes
         # Cores of each node, where all nodes have as many; else 0.
@@ -118,11 +119,14 @@ class WholeNodesView(View):
                 return at_us, extra
         return None
 
-    def plan(self) -> list[tuple[int, Layers]]:
+    def plan(self) -> Forecast:
         """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
-        if self._plan_key != self.key:
+        if self._plan is None or self._plan_key != self.key:
             self._plan_key = self.key
-            self._plan = [(at_us, self.firsts(nodes)) for at_us, nodes in self.steps()]
+            machine = self._state.machine
+            steps = self.steps()
+            joined = [side_by_side(self.firsts(nodes), machine.nodes) for _, nodes in steps]
+            self._plan = Forecast([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
         return self._plan
 
     def steps(self, besides: Sequence[Stay] = ()) -> list[tuple[int, int]]:

@@ -27,6 +27,7 @@ from cosched_plugin.policies.exchange import Exchange
 from cosched_plugin.policies.offers import Offer, Plan
 
 NO_DEMAND = (0, 0, 0)
+_MOST_KEPT = 32  # places from before the last change
 _MOST_AT_ONCE = 256  # run times in one array
 
 
@@ -131,14 +132,20 @@ class Outlook:
 
 
 class Expectations:
-    """What was worked out since nodes or running jobs last changed: of one plan for many jobs, and again at the next event."""
+    """What was worked out of one plan for many jobs, and again at the next events.
 
-    __slots__ = ("_now_us", "_places", "_version", "_view")
+    What a job loses that starts at some instant depends on those alone who should still be there then, and on who is planned. So
+    places of a later instant still hold when others have come and gone that leave before it.
+    """
+
+    __slots__ = ("_changes", "_now_us", "_places", "_table", "_version", "_view")
 
     def __init__(self) -> None:
         self._view: View | None = None
         self._version = 0
         self._now_us = 0
+        self._table: NodeTable | None = None
+        self._changes = 0  # of the table
         self._places: dict[tuple[int, Layers], Places] = {}
 
     def places(self, job: JobSpec, plan: Plan) -> Places:
@@ -147,9 +154,7 @@ class Expectations:
         if not is_plain(job):
             return Places(job, plan, view.node_table())
         if self._version != view.version or self._view is not view:
-            self._view = view
-            self._version = view.version
-            self._places.clear()
+            self._turn_to(view)
         elif self._now_us != view.now_us:  # nobody asks for the past again
             self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
         self._now_us = view.now_us
@@ -158,6 +163,17 @@ class Expectations:
         if places is None:
             places = self._places[key] = Places(job, plan, view.node_table())
         return places
+
+    def _turn_to(self, view: View) -> None:
+        """Drop what need not hold any more, and all but the last few."""
+        table = view.node_table()
+        settled_us = max(view.now_us, table.settled_us(self._changes))
+        kept = list(self._places.items())[-_MOST_KEPT:] if self._view is view and self._table is table else []
+        self._places = {key: places for key, places in kept if key[0] >= settled_us}
+        self._view = view
+        self._version = view.version
+        self._table = table
+        self._changes = table.changes
 
 
 def _rooms(job: JobSpec, plan: Plan) -> Ints:

@@ -12,7 +12,6 @@ only fall as running jobs leave, the first instant at which it can be is found b
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
 from typing import ClassVar
@@ -60,7 +59,7 @@ class LessConsume:
         Every look is paid for, and none is left out: a reservation is made whatever it costs.
         """
         steps = view.plan()
-        low = middle = bisect_left(steps, job.processes, key=_threads)
+        low = middle = steps.wide(job.processes)
         high = len(steps)
         walk = bool(thresholds) and is_rigid(job)  # it fits from some step on, but first fit may do worse later
         threshold = thresholds[-1] if thresholds and not walk else None
@@ -222,10 +221,6 @@ def affordable(jobs: list[JobSpec], view: View) -> list[JobSpec]:
 def _price(job: JobSpec, view: View) -> int:
     nodes = view.machine.nodes
     return LOOK_UNITS + (nodes // NODES_A_UNIT if is_plain(job) else nodes * UNITS_A_NODE)
-
-
-def _threads(step: tuple[int, Layers]) -> int:
-    return size(step[1])
 
 
 class Found:

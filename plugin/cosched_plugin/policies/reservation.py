@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cosched_plugin.api import JobSpec, View, each_node, is_plain, size
+from cosched_plugin.api import JobSpec, Layers, View, each_node, is_plain, size
 from cosched_plugin.policies.offers import Offer, Plan, Seat, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
 
@@ -52,7 +52,7 @@ class CountedReservation:
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
         """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
-        return _short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
+        return short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
@@ -84,8 +84,10 @@ class PlacedReservation:
         self.refused = False  # an offer was not admitted; other threads might have been
         self._view = view
         self._placement = placement
+        self._layers: Layers | None = None  # of the head, where they were asked for
         self._take(head)
-        free = next(free for at_us, free in reversed(view.plan()) if at_us <= head.start_us)
+        steps = view.plan()
+        _, free = steps[steps.by(head.start_us) - 1]
         self._at_shadow = plan_at(view, head.start_us, free)
 
     @property
@@ -109,11 +111,13 @@ class PlacedReservation:
 
     def spare(self, plan: Plan) -> Plan:
         """Return ``plan`` without the threads that the head is to get."""
+        if self._layers is None:
+            self._layers = self._view.claimed(self._head.runs)
         return plan.without(self._layers)
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
         """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
-        return _short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
+        return short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
@@ -151,11 +155,11 @@ class PlacedReservation:
 
     def _take(self, head: Offer) -> None:
         self._head = head
-        self._layers = self._view.claimed(head.runs)
+        self._layers = None
         self._planned = plan_now(self._view).with_planned(head).planned
 
 
-def _short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
+def short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
     """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
     return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 

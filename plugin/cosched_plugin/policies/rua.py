@@ -8,18 +8,17 @@ looked at again, until none is left that may start.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, Layers, UsageError, View, is_plain
+from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, size
 from cosched_plugin.policies.easy import decided
 from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
 from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.reservation import PlacedReservation
+from cosched_plugin.policies.reservation import PlacedReservation, short_or_narrow
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
@@ -58,28 +57,32 @@ class Rua:
         if view.trace is None and not any(job.processes <= free for job in view.queue):
             return False  # a trace would tell of the reservation all the same
         queue = order.arrange(view.queue, view)
-        reservation: PlacedReservation | None = None
+        head: Found | None = None
         behind = 0
         for job in queue:
             if not view.work.spend(0):
                 return False
             behind += 1
-            best = self.best(job, view, placement)
+            best = self._best(job, view, placement)
             if best is None:  # more than the nodes in service: nothing to reserve
                 continue
-            if best.start_us > view.now_us:
-                thresholds = self._thresholds(job, view, placement)
-                threshold = min((t for t in thresholds if best.factor <= t + SAME), default=thresholds[-1])
-                reservation = PlacedReservation(view, best, Within(placement, threshold))
+            if best.plan.at_us > view.now_us:
+                head = best
                 if view.trace is not None:
-                    view.trace.tell("reserve", job=job.id, shadow_us=best.start_us)
+                    view.trace.tell("reserve", job=job.id, shadow_us=best.plan.at_us)
                 break
-            yield from decided(best, "order", view, factor=best.factor)
+            yield from decided(best.offer(), "order", view, factor=best.factor)
         others = queue[behind:]
         if view.work.limited:
             free = view.free_threads
             others = affordable([job for job in others if job.processes <= free], view)
         waiting = self._by_length.arrange(others, view)
+        reservation: PlacedReservation | None = None
+        if head is not None:
+            extra = size(head.plan.free) - head.job.processes
+            if not short_or_narrow(waiting, view.free_threads, head.plan.at_us - view.now_us, extra):
+                return False  # the head need not say where it goes
+            reservation = self._reserved(head, placement)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
             yield from decided(offer, "backfill", view, factor=offer.factor)
@@ -88,20 +91,31 @@ class Rua:
         # Those who started may have worsened the place that the head was to wait for: now may be better.
         return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
 
+    def _reserved(self, head: Found, placement: LessConsume) -> PlacedReservation:
+        """Return the reservation of a job at its best place, to be kept to the lowest threshold that the place is within."""
+        view = head.plan.view
+        thresholds = self._thresholds(head.job, view, placement)
+        threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
+        return PlacedReservation(view, head.offer(), Within(placement, threshold))
+
     def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
 
         The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
         None for a job that the nodes in service cannot hold.
         """
+        best = self._best(job, view, placement)
+        return None if best is None else best.offer()
+
+    def _best(self, job: JobSpec, view: View, placement: LessConsume) -> Found | None:
         thresholds = self._thresholds(job, view, placement)
         first = placement.first(job, view, thresholds)
         if first is None:
             return None
         index, best = first
-        for better in self._better(best, view.plan()[index + 1 :], thresholds, placement, None):
+        for better in self._better(best, index + 1, thresholds, placement, None):
             best = better
-        return best.offer()
+        return best
 
     def _next(
         self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
@@ -140,37 +154,41 @@ class Rua:
     ) -> bool:
         """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
         thresholds = self._thresholds(now.job, view, placement)
-        later = self._better(now, view.plan()[1:], thresholds, placement, reservation)
+        later = self._better(now, 1, thresholds, placement, reservation)
         return next(later, None) is None and view.work.spend(0)  # who has spent all may not have looked at all
 
     def _better(
         self,
         best: Found,
-        steps: Sequence[tuple[int, Layers]],
+        since: int,
         thresholds: Sequence[float],
         placement: LessConsume,
         reservation: PlacedReservation | None,
     ) -> Iterator[Found]:
-        """Yield places at later ``steps``, each better than ``best`` and those before: for each threshold, the first that meets it."""
+        """Yield places from the step ``since`` on, each better than ``best`` and those before.
+
+        For each threshold they are the first that meets it.
+        """
         job, view = best.job, best.plan.view
+        steps = view.plan()
         unmet = _stricter(thresholds, best.factor)
         best_end_us = best.end_us
         rigid = is_rigid(job)  # first fit may do worse later, so for such a job every instant is looked at
         promising = rigid
-        for index, (at_us, free) in enumerate(steps):
-            if not unmet or at_us + job.estimate_us > best_end_us:
+        for index in range(since, len(steps)):
+            if not unmet or steps.instant_us(index) + job.estimate_us > best_end_us:
                 break
             if not promising:
                 # Factors only fall with time, and a reservation only raises them: what the last step that matters does
                 # not reach without it, no step before reaches.
-                last = bisect_right(steps, best_end_us - job.estimate_us, lo=index, key=_instant) - 1
+                last = steps.by(best_end_us - job.estimate_us, index) - 1
                 many = last - index >= _WORTH_A_CHECK and paid(job, view)
                 if many and not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
                     break
                 promising = True
             if not paid(job, view):
                 break
-            plan = plan_at(view, at_us, free)
+            plan = plan_at(view, *steps[index])
             found = placement.find(job, plan if reservation is None else _spare(plan, job, reservation), unmet)
             if found is None:
                 continue
@@ -196,10 +214,6 @@ def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
     if plan.at_us < head.end_us and plan.at_us + job.estimate_us > head.start_us:
         return reservation.spare(plan)
     return plan
-
-
-def _instant(step: tuple[int, Layers]) -> int:
-    return step[0]
 
 
 def _factor(found: Found) -> float:
