@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cosched_plugin.core.firstfit import any_layer, first_fit
 from cosched_plugin.core.forecast import Forecast, side_by_side
 from cosched_plugin.core.view import View
-from cosched_plugin.protocol.allocation import Layers, layers_of, size
+from cosched_plugin.protocol.allocation import Layers, is_plain, layers_of, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 
@@ -102,6 +102,8 @@ class WholeNodesView(View):
         machine = self._state.machine
         if job.processes > size(machine.first_threads):
             return True  # also an exclusive one, which would find room on the second threads: one process a core
+        if self._alike == 1 and is_plain(job):
+            return False
         return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
 
     def claimed(self, runs: tuple[Run, ...]) -> Layers:
@@ -111,13 +113,28 @@ class WholeNodesView(View):
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which so many of these threads are free, and how many more are."""
-        alike = self._alike
-        now_us = self.now_us
-        for at_us, nodes in self.steps():
-            extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
-            if extra >= 0 and at_us > now_us:
-                return at_us, extra
-        return None
+        state = self._state
+        alike, up, running = self._alike, state.pool.up, state.running
+        soonest_us = state.now_us + 1
+        found: tuple[int, int] | None = None
+        at_us = 0
+        busy = 0  # after `at_us`
+        # From the last end backwards, as long as there are enough: the node of a job is free once the last one there has left.
+        for expected_us, job_id in reversed(state.releases):
+            end_us = expected_us if expected_us > soonest_us else soonest_us
+            leaving = running[job_id]
+            if leaving.on_disk:
+                continue
+            if end_us != at_us:
+                nodes = up & ~busy
+                extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
+                if extra < 0:
+                    return found
+                at_us = end_us
+                found = (at_us, extra)
+            layers = leaving.layers
+            busy |= layers[0] | layers[1] if len(layers) == 2 else any_layer(layers)
+        return found
 
     def plan(self) -> Forecast:
         """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""

@@ -27,11 +27,9 @@ from cosched_plugin.policies.placed_profile import PlacedProfile
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.profile import CountProfile, NodeProfile, Profile, Promise, start_of
 from cosched_plugin.policies.promises import NOTE, Book
-from cosched_plugin.policies.reservation import Unreserved
+from cosched_plugin.policies.reservation import UNRESERVED
 from cosched_plugin.policies.spread import Spread
 from cosched_plugin.policies.waiting import Waiting
-
-_UNRESERVED = Unreserved()
 
 
 class Conservative:
@@ -134,7 +132,7 @@ def _start_due(view: View, book: Book, matching: Matching, *, join: bool) -> Gen
         if promise is not None and start_of(promise) == view.now_us:
             offer = book.profile.offer(job, promise)
         first = place == len(started)
-        gate = _UNRESERVED if first else book
+        gate = UNRESERVED if first else book
         seat: Seat | None = None
         if offer is not None:
             # A matching that is settled looks at nobody else, and the queue may be long.

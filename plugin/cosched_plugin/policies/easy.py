@@ -8,13 +8,13 @@ from typing import ClassVar, Final, Protocol
 from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
 from cosched_plugin.policies.counting import Counting
 from cosched_plugin.policies.matching import Matching, NoMatching
-from cosched_plugin.policies.offers import Seat, plan_now
+from cosched_plugin.policies.offers import Offer, Seat, plan_now
 from cosched_plugin.policies.orders import Fcfs, Order, Shortest
 from cosched_plugin.policies.placements import FirstFit, Placement
-from cosched_plugin.policies.reservation import Reservation, Unreserved, reserve
+from cosched_plugin.policies.reservation import UNRESERVED, Gatekeeper, Reservation, reserve
+from cosched_plugin.policies.roster import may_share
 from cosched_plugin.policies.waiting import Waiting
 
-_UNRESERVED = Unreserved()
 _NOTHING: Iterator[Action] = iter(())
 LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
 NEVER = "{} processes wanted, more than fit when each node is one job's alone"
@@ -85,36 +85,52 @@ class Easy:
         while True:
             waiting = yield from start_in_order(view, waiting, placement, matching, reason)
             free = view.free_threads
-            hopeful = matching.hopeful(waiting, view)
             behind = waiting.jobs[1:]
-            if hopeful:
-                others = [job for job in behind if job.processes <= free or job.id in hopeful]
-            else:
-                others = [job for job in behind if job.processes <= free]
-            if not others:
+            fitting = [job for job in behind if job.processes <= free]
+            if not fitting and not (behind and matching.has_hosts(view)):
                 return False
             head = waiting.jobs[0]
             reservation = reserve(view, head, placement)
             if reservation is not None:
                 break
+            if not fitting and not matching.hopeful(waiting, view):
+                return False
             # More than the nodes in service can hold: nothing to reserve, the next one is the head.
-            waiting = Waiting(waiting.jobs[1:])
+            waiting = Waiting(behind)
             reason = "overtake"
-        if view.trace is not None:
+        if view.trace is not None and (fitting or matching.hopeful(waiting, view)):
             view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
-        others = _worth_a_try(others, reservation, free, hopeful)
+        # Whom the reservation lets join none of those who run may still join one who starts in this pass. Where looks are limited, or
+        # not all get one, it has to be the same jobs that get one.
+        gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
+        hopeful = matching.hopeful(waiting, view, gate)
+        if not (fitting or hopeful):
+            return False
+        fitting = reservation.may_admit(fitting, free)
+        others = _worth_a_try(behind, fitting, hopeful)
         if not placement.counts:
             others = placement.promising(others, reservation.plan(plan_now(view)))
         if self.candidates is not None:
             others = self.candidates.arrange(others, view)
+        at_first = waiting
         started: set[int] = set()
-        for job in others:
+        place = 0
+        while place < len(others):
+            job = others[place]
+            place += 1
             if job.id in started or (job.processes > free and job.id not in hopeful):
                 continue
             if not view.work.spend(LOOK):
                 break
             seat = backfill_seat(view, job, waiting, placement, matching, reservation, hopeful=job.id in hopeful)
             if seat is not None:
+                if gate is reservation and isinstance(seat, Offer) and may_share(job):
+                    gate = UNRESERVED
+                    hopeful = matching.hopeful(at_first, view, gate)
+                    others = _worth_a_try(behind, fitting, hopeful)
+                    if self.candidates is not None:
+                        others = self.candidates.arrange(others, view)
+                    place = others.index(job) + 1
                 yield from decided(seat, "backfill", view)
                 started.update(seat.job_ids)
                 waiting = waiting.without(seat.job_ids)
@@ -140,9 +156,9 @@ def start_in_order(
         job = jobs[gone]
         offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
         seat = (
-            matching.join(job, waiting, view, _UNRESERVED)
+            matching.join(job, waiting, view, UNRESERVED)
             if offer is None
-            else matching.seat(offer, waiting, view, _UNRESERVED)
+            else matching.seat(offer, waiting, view, UNRESERVED)
         )
         if seat is not None:
             yield from decided(seat, reason, view)
@@ -195,9 +211,8 @@ def decided(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Ac
     yield from seat.decisions
 
 
-def _worth_a_try(jobs: list[JobSpec], reservation: Reservation, free: int, hopeful: Collection[int]) -> list[JobSpec]:
+def _worth_a_try(jobs: list[JobSpec], fitting: list[JobSpec], hopeful: Collection[int]) -> list[JobSpec]:
     """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
-    fitting = reservation.may_admit(jobs, free)
     if not hopeful:
         return fitting
     may = {job.id for job in fitting}

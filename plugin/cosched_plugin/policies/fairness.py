@@ -14,6 +14,7 @@ from cosched_plugin.api import Action, JobSpec, Running, SetNote, Stay, View, Wh
 from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Gate, Offer, Seat
 from cosched_plugin.policies.profile import NodeProfile, start_of
+from cosched_plugin.policies.reservation import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.spread import Spread
 from cosched_plugin.policies.waiting import Waiting
 
@@ -106,9 +107,13 @@ class _FairMatching:
         """Return ``offer``, with company that is fair or without any."""
         return self._matching.seat(offer, waiting, view, self._gate(gate, waiting, view))
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that somebody might join."""
+        return self._matching.has_hosts(view)
+
+    def hopeful(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the waiting jobs that might join a running one."""
-        return self._matching.hopeful(waiting, view)
+        return self._matching.hopeful(waiting, view, gate)
 
     def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return a fair seat for ``job`` on a running job's nodes."""

@@ -18,6 +18,7 @@ from cosched_plugin.policies.fairness import delay_of
 from cosched_plugin.policies.formation import Found, Search, groups, preselected
 from cosched_plugin.policies.group import Group, seated
 from cosched_plugin.policies.offers import Gate, Offer, Seat, plan_now
+from cosched_plugin.policies.reservation import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.sharing import forget_earlier
 from cosched_plugin.policies.spread import Sides, Spread
 from cosched_plugin.policies.waiting import Waiting
@@ -89,7 +90,11 @@ class Grouping:
             view.trace.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002 - part of Matching
+    def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that there are none."""
+        return False
+
+    def hopeful(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
         """Return none: of the jobs that have no place of their own only the first one looks for company."""
         return ()
 

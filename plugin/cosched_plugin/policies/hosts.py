@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cosched_plugin.api import Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
+from cosched_plugin.policies.reservation import Gatekeeper
 from cosched_plugin.policies.roster import SECOND_US, Jobs, Roster, may_share
 from cosched_plugin.policies.sift import Rules, sift, slowdown_beside
-from cosched_plugin.policies.waiting import Listed
+from cosched_plugin.policies.waiting import Listed, Waiting
 
 _FEW: Final = 16  # pairs for which arrays are not worth it
 
@@ -23,17 +24,22 @@ class Pairs(NamedTuple):
     slowdowns: Floats
     hosts: Sequence[Running]  # by start and id
     sizes: Ints  # of the hosts
-    left_s: Floats  # expected time left of the hosts
+    left_us: Ints  # expected time left of the hosts
 
     def only(self, which: Ints) -> Pairs:
         """Return these pairs."""
         return self._replace(newcomers=self.newcomers[which], ranks=self.ranks[which], slowdowns=self.slowdowns[which])
 
+    @property
+    def left_s(self) -> Floats:
+        """Return the expected time left of the hosts, in seconds."""
+        return self.left_us / SECOND_US
+
 
 class Hosts:
     """Pairs of a waiting and a running job that may share the nodes of the running one."""
 
-    __slots__ = ("_alone", "_alone_at", "_renewals", "_roster", "_rules", "_slow", "_upto")
+    __slots__ = ("_alone", "_alone_at", "_hospitable", "_learnt", "_renewals", "_roster", "_rules", "_slow", "_upto")
 
     def __init__(self, rules: Rules, roster: Roster) -> None:
         self._rules = rules
@@ -43,25 +49,55 @@ class Hosts:
             int, Floats
         ] = {}  # by running job: slowdown beside each of the roster; 0 where they may not share
         self._upto: dict[int, int] = {}  # by running job: how many rows of the roster it was held against
+        self._learnt = (0, 0, -1)  # what it was held against, and at which version of the view
         self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
+        self._hospitable: list[int] = []
         self._alone_at = -1
 
     def pairs(self, waiting: Listed, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
         """Return which waiting job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
-        slow = np.array([self._slow[host.job.id][waiting.rows] for host in hosts]).reshape(
-            len(hosts), len(waiting.rows)
-        )
-        newcomers, ranks = np.nonzero(slow.T)
-        left_us = np.array([view.expected_end(host) - view.now_us for host in hosts], dtype=np.int64)
-        return Pairs(
-            newcomers,
-            ranks,
-            slow[ranks, newcomers],
-            hosts,
-            np.array([host.job.processes for host in hosts], dtype=np.int64),
-            left_us / SECOND_US,
-        )
+        rows = waiting.rows
+        slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
+        newcomers, ranks = slow.T.nonzero()
+        return self._made(newcomers, ranks, slow[ranks, newcomers], hosts, view)
+
+    def pairs_of(
+        self, job: JobSpec, waiting: Waiting, hosts: Sequence[Running], view: View, model: LomarcModel
+    ) -> Pairs | None:
+        """Return the same of one waiting job; None if it may join nobody."""
+        row = self._roster.row(job)
+        self._learn(hosts, view, model)
+        slow = [self._slow[host.job.id][row] for host in hosts]
+        if not any(slow):
+            return None
+        slowdowns = np.array(slow)
+        ranks = slowdowns.nonzero()[0]
+        newcomers = np.full(len(ranks), waiting.listed(self._roster).place(job))
+        return self._made(newcomers, ranks, slowdowns[ranks], hosts, view)
+
+    def _made(self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View) -> Pairs:
+        now_us = view.now_us
+        sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
+        left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
+        return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
+
+    def let_in(self, pairs: Pairs, waiting: Listed, view: View, gate: Gatekeeper) -> Pairs:
+        """Return the pairs of those newcomers whom ``gate`` may let join somebody."""
+        now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
+        sizes, estimates_us = self._roster.sizes_and_estimates_us(waiting.rows[newcomers])
+        left_us = pairs.left_us[ranks]
+        overlap_us = np.minimum(left_us, estimates_us)
+        # A microsecond less: `join` sees to how it rounds.
+        slower_us = now_us + overlap_us * (pairs.slowdowns - 1.0) - 1.0
+        since_us = now_us + left_us
+        may = gate.may_hold_each(since_us, left_us + slower_us, pairs.sizes[ranks])
+        may &= gate.may_hold_each(since_us, estimates_us + slower_us, sizes)
+        if not may.any():
+            return pairs.only(newcomers[:0])
+        some = np.zeros(len(waiting.rows), dtype=np.bool_)
+        some[newcomers[may]] = True
+        return pairs.only(some[newcomers].nonzero()[0])
 
     def available(self, view: View) -> list[Running]:
         """Return the running jobs that share no node with another and are not stopped, by start and id."""
@@ -74,15 +110,18 @@ class Hosts:
                 nodes_of.append((nodes, running))
                 twice |= once & nodes
                 once |= nodes
-            self._alone = [
-                running.job.id for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None
-            ]
-        alone = [view.running[job_id] for job_id in self._alone]
-        return sorted(alone, key=lambda running: (running.start_us, running.job.id))
+            alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
+            alone.sort(key=lambda running: (running.start_us, running.job.id))
+            self._alone = [running.job.id for running in alone]
+            self._hospitable = [running.job.id for running in alone if may_share(running.job)]
+        running_jobs = view.running
+        return [running_jobs[job_id] for job_id in self._alone]
 
     def hospitable(self, view: View) -> list[Running]:
         """Return those of them that may have company."""
-        return [host for host in self.available(view) if may_share(host.job)]
+        if self._alone_at != view.version:
+            self.available(view)
+        return [view.running[job_id] for job_id in self._hospitable]
 
     def looked(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""
@@ -97,11 +136,14 @@ class Hosts:
     def _learn(self, hosts: Sequence[Running], view: View, model: LomarcModel) -> None:
         """Hold running jobs against all rows of the roster that they were not held against yet."""
         roster, slow, upto = self._roster, self._slow, self._upto
+        last = len(roster)
+        if self._learnt == (roster.renewals, last, view.version):
+            return
+        self._learnt = (roster.renewals, last, view.version)
         if self._renewals != roster.renewals or len(slow) > 2 * len(view.running) + _FEW:
             self._renewals = roster.renewals
             slow.clear()
             upto.clear()
-        last = len(roster)
         for running in hosts:
             host = running.job
             first = upto.get(host.id, 0)
@@ -116,5 +158,7 @@ class Hosts:
                 for row in range(first, last):
                     slow[host.id][row] = slowdown_beside(host, roster.jobs[row], self._rules, model)
             else:
-                sifted = sift(host, roster.columns(slice(first, last)), self._rules, model, as_host=True)
-                slow[host.id][first:last] = np.where(sifted.fine, sifted.slowdowns, 0.0)
+                rows = roster.rows_within(host.processes, slice(first, last))
+                if len(rows):
+                    sifted = sift(host, roster.columns(rows), self._rules, model, as_host=True)
+                    slow[host.id][rows] = np.where(sifted.fine, sifted.slowdowns, 0.0)

@@ -7,8 +7,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from cosched_plugin.api import Action, Floats, Ints, JobSpec, LomarcModel, Running, View
-from cosched_plugin.policies.history import NOTE as HISTORY
+from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
 from cosched_plugin.policies.hosts import Hosts, Pairs
 from cosched_plugin.policies.matching import is_weak
 from cosched_plugin.policies.offers import Gate, Offer, Seat
@@ -21,6 +20,7 @@ from cosched_plugin.policies.profit import (
     utilisation_gain_1,
     utilisation_gain_2,
 )
+from cosched_plugin.policies.reservation import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.roster import Roster, may_share
 from cosched_plugin.policies.sharing import Upkeep, join, together
 from cosched_plugin.policies.sift import Rules, sift
@@ -66,13 +66,15 @@ class Lookahead:
         self._weak_load = weak_load
         self._roster = Roster()
         self._hosts = Hosts(self._rules, self._roster)
-        # A cache: of which queue, when, at which version of the view, after what history.
-        self._ranked: tuple[list[JobSpec], tuple[object, ...], Ranking] = ([], (), _NOBODY)
+        # Caches: what was found when the queue was last looked at.
+        self._paired: tuple[Waiting | None, Pairs | None] = (None, None)
+        self._ranked: tuple[Waiting | None, Ranking] = (None, _NOBODY)
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
         self._roster.renew(view.queued)
-        self._ranked = ([], (), _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
+        self._paired = (None, None)
+        self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
         return self._upkeep.keep_up(view)
 
     def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
@@ -87,7 +89,7 @@ class Lookahead:
             return offer if gate.admit(offer) else None
         listed = waiting.listed(self._roster)
         jobs = listed.columns
-        own = listed.place(job.id)
+        own = listed.place(job)
         sifted = sift(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(sifted.fine)
         profits = self._with_waiting(job, own, fine, sifted.slowdowns[fine], listed, view)
@@ -108,14 +110,17 @@ class Lookahead:
                 view.trace.explain(waiting.jobs[int(fine[rank])].id, chosen_by=job.id)
         return chosen or (offer if gate.admit(offer) else None)
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:
-        """Return the waiting jobs that would gain by joining a running one."""
-        return self._ranking(waiting, view)
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that may have company."""
+        return view.pairs is not None and bool(self._hosts.hospitable(view))
+
+    def hopeful(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the waiting jobs that would gain by joining a running one, and whom ``gate`` may let join one, gain or not."""
+        return self._ranked_all(waiting, view, gate)
 
     def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
-        ranking = self._ranking(waiting, view).get(job.id, ())
-        for host, slowdown, profit in ranking:
+        for host, slowdown, profit in self._ranked_for(job, waiting, view):
             if not view.work.spend(_RANKED):
                 return None
             guest = join(host, job, slowdown, view, gate)
@@ -140,23 +145,45 @@ class Lookahead:
             return "may-not-share"
         return "weak-load" if is_weak(waiting, view, self._weak_load) else None
 
-    def _ranking(self, waiting: Waiting, view: View) -> Ranking:
-        """Return the hosts that each waiting job would gain by joining, best first."""
-        if view.pairs is None or not waiting.jobs:
-            return _NOBODY
-        key = (view.version, view.now_us, view.note(None, HISTORY))
-        jobs, known, ranking = self._ranked
-        if known != key or not (jobs is waiting.jobs or jobs == waiting.jobs):
-            hosts = self._hosts.hospitable(view)
-            ranking = self._ranked_now(waiting.listed(self._roster), hosts, view, view.pairs) if hosts else _NOBODY
-            self._ranked = (waiting.jobs, key, ranking)
+    def _ranked_for(self, job: JobSpec, waiting: Waiting, view: View) -> Sequence[tuple[Running, float, float]]:
+        """Return the hosts that one waiting job would gain by joining, best first."""
+        known, ranking = self._ranked
+        if known is not waiting or job.id not in ranking:
+            if view.work.limited:
+                ranking = self._ranked_all(waiting, view, UNRESERVED)  # paid for at once
+            elif view.pairs is not None:
+                pairs = self._hosts.pairs_of(job, waiting, self._hosts.hospitable(view), view, view.pairs)
+                ranking = _NOBODY if pairs is None else self._ranking(pairs, waiting.listed(self._roster), view)
+        return ranking.get(job.id, ())
+
+    def _ranked_all(self, waiting: Waiting, view: View, gate: Gatekeeper) -> Ranking:
+        if view.work.limited and self._ranked[0] is waiting:
+            return self._ranked[1]
+        ranking = _NOBODY
+        pairs = self._pairs(waiting, view)
+        if pairs is not None:
+            listed = waiting.listed(self._roster)
+            if gate is not UNRESERVED:
+                pairs = self._hosts.let_in(pairs, listed, view, gate)
+            ranking = self._ranking(pairs, listed, view)
+        self._ranked = (waiting, ranking)
         return ranking
 
-    def _ranked_now(self, listed: Listed, hosts: Sequence[Running], view: View, model: LomarcModel) -> Ranking:
-        jobs = len(listed.jobs)
-        if not view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
-            return _NOBODY
-        pairs = self._hosts.pairs(listed, hosts, view, model)
+    def _pairs(self, waiting: Waiting, view: View) -> Pairs | None:
+        """Return who might join whom when ``waiting`` was first looked at; None if that is not to be told now."""
+        known, pairs = self._paired
+        if known is not waiting:
+            pairs = None
+            hosts = [] if view.pairs is None else self._hosts.hospitable(view)
+            jobs = len(waiting.jobs)
+            if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
+                assert view.pairs is not None  # or there were no hosts
+                pairs = self._hosts.pairs(waiting.listed(self._roster), hosts, view, view.pairs)
+            self._paired = (waiting, pairs)
+        return pairs
+
+    def _ranking(self, pairs: Pairs, listed: Listed, view: View) -> Ranking:
+        """Return the hosts that each newcomer would gain by joining, best first."""
         if not len(pairs.newcomers):
             return _NOBODY
         pairs, profits = self._gaining(pairs, listed, view)
@@ -173,7 +200,7 @@ class Lookahead:
         assert view.pairs is not None
         listed = waiting.listed(self._roster)
         pairs = self._hosts.pairs(listed, self._hosts.hospitable(view), view, view.pairs)
-        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job.id)))
+        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job)))
         profits = self._with_running(pairs, listed, view)
         return {
             pairs.hosts[rank].job.id: profit

@@ -16,6 +16,7 @@ import numpy as np
 from cosched_plugin.api import Action, JobSpec, View
 from cosched_plugin.policies.offers import Gate, Offer, Seat, plan_now
 from cosched_plugin.policies.placements import FirstFit
+from cosched_plugin.policies.reservation import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.roster import Jobs
 from cosched_plugin.policies.sharing import Upkeep, together
 from cosched_plugin.policies.sift import Rules, sift
@@ -54,8 +55,15 @@ class Matching(Protocol):
         """Return ``offer``, with company or without; None if neither is admitted. ``waiting``: the queue, the job included."""
         ...
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:
-        """Return the waiting jobs that might join a running one."""
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that somebody might join."""
+        ...
+
+    def hopeful(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the waiting jobs that might join a running one; those may be left out of whom ``gate`` lets none join any.
+
+        Without a gate it may be asked again about a ``waiting`` of before the last starts: the answer is as it was then.
+        """
         ...
 
     def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
@@ -68,7 +76,11 @@ class _WithoutHosts:
 
     remembers: ClassVar[bool] = False
 
-    def hopeful(self, waiting: Waiting, view: View) -> Collection[int]:  # noqa: ARG002 - part of Matching
+    def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that there are none."""
+        return False
+
+    def hopeful(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
         """Return none."""
         return ()
 

@@ -6,11 +6,14 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
-from cosched_plugin.api import JobSpec, Layers, View, each_node, is_plain, size
+import numpy as np
+
+from cosched_plugin.api import Floats, Ints, JobSpec, Layers, View, each_node, is_plain, size
 from cosched_plugin.policies.offers import Offer, Plan, Seat, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
+from cosched_plugin.policies.roster import Bools
 
 
 class Placer(Protocol):
@@ -29,6 +32,10 @@ class Unreserved:
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - whatever is asked
         """Tell that nothing stands against it."""
         return True
+
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:  # noqa: ARG002 - whatever is asked
+        """Tell that nothing stands against any."""
+        return np.ones(len(threads), dtype=np.bool_)
 
     def admit(self, seat: Seat) -> bool:  # noqa: ARG002 - whatever is asked
         """Tell that nothing stands against it."""
@@ -56,6 +63,10 @@ class CountedReservation:
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra
+
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+        """Tell the same of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
     def admit(self, seat: Seat) -> bool:
@@ -121,6 +132,10 @@ class PlacedReservation:
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra()
+
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+        """Tell the same of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
 
     def admit(self, seat: Seat) -> bool:
@@ -164,12 +179,14 @@ def short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int)
     return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 
 
-def _free_or_spare(since_us: int, until_us: int, threads: int, shadow_us: int, extra: int) -> bool:
+def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:
     """Tell whether threads are not held at the shadow time, would not be free then anyway, or are left over by the head."""
-    return until_us <= shadow_us or since_us > shadow_us or threads <= extra
+    return (until_us <= shadow_us) | (since_us > shadow_us) | (threads <= extra)
 
 
 Reservation = CountedReservation | PlacedReservation
+Gatekeeper = Reservation | Unreserved
+UNRESERVED: Final = Unreserved()
 
 
 def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:

@@ -15,6 +15,9 @@ Bools: TypeAlias = NDArray[np.bool_]
 SECOND_US: Final = 1e6
 UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
 _FIELDS: Final = 11
+_SIZE: Final = 1
+_ESTIMATE: Final = 2
+_MATCHABLE: Final = 5
 _LEAST: Final = 64  # rows of a new roster
 
 
@@ -75,7 +78,22 @@ class Roster:
             self._enter({job.id: job for job in jobs if job.id not in row_of})
             return np.array([row_of[job.id] for job in jobs], dtype=np.int64)
 
-    def columns(self, rows: Ints | slice) -> Jobs:
+    def row(self, job: JobSpec) -> int:
+        """Return the row of one job, entered if it is new."""
+        row = self._row_of.get(job.id)
+        return int(self.rows([job])[0]) if row is None else row
+
+    def sizes_and_estimates_us(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return two of the columns, of these rows."""
+        return self._numbers[_SIZE, rows], self._numbers[_ESTIMATE, rows]
+
+    def rows_within(self, processes: int, among: slice) -> Ints:
+        """Return the rows, ``among`` some, of jobs that may share nodes and are no larger: few of all, as most jobs are short."""
+        sizes, matchable = self._numbers[_SIZE, among], self._numbers[_MATCHABLE, among]
+        rows: Ints = ((sizes <= processes) & (matchable > 0)).nonzero()[0] + among.start
+        return rows
+
+    def columns(self, rows: Ints) -> Jobs:
         """Return the jobs of these rows."""
         return Jobs(self._numbers[:, rows])
 

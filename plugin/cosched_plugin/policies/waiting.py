@@ -45,17 +45,25 @@ class Waiting:
 class Listed:
     """A queue in columns."""
 
-    __slots__ = ("_work_s", "columns", "jobs", "rows")
+    __slots__ = ("_columns", "_roster", "_work_s", "jobs", "rows")
 
     def __init__(self, jobs: list[JobSpec], roster: Roster) -> None:
         self.jobs = jobs
         self.rows: Ints = roster.rows(jobs)  # of the roster
-        self.columns: Jobs = roster.columns(self.rows)
+        self._roster = roster
+        self._columns: Jobs | None = None
         self._work_s: Floats | None = None
 
-    def place(self, job_id: int) -> int:
+    @property
+    def columns(self) -> Jobs:
+        """Return the jobs themselves; not many looks at a queue come so far."""
+        if self._columns is None:
+            self._columns = self._roster.columns(self.rows)
+        return self._columns
+
+    def place(self, job: JobSpec) -> int:
         """Return where a job stands."""
-        return int(np.flatnonzero(self.columns.ids == job_id)[0])
+        return int((self.rows == self._roster.row(job)).argmax())
 
     def processes(self) -> int:
         """Return how many processes they have in all."""
