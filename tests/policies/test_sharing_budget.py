@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,21 @@ def test_a_large_budget_is_none(preset: str) -> None:
     small = run(prepared, DirectLink(choose(preset, ("budget=counted", "budget.units=1")).scheduler)).records
     assert ample == plain
     assert small != plain
+
+
+@pytest.mark.parametrize("preset", ["rua", "lc", "lct", "easy", "conservative"])
+@pytest.mark.parametrize("units", [1, 2000])
+def test_who_cannot_be_held_costs_nobody_behind_him_his_turn(preset: str, units: int, tmp_path: Path) -> None:
+    """Thirty jobs wait for a node that is out of service, as the others have not the memory; small ones behind them run."""
+    rows = [f"{number} {number} -1 100 4 -1 -1 4 120 12582912 1 1 1 1 1 -1 -1 -1\n" for number in range(1, 31)]
+    rows += [f"{number} {number} -1 100 1 -1 -1 1 120 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(31, 36)]
+    file = tmp_path / "jobs.swf"
+    file.write_text("".join(rows))
+    table = {
+        "cluster": {"nodes": 4, "preset": "rua-4way"},
+        "workload": {"swf": str(file), "mix": "med", "memory_mb": 12_000},
+        "script": [{"at_s": 0.0, "do": "fail-node", "node": 3}],
+    }
+    choice = choose(preset, ("budget=counted", f"budget.units={units}"))
+    left = run(prepare(read_scenario(None, table)), DirectLink(choice.scheduler)).unfinished
+    assert left == list(range(1, 31))

@@ -83,6 +83,7 @@ class Easy:
         waiting = Waiting(order.arrange(view.queue, view))
         reason = "order"
         while True:
+            left = view.work.left
             waiting = yield from start_in_order(view, waiting, placement, matching, reason)
             free = view.free_threads
             behind = waiting.jobs[1:]
@@ -95,7 +96,9 @@ class Easy:
                 break
             if not fitting and not matching.hopeful(waiting, view):
                 return False
-            # More than the nodes in service can hold: nothing to reserve, the next one is the head.
+            # More than the nodes in service can hold: nothing to reserve, the next one is the head, and that there was a look at this
+            # one costs those behind it nothing. Else nobody might ever be looked at who could start.
+            view.work.left = left
             waiting = Waiting(behind)
             reason = "overtake"
         if view.trace is not None and (fitting or matching.hopeful(waiting, view)):

@@ -63,8 +63,12 @@ class Rua:
             if not view.work.spend(0):
                 return False
             behind += 1
+            left = view.work.left
             best = self._best(job, view, placement)
-            if best is None:  # more than the nodes in service: nothing to reserve
+            if (
+                best is None
+            ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
+                view.work.left = left
                 continue
             if best.plan.at_us > view.now_us:
                 head = best
