@@ -26,7 +26,7 @@ SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     **dict.fromkeys(SLICED, statistical),
 }
 # Units that are too few for all that there is to look at.
-FEW = {"ac": 20, "lomarc-fm": 60, "lomarc-u2": 150, "lomarc-r": 150, "glts": 1500, "cst": 1500, "glts-nh": 1500}
+FEW = {"ac": 20, "lomarc-fm": 60, "lomarc-u2": 150, "lomarc-r": 90, "glts": 1500, "cst": 1500, "glts-nh": 1500}
 LAST_LOOK = 1000  # what one look may cost at most in these scenarios
 
 

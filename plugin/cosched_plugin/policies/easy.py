@@ -113,8 +113,7 @@ class Easy:
         others = _worth_a_try(behind, fitting, hopeful)
         if not placement.counts:
             others = placement.promising(others, reservation.plan(plan_now(view)))
-        if self.candidates is not None:
-            others = self.candidates.arrange(others, view)
+        others = self._arranged(others, view)
         at_first = waiting
         started: set[int] = set()
         place = 0
@@ -130,9 +129,7 @@ class Easy:
                 if gate is reservation and isinstance(seat, Offer) and may_share(job):
                     gate = UNRESERVED
                     hopeful = matching.hopeful(at_first, view, gate)
-                    others = _worth_a_try(behind, fitting, hopeful)
-                    if self.candidates is not None:
-                        others = self.candidates.arrange(others, view)
+                    others = self._arranged(_worth_a_try(behind, fitting, hopeful), view)
                     place = others.index(job) + 1
                 yield from decided(seat, "backfill", view)
                 started.update(seat.job_ids)
@@ -140,6 +137,9 @@ class Easy:
                 free = view.free_threads
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
         return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
+
+    def _arranged(self, others: list[JobSpec], view: View) -> list[JobSpec]:
+        return others if self.candidates is None else self.candidates.arrange(others, view)
 
 
 class Sjbf(Easy):
