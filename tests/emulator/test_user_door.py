@@ -375,9 +375,9 @@ def test_more_requests_than_one_may_ask(site: Site) -> None:
     asked = quiet(door)
     assert len(asked) in (19, 20)  # of one user, however many connections; a request costs a little more than one
     refused = []
-    while client.poll(0):
+    while client.poll(500):  # they are on their way
         refused.append(answer_of(client))
-    while other.poll(0):
+    while other.poll(500):
         refused.append(answer_of(other))
     assert len(refused) == user_door.COMPLAINTS
     assert {(ticket, answer.code) for ticket, answer in refused if isinstance(answer, Refused)} == {(7, "rate")}
