@@ -7,7 +7,7 @@ each validated against the state at that moment. `inventory` therefore always te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from cosched_emulator.changes import Origin
 from cosched_emulator.cluster import Cluster
@@ -64,6 +64,7 @@ _PPM: Final = 1_000_000
 MOST_WAKES: Final = 100_000
 MOST_VOID: Final = 100_000  # entries of the heap that may be void before they are looked for
 NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
+_Seated: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threads that were taken for it
 
 
 class Manager:
@@ -348,46 +349,42 @@ class Manager:
 
     def _start(self, start: StartJob) -> str | None:
         """Start a job, or return why not."""
-        job_id = start.job_id
-        job = self.pending.get(job_id)
-        if job is None or job.held:
-            return f"job {job_id} is not waiting to be started"
-        spec = job.job.spec
-        reason = times_refusal(spec.limit_us, start)
-        if reason is not None:
-            return reason
-        layers = self._pool.place(spec, start.runs)
-        if isinstance(layers, str):
-            return layers
-        self._pool.take(spec, start.runs, layers)
-        del self.pending[job_id]
-        self._on_nodes.start(job, start, layers, self._now_us)
+        taken = self._take(start)
+        if isinstance(taken, str):
+            return taken
+        self._begin(*taken)
         return None
 
     def _start_all(self, starts: Sequence[StartJob]) -> str | None:
         """Start all of these jobs, or none."""
-        taken: list[tuple[ManagedJob, StartJob, Layers]] = []
-        reason = None
+        seated: list[_Seated] = []
         for start in starts:
-            job = self.pending.get(start.job_id)
-            if job is None or job.held or any(other is job for other, _, _ in taken):
-                reason = f"job {start.job_id} is not waiting to be started"
-            else:
-                spec = job.job.spec
-                layers = times_refusal(spec.limit_us, start) or self._pool.place(spec, start.runs)
-                reason = layers if isinstance(layers, str) else None
-            if job is None or reason is not None or isinstance(layers, str):
-                break
-            self._pool.take(spec, start.runs, layers)
-            taken.append((job, start, layers))
-        if reason is not None:
-            for job, start, layers in taken:
-                self._pool.give_back(job.job.spec, start.runs, layers)
-            return reason
-        for job, start, layers in taken:
-            del self.pending[start.job_id]
-            self._on_nodes.start(job, start, layers, self._now_us)
+            twice = any(other.job_id == start.job_id for _, other, _ in seated)
+            taken = _not_waiting(start) if twice else self._take(start)
+            if isinstance(taken, str):
+                for job, other, layers in seated:
+                    self._pool.give_back(job.job.spec, other.runs, layers)
+                return taken
+            seated.append(taken)
+        for each in seated:
+            self._begin(*each)
         return None
+
+    def _take(self, start: StartJob) -> _Seated | str:
+        """Take the threads for a start, or return why they cannot be had; the job waits on until it begins."""
+        job = self.pending.get(start.job_id)
+        if job is None or job.held:
+            return _not_waiting(start)
+        spec = job.job.spec
+        layers = times_refusal(spec.limit_us, start) or self._pool.place(spec, start.runs)
+        if isinstance(layers, str):
+            return layers
+        self._pool.take(spec, start.runs, layers)
+        return job, start, layers
+
+    def _begin(self, job: ManagedJob, start: StartJob, layers: Layers) -> None:
+        del self.pending[start.job_id]
+        self._on_nodes.start(job, start, layers, self._now_us)
 
     def _set_note(self, note: SetNote) -> str | None:
         if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
@@ -400,6 +397,10 @@ class Manager:
         """Re-derive who holds what; InvariantError where it differs."""
         check_holdings(self.machine, self._pool, self.running, self.pending)
         self._progress.check()
+
+
+def _not_waiting(start: StartJob) -> str:
+    return f"job {start.job_id} is not waiting to be started"
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

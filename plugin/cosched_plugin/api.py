@@ -25,7 +25,7 @@ from cosched_plugin.core.firstfit import (
     runs_from,
     thread_mask,
 )
-from cosched_plugin.core.queue import Queue
+from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.state import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.view import View
@@ -119,6 +119,7 @@ __all__ = [
     "runs_from",
     "self_factor",
     "share_nodes",
+    "short_or_narrow",
     "size",
     "slowdowns",
     "started_by",

@@ -87,13 +87,9 @@ class Queue(dict[int, JobSpec]):
 
         Short is an estimate up to ``longest_us``.
         """
-        columns = self._columns
         if len(self) < _LONG:
-            return [
-                job
-                for job in self.values()
-                if job.processes <= threads and (job.estimate_us <= longest_us or job.processes <= extra)
-            ]
+            return short_or_narrow(self.values(), threads, longest_us, extra)
+        columns = self._columns
         if columns is None:
             columns = self._columns = _Columns(list(self.values()))
         return columns.fitting(threads, longest_us, extra)
@@ -151,6 +147,11 @@ class _Columns:
             fits &= (self._estimates_us[: self._end] <= longest_us) | (processes <= extra)
         jobs = self._jobs
         return [job for place in fits.nonzero()[0].tolist() if (job := jobs[place]) is not None]
+
+
+def short_or_narrow(jobs: Iterable[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
+    """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
+    return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 
 
 def _place(job: JobSpec) -> tuple[int, int]:

@@ -303,28 +303,31 @@ class State:
         return self._table
 
     def _seat_residents(self, running: Running) -> None:
-        assert self._table is not None
-        self._table.note(running.end_us)
         residents = self._residents
-        for first, count, _, processes in running.runs:
-            resident = _resident(running, processes)
-            for node in range(first, first + count):
+        for resident, nodes in self._resident_on(running):
+            for node in nodes:
                 there = residents.get(node)
                 if there is None:
                     residents[node] = [resident]
                 else:
                     there.append(resident)
-            self._changed.update(range(first, first + count))
 
     def _unseat_residents(self, running: Running) -> None:
+        residents = self._residents
+        for resident, nodes in self._resident_on(running):
+            for node in nodes:
+                residents[node].remove(resident)
+
+    def _resident_on(self, running: Running) -> list[tuple[Resident, range]]:
+        """Return a job as the table has it, with its nodes, run by run; these change."""
         assert self._table is not None
         self._table.note(running.end_us)
-        residents = self._residents
+        found = []
         for first, count, _, processes in running.runs:
-            resident = _resident(running, processes)
-            for node in range(first, first + count):
-                residents[node].remove(resident)
-            self._changed.update(range(first, first + count))
+            nodes = range(first, first + count)
+            self._changed.update(nodes)
+            found.append((_resident(running, processes), nodes))
+        return found
 
     # ------------------------------------------------------------ invariants
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from cosched_plugin.api import Action, JobSpec, Queue, View
+from cosched_plugin.api import Action, JobSpec, Queue, View, short_or_narrow
 from cosched_plugin.policies.orders import Order
 from cosched_plugin.policies.placements import FirstFit
 
@@ -50,15 +50,10 @@ class Counting:
         free = view.free_threads
         if last is not None and last.version == view.version and last.changes == queue.changes:
             shadow_us, extra = last.shadow_us, last.extra
-            # a running job that is over its time moves the shadow with the present.
+            # A running job that is over its time moves the shadow with the present.
             if view.releases[0][0] > view.now_us:
                 new = queue.behind(last.last_id)
-                longest_us = shadow_us - view.now_us
-                found = [
-                    job
-                    for job in new
-                    if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)
-                ]
+                found = short_or_narrow(new, free, shadow_us - view.now_us, extra)
                 if found:
                     return self._overtake(found, shadow_us, extra, queue, view, placement)
                 if new:

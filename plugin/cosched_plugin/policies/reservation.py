@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from cosched_plugin.api import Floats, Ints, JobSpec, Layers, View, each_node, is_plain, size
+from cosched_plugin.api import Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
 from cosched_plugin.policies.offers import Offer, Plan, Seat, plan_at, plan_now
 from cosched_plugin.policies.placements import Placement
 from cosched_plugin.policies.roster import Bools
@@ -172,11 +172,6 @@ class PlacedReservation:
         self._head = head
         self._layers = None
         self._planned = plan_now(self._view).with_planned(head).planned
-
-
-def short_or_narrow(jobs: list[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
-    """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
-    return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 
 
 def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, size
+from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
 from cosched_plugin.policies.easy import decided
 from cosched_plugin.policies.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
 from cosched_plugin.policies.matching import Matching
 from cosched_plugin.policies.offers import Offer, Plan, plan_at, plan_now
 from cosched_plugin.policies.orders import Order, Shortest
 from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.reservation import PlacedReservation, short_or_narrow
+from cosched_plugin.policies.reservation import PlacedReservation
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
