@@ -1,5 +1,5 @@
 """``python -m cosched_emulator`` is ``cosched-emulator``."""
 
-from cosched_emulator.cli import main
+from cosched_emulator.cli.main import main
 
 main()

@@ -7,32 +7,15 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth import penalty_factor
-from cosched_hwmodel.bandwidth_matrix import Floats, Ints, NodeTable, Planned
-from cosched_hwmodel.lomarc import LomarcModel
-from cosched_hwmodel.lomarc_matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.bandwidth.matrix import Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.model import penalty_factor
+from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.self_slowdown import self_factor
-from cosched_hwmodel.statistical import StatisticalModel
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
-from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.firstfit import (
-    any_layer,
-    first_fit,
-    lowest_nodes,
-    lowest_threads,
-    packed,
-    runs_from,
-    thread_mask,
-)
-from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.state import Running
-from cosched_plugin.core.trace import Trace
-from cosched_plugin.core.view import View
-from cosched_plugin.core.virtual_machine import VirtualMachine
-from cosched_plugin.core.whole_nodes import Stay, WholeNodesView
-from cosched_plugin.errors import MachineError, PolicyError, UsageError
-from cosched_plugin.protocol.allocation import (
+from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     bits_of,
@@ -46,6 +29,23 @@ from cosched_plugin.protocol.allocation import (
     started_by,
     union,
 )
+from cosched_plugin.core.engine import Policy
+from cosched_plugin.core.first_fit import (
+    any_layer,
+    first_fit,
+    lowest_nodes,
+    lowest_threads,
+    packed,
+    runs_from,
+    thread_mask,
+)
+from cosched_plugin.core.queue import Queue, short_or_narrow
+from cosched_plugin.core.state import Running
+from cosched_plugin.core.trace import Trace
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
+from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
+from cosched_plugin.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,
@@ -79,6 +79,7 @@ __all__ = [
     "NodeClass",
     "NodeTable",
     "NoteValue",
+    "Occupancy",
     "Planned",
     "Policy",
     "PolicyError",
@@ -92,7 +93,6 @@ __all__ = [
     "StartJob",
     "StartTogether",
     "StatisticalModel",
-    "Stay",
     "SuspendJob",
     "Trace",
     "UsageColumns",

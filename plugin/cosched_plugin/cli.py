@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import click
 
+from cosched_plugin.common.log import Log
+from cosched_plugin.common.terminal import run_command_line
 from cosched_plugin.errors import PluginError, UsageError
-from cosched_plugin.log import Log
-from cosched_plugin.terminal import run_command_line
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
 SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
@@ -98,10 +98,10 @@ def serve(
       cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock
       cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
     """
+    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
     from cosched_plugin.config import choose  # noqa: PLC0415 - numpy-free, but --help should not pay for it
     from cosched_plugin.server import Keys  # noqa: PLC0415
     from cosched_plugin.server import serve as run_server  # noqa: PLC0415
-    from cosched_plugin.trace_file import TraceFile  # noqa: PLC0415
 
     choice = choose(policy, assignments)
     keys = None
@@ -146,8 +146,8 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     Example:
       cosched-plugin status ipc:///tmp/cosched-status.sock --json | jq .queue_length
     """
-    from cosched_plugin.status import status_lines  # noqa: PLC0415 - --help should not pay for it
-    from cosched_plugin.status_server import ask_status  # noqa: PLC0415
+    from cosched_plugin.common.status.counters import status_lines  # noqa: PLC0415 - --help should not pay for it
+    from cosched_plugin.common.status.server import ask_status  # noqa: PLC0415
 
     answer = ask_status(endpoint, timeout_s)
     click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
@@ -226,7 +226,7 @@ def check(policy: str, assignments: tuple[str, ...], seed: int, runs: int) -> No
       cosched-plugin check mysite.policies:Greedy --set depth=3
     """
     from cosched_plugin.config import choose  # noqa: PLC0415
-    from cosched_plugin.testing import check_policy  # noqa: PLC0415
+    from cosched_plugin.testing.check import check_policy  # noqa: PLC0415
 
     choice = choose(policy, assignments)
     report = check_policy(choice.make, seed=seed, runs=runs)

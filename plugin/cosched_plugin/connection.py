@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from cosched_plugin.common.frames import receive_frames, send_frames
 from cosched_plugin.errors import UsageError
-from cosched_plugin.frames import receive_frames, send_frames
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
@@ -76,7 +76,7 @@ class Connection:
         self._monitor.linger = 0
         try:
             if keys is not None and secured:
-                from cosched_plugin.curve import secure_client  # noqa: PLC0415 - few have keys
+                from cosched_plugin.common.curve import secure_client  # noqa: PLC0415 - few have keys
 
                 secure_client(self._socket, keys.own_secret, keys.manager_public)
             self._socket.connect(endpoint)

@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
+from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.log import WARNING, Log
+from cosched_plugin.common.signals import stopped_by_signals
+from cosched_plugin.common.status.counters import Gauge, Status, Value
+from cosched_plugin.common.status.metrics import MetricsServer
+from cosched_plugin.common.status.server import StatusServer
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.heap import as_it_is
-from cosched_plugin.log import WARNING, Log
-from cosched_plugin.metrics_server import MetricsServer
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import SchedulerSession, State, report_of
-from cosched_plugin.signals import stopped_by_signals
-from cosched_plugin.status import Gauge, Status, Value
-from cosched_plugin.status_server import StatusServer
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 

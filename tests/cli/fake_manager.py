@@ -9,8 +9,8 @@ from typing import Any
 
 import zmq
 
-from cosched_emulator.live.requests import Done, Refused, Request, decode_request, encode_answer
 from cosched_emulator.live.views import JOB_COLUMNS, NODE_COLUMNS
+from cosched_emulator.users.requests import Done, Refused, Request, decode_request, encode_answer
 
 Answer = Callable[[Request], "Done | Refused | bytes | None"]
 

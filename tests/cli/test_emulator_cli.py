@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cli.commands import ROW, RUN_FILES, SMALL, Commands, assert_one_line, ended, is_alive, wait_until
 
-from cosched_emulator.cli import cli
+from cosched_emulator.cli.main import cli
 
 HELPS = [
     (),
@@ -83,7 +83,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("command", HELPS, ids=" ".join)
 def test_help_is_quick_and_has_an_example(command: tuple[str, ...], commands: Commands) -> None:
     code = (
-        "import sys; from cosched_emulator.cli import cli\n"
+        "import sys; from cosched_emulator.cli.main import cli\n"
         "try: cli.main(sys.argv[1:], prog_name='cosched-emulator')\n"
         "finally: assert not {'numpy', 'zmq', 'msgpack', 'matplotlib'} & set(sys.modules), 'start-up pays for what it does not use'"
     )

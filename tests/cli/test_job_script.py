@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.idset import idset, read_idset, read_job
-from cosched_emulator.job_options import (
+from cosched_emulator.cli.users.job_options import (
     Array,
     read_array,
     read_dependency,
@@ -18,8 +16,10 @@ from cosched_emulator.job_options import (
     read_time,
     read_usage,
 )
-from cosched_emulator.job_script import read_script, request_of
-from cosched_emulator.live.requests import Dependency, SubmitJob
+from cosched_emulator.cli.users.job_script import read_script, request_of
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.users.idset import idset, read_idset, read_job
+from cosched_emulator.users.requests import Dependency, SubmitJob
 
 HOUR_US = 3_600_000_000
 

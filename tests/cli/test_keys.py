@@ -8,7 +8,7 @@ import os
 import pytest
 from tests.cli.commands import Commands, assert_one_line
 
-from cosched_plugin.curve import Keyring
+from cosched_plugin.common.curve import Keyring
 
 
 def test_from_nothing_to_a_keyring(commands: Commands) -> None:

@@ -22,14 +22,14 @@ import pytest
 from tests.cli.commands import PACKAGES
 from tests.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview
 
-from cosched_emulator.live.requests import Done, Refused, Request, ShowOverview
-from cosched_emulator.top_frame import ALIKE, CHOSEN, OUT, SHARED, Line, Look, frame, plain_frame
+from cosched_emulator.cli.users.top_frame import ALIKE, CHOSEN, OUT, SHARED, Line, Look, frame, plain_frame
+from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """
 import sys, click
-from cosched_emulator.cli import _exit_code
-from cosched_emulator.client_commands import COMMANDS
-from cosched_plugin.terminal import run_command_line
+from cosched_emulator.cli.main import _exit_code
+from cosched_emulator.cli.users.commands import COMMANDS
+from cosched_plugin.common.terminal import run_command_line
 run_command_line(click.Group("c", commands={command.name: command for command in COMMANDS}), "cosched-emulator", _exit_code)
 """
 JOBS = [

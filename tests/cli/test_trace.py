@@ -12,19 +12,19 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.commands import PACKAGES, RUN_FILES, SMALL, Commands, assert_one_line, ended
 
-from cosched_emulator.cli import cli
+from cosched_emulator.cli.main import cli
+from cosched_emulator.couplings.in_process import DirectLink
 from cosched_emulator.errors import EmulatorError, InputError
-from cosched_emulator.explain import explain
-from cosched_emulator.explain_text import instant_text, sentences, span_text
-from cosched_emulator.links import DirectLink
-from cosched_emulator.results.funnel import Left, funnel
-from cosched_emulator.running import coupling, prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.trace_place import place_trace
-from cosched_emulator.trace_reader import read_trace
+from cosched_emulator.explain.facts import explain
+from cosched_emulator.explain.funnel import Left, funnel
+from cosched_emulator.explain.sentences import instant_text, sentences, span_text
+from cosched_emulator.explain.trace_reader import read_trace
+from cosched_emulator.results.files.trace_place import place_trace
+from cosched_emulator.run.run import coupling, prepare, run
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
 from cosched_plugin.errors import PolicyError, UsageError
-from cosched_plugin.trace_file import TraceFile
 
 Record = dict[str, Any]
 PAIRS = ("--characteristics", "M1", "--node", "lomarc-ht", "--contention", "lomarc", "--aarr", "8.83")

@@ -20,14 +20,14 @@ import pytest
 from tests.cli.commands import Commands, Ran, assert_one_line, ended
 from tests.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
 
-from cosched_emulator.accounting_schema import migrate
-from cosched_emulator.cli import _exit_code
-from cosched_emulator.client import Connection
-from cosched_emulator.client_commands import COMMANDS
-from cosched_emulator.client_tables import clock_text, printable, text_table
-from cosched_emulator.client_wait import wait_for
+from cosched_emulator.accounting.schema import migrate
+from cosched_emulator.cli.main import _exit_code
+from cosched_emulator.cli.users.commands import COMMANDS
+from cosched_emulator.cli.users.tables import clock_text, printable, text_table
+from cosched_emulator.cli.users.wait import wait_for
 from cosched_emulator.errors import LinkError
-from cosched_emulator.live.requests import (
+from cosched_emulator.users.client import Connection
+from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
     DrainNodes,
@@ -45,7 +45,7 @@ from cosched_emulator.live.requests import (
     SubmitJob,
     Target,
 )
-from cosched_plugin.terminal import run_command_line
+from cosched_plugin.common.terminal import run_command_line
 
 QUICK = ("--timeout", "0.3")
 Run = Callable[..., Ran]

@@ -18,8 +18,8 @@ import pytest
 import zmq
 from tests.cli.commands import Commands, assert_one_line, commands_in, ended, wait_until
 
-from cosched_emulator.client import Connection
-from cosched_emulator.live.requests import (
+from cosched_emulator.users.client import Connection
+from cosched_emulator.users.requests import (
     MAGIC,
     CancelJobs,
     DrainNodes,

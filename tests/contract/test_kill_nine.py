@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from scripts.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
-from scripts.pair_under_fire import drawn_kills
+from scripts.proofs.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
+from scripts.proofs.pair_under_fire import drawn_kills
 
 
 def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> None:

@@ -16,11 +16,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from scripts.kill_nine import broken_accounts
+from scripts.proofs.kill_nine import broken_accounts
 
-from cosched_emulator.client import Connection, SilenceError
-from cosched_emulator.client_tables import rows_of
-from cosched_emulator.live.requests import (
+from cosched_emulator.cli.users.tables import rows_of
+from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
     Done,

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.links import DirectLink, Link, LoopbackLink
-from cosched_emulator.running import Finished, coupling, prepare, run, store
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.run.run import Finished, coupling, prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import PRESETS, resolve

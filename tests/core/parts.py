@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,

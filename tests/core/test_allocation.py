@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched_plugin.core.firstfit import first_fit, lowest_threads, packed, runs_from, thread_counts, thread_mask
-from cosched_plugin.protocol.allocation import (
+from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
@@ -25,6 +24,7 @@ from cosched_plugin.protocol.allocation import (
     times_refusal,
     union,
 )
+from cosched_plugin.core.first_fit import first_fit, lowest_threads, packed, runs_from, thread_counts, thread_mask
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, StartJob
 
 Place: TypeAlias = tuple[int, int]  # (node, thread)

@@ -21,7 +21,7 @@ from tests.core.parts import (
 )
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.protocol.messages import (
     CANCELLED,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
 
-from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.state import Running
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from tests.core.parts import WELCOME, core_with
 
-from cosched_plugin.core.view import View
-from cosched_plugin.core.virtual_machine import VirtualMachine
-from cosched_plugin.core.whole_nodes import Stay
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
+from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, PendingJob, RunningJob, Welcome
 
 NOW_US = 10_000
@@ -119,7 +119,7 @@ def test_as_seen_job_by_job(seed: int) -> None:
         assert (running.runs, running.on_disk) == (job.runs, job.on_disk)
     ends = sorted((max(virtual_us + left_us[job.spec.id], virtual_us + 1), job.spec.id) for job in own)
     assert machine.releases == ends
-    assert machine.stays() == [Stay(end_us, job, bits(nodes_of(by_id(own, job)))) for end_us, job in ends]
+    assert machine.occupancies() == [Occupancy(end_us, job, bits(nodes_of(by_id(own, job)))) for end_us, job in ends]
 
     up = set(range(NODES)) - set(told.down)
     is_open = {node for node in range(NODES) if open_nodes >> node & 1}
@@ -149,11 +149,11 @@ def test_what_will_be_free(seed: int) -> None:
     open_nodes = random.choice((-1, random.randrange(1 << NODES)))
     machine.turn_to(500, open_nodes, int)
     besides = [
-        Stay(500 + random.randint(1, 9000), 900 + number, random.randrange(1, 1 << NODES))
+        Occupancy(500 + random.randint(1, 9000), 900 + number, random.randrange(1, 1 << NODES))
         for number in range(random.choice((0, 0, 2)))
     ]
     up = bits(set(range(NODES)) - set(told.down))
-    stays = [*machine.stays(), *besides]
+    stays = [*machine.occupancies(), *besides]
     steps = machine.steps(besides)
     closed = up & ~open_nodes
     wanted = {500, *(stay.end_us for stay in stays)} | ({501} if closed else set())

@@ -9,10 +9,10 @@ from typing import NamedTuple, cast
 import pytest
 from tests.core.parts import WELCOME, Scripted, core_with
 
+from cosched_plugin.common.allocation import Layers
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
-from cosched_plugin.protocol.allocation import Layers
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Event,

@@ -22,16 +22,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cosched_emulator.agenda import CHANGES
-from cosched_emulator.results import allocations_csv, folder, jobs_csv, metrics, run_files
-from cosched_emulator.scenario import Scenario, ScriptEntry, read_scenario
-from cosched_emulator.scenario_options import PLACES
-from cosched_emulator.workload.swf import SwfOptions
+from cosched_emulator.cli.scenario_options import PLACES
+from cosched_emulator.manager.agenda import CHANGES
+from cosched_emulator.results.figures import metrics
+from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
+from cosched_emulator.scenario.schema import Scenario, ScriptEntry, read_scenario
+from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.catalogue import ALIASES
 from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
-from cosched_plugin.testing import check_policy
+from cosched_plugin.testing.check import check_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -17,8 +17,9 @@ from pathlib import Path
 from tests.contract.test_same_schedule import scenario_of
 from tests.emulator.parts import job
 
-from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.changes import (
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.manager.changes import (
     Change,
     DiskLeft,
     FaultHappened,
@@ -29,10 +30,9 @@ from cosched_emulator.changes import (
     Origin,
     StayEnded,
 )
-from cosched_emulator.links import Link
-from cosched_emulator.results.record import Interval, JobRecord, OnDisk
-from cosched_emulator.running import coupling, kept, prepare, run
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.run.run import coupling, kept, prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cosched_emulator.agenda import Agenda, Scripted
-from cosched_emulator.cluster import Cluster
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.allocation import Machine
 
 BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
 Batch = tuple[int, int, tuple[m.Event, ...]]

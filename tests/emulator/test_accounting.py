@@ -17,11 +17,12 @@ import pytest
 from tests.emulator.killing import ROOT, STEPS, facts_of, keep_accounts, killed, step_number
 from tests.emulator.parts import job
 
-from cosched_emulator import accounting as accounting_module
-from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.accounting_rows import job_from_json, job_to_json
-from cosched_emulator.accounting_schema import VERSION
-from cosched_emulator.changes import (
+from cosched_emulator.accounting import accounts as accounting_module
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.accounting.rows import job_from_json, job_to_json
+from cosched_emulator.accounting.schema import VERSION
+from cosched_emulator.errors import AccountingError, InputError, InvariantError
+from cosched_emulator.manager.changes import (
     FaultHappened,
     JobChanged,
     JobEntered,
@@ -30,8 +31,7 @@ from cosched_emulator.changes import (
     Origin,
     StayEnded,
 )
-from cosched_emulator.errors import AccountingError, InputError, InvariantError
-from cosched_emulator.results.record import Interval, JobRecord, OnDisk
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_plugin.protocol import messages as m
 
 META = {"kind": "test", "scenario": "{}"}
@@ -120,7 +120,7 @@ def test_no_folder_no_file(tmp_path: Path) -> None:
 def test_two_managers_cannot_share(accounts: Accounting, path: str) -> None:
     with pytest.raises(InputError, match="no other manager has open, got one that is in use"):
         Accounting.open(path)
-    code = "import sys; from cosched_emulator.accounting import Accounting; Accounting.open(sys.argv[1])"
+    code = "import sys; from cosched_emulator.accounting.accounts import Accounting; Accounting.open(sys.argv[1])"
     other = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import job, manager, start
 
-from cosched_emulator import manager as manager_module
-from cosched_emulator import notes as notes_module
 from cosched_emulator.live.live_manager import MOST_JOBS
 from cosched_emulator.live.submission import LARGEST_MB, LARGEST_MBS, LARGEST_PPM, LONGEST_NAME, LONGEST_US
-from cosched_emulator.manager import Manager
-from cosched_emulator.notes import Notes
+from cosched_emulator.manager import manager as manager_module
+from cosched_emulator.manager import notes as notes_module
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.notes import Notes
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import encode, pack
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES, MAX_THREADS

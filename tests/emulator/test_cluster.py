@@ -11,10 +11,10 @@ from typing import NamedTuple, cast
 import pytest
 from tests.reference.rates import Composition, PlacedJob, progress
 
-from cosched_emulator.cluster import Cluster
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_emulator.manager.hardware import Cluster
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
-from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, NodeClass, Run
 
 COMPOSITIONS: tuple[Composition, ...] = ("bulk-synchronous", "paper")

@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from cosched_emulator.cluster import Cluster
+from cosched_emulator.manager.hardware import Cluster
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_hwmodel.topology import NodeShape
-from cosched_plugin.protocol.allocation import Machine
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator.couplings.faulty_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.faults import (
+from cosched_emulator.scenario.faults import (
     ClockJump,
     DiskFull,
     FaultKind,
@@ -22,8 +23,7 @@ from cosched_emulator.faults import (
     PluginFaults,
     build_faults,
 )
-from cosched_emulator.faulty_plugin import MOMENTS, plugin_faults
-from cosched_emulator.scenario import FaultsSection, Scenario, read_faults, read_scenario
+from cosched_emulator.scenario.schema import FaultsSection, Scenario, read_faults, read_scenario
 from cosched_plugin.protocol.limits import INT64_MAX
 
 PLAN = """

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 import zmq
 
+from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink, PluginFault, plugin_faults
+from cosched_emulator.couplings.faulty_wire import REORDER_S, FaultyWire
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
+from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
+from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import LinkError
-from cosched_emulator.faults import MessageFaults, PluginFaults
-from cosched_emulator.faulty_plugin import FaultyPluginLink, PluginFault, plugin_faults
-from cosched_emulator.faulty_wire import REORDER_S, FaultyWire
-from cosched_emulator.links import DirectLink
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.running import Prepared, prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.scheduler_port import SchedulerPort
-from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin
-from cosched_emulator.zmq_link import ZmqLink
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.run import Prepared, prepare, run
+from cosched_emulator.scenario.faults import MessageFaults, PluginFaults
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 

@@ -1,6 +1,6 @@
 """What no peer should send: to each end of the protocols in this process, and to real processes with honest traffic beside it.
 
-Twenty thousand messages here; the million is for ``python -m scripts.fuzz``, and for the slow tests.
+Twenty thousand messages here; the million is for ``python -m scripts.proofs.fuzz``, and for the slow tests.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.fuzz import ENDPOINTS, environment, fuzz, outside
-from scripts.fuzz_inside import INSIDE
-from scripts.fuzz_messages import MAGICS, Fuzz
-from scripts.fuzz_plugin import plugin_lives
+from scripts.proofs.fuzz import ENDPOINTS, environment, fuzz, outside
+from scripts.proofs.fuzz_inside import INSIDE
+from scripts.proofs.fuzz_messages import MAGICS, Fuzz
+from scripts.proofs.fuzz_plugin import plugin_lives
 
 MESSAGES = 20_000
 FEW = 1_000  # status: each asker is answered two hundred times a second; a hostile scheduler: it waits for batches

@@ -7,14 +7,16 @@ from typing import Any, Final
 
 import pytest
 
-from cosched_emulator.accounting import Step
-from cosched_emulator.building import build_agenda, build_manager, build_script
-from cosched_emulator.changes import Change, JobEntered, JobFinished
-from cosched_emulator.faults import build_faults
+from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import (
+from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
+from cosched_emulator.run.run import Prepared, prepare
+from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
+from cosched_emulator.scenario.faults import build_faults
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.users.requester import Requester
+from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
     Done,
@@ -27,13 +29,11 @@ from cosched_emulator.live.requests import (
     SubmitJob,
     Target,
 )
-from cosched_emulator.running import Prepared, prepare
-from cosched_emulator.scenario import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import Policy, SchedulerCore
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 

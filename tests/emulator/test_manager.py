@@ -6,8 +6,8 @@ import pytest
 from tests.emulator.parts import BELIEF, job, manager, node_class, start
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.managed_job import PENDING, RUNNING
-from cosched_emulator.manager import Manager
+from cosched_emulator.manager.managed_job import PENDING, RUNNING
+from cosched_emulator.manager.manager import Manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
 
-from cosched_emulator.agenda import Scripted
-from cosched_emulator.manager import Manager
-from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_emulator.manager.agenda import Scripted
+from cosched_emulator.manager.manager import Manager
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
 # Jobs 1 and 2 slow each other down to 2/3, jobs 1 and 3 to 1/2; job 4 is unknown and slows nobody.

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import BELIEF, at_times, job, manager, node_class, play, start
 
-from cosched_emulator.agenda import Scripted
-from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.managed_job import SUSPENDED
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord, OnDisk
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_emulator.manager.agenda import Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.managed_job import SUSPENDED
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord, OnDisk
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.allocation import Machine
 
 both = pytest.mark.parametrize("contention", [False, True])
 

@@ -12,21 +12,21 @@ import pytest
 from tests.core.parts import looks
 from tests.emulator.parts import BELIEF, job
 
-from cosched_emulator.agenda import Agenda, Scripted
-from cosched_emulator.cluster import Cluster
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.topology import NodeShape
+from cosched_plugin.common.allocation import Machine, each_node
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.allocation import Machine, each_node
 
 NODES = (m.NodeClass(2, 1, 2, 1, 100, 6, 0, 0, 120), m.NodeClass(1, 1, 3, 1, 60, 4, 0, 0, 30))
 CAPACITIES = (6, 6, 4)

@@ -12,13 +12,13 @@ from tests.emulator.killing import killed
 from tests.emulator.parts import job, start
 from tests.emulator.test_accounting import tables_of
 
-from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.accounting_export import export_run, records_of, workload_of
-from cosched_emulator.changes import JobEntered, Origin
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
-from cosched_emulator.recorded_link import RecordedLink
-from cosched_emulator.running import Finished, Prepared, coupling, kept, prepare, run, store
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.manager.changes import JobEntered, Origin
+from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
+from cosched_emulator.run.run import Finished, Prepared, coupling, kept, prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError

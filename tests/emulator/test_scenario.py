@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.agenda import Agenda, Scripted
-from cosched_emulator.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.cli.scenario_options import PLACES, overrides
+from cosched_emulator.couplings.in_process import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.links import DirectLink
-from cosched_emulator.running import idle_matching, idle_slices, prepare
-from cosched_emulator.scenario import (
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import idle_matching, idle_slices, prepare
+from cosched_emulator.scenario.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.scenario.schema import (
     BeliefSection,
     ClockSection,
     ClusterSection,
@@ -27,9 +29,7 @@ from cosched_emulator.scenario import (
     WorkloadSection,
     read_scenario,
 )
-from cosched_emulator.scenario_options import PLACES, overrides
-from cosched_emulator.simulation import Simulation
-from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 

@@ -8,16 +8,16 @@ from random import Random
 import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
 
-from cosched_emulator.agenda import Change, Scripted
-from cosched_emulator.cluster import Cluster
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.kernel import END, USER_CHANGE, WAKE, Kernel
-from cosched_emulator.manager import Manager
-from cosched_emulator.simulation import MOST_ROUNDS
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_emulator.manager.agenda import Change, Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.heap import END, USER_CHANGE, WAKE, Kernel
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.loop import MOST_ROUNDS
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.allocation import Machine
 
 
 def test_the_kernel_gives_out_in_order_of_time_rank_and_id() -> None:

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.building import build_agenda, build_machine, build_manager, build_script, build_workload
-from cosched_emulator.cluster import Cluster, NoContention
-from cosched_emulator.faults import build_faults
-from cosched_emulator.links import DirectLink
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.scenario import Scenario, read_scenario
-from cosched_emulator.simulation import Simulation
-from cosched_hwmodel.bandwidth import BandwidthModel
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.hardware import Cluster, NoContention
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.scenario.building import build_agenda, build_machine, build_manager, build_script, build_workload
+from cosched_emulator.scenario.faults import build_faults
+from cosched_emulator.scenario.schema import Scenario, read_scenario
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass
 
 S = 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched_emulator.scheduler_port import SchedulerPort
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.session import State

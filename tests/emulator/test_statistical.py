@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.agenda import Agenda
-from cosched_emulator.building import build_manager
+from cosched_emulator.cli.scenario_options import overrides
+from cosched_emulator.couplings.in_process import DirectLink, LoopbackLink
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.links import DirectLink, LoopbackLink
-from cosched_emulator.running import Prepared, prepare, run, store
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.scenario_options import overrides
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import Prepared, prepare, run, store
+from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import grown, with_self_slowdowns
-from cosched_hwmodel.self_slowdown import SelfSlowdown, draw_self_slowdown
-from cosched_hwmodel.statistical import StatisticalModel
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
 from cosched_plugin.config import choose
 from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical
 from cosched_plugin.core.state import State
-from cosched_plugin.core.view import View
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief, JobSpec, Welcome

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
 
-from cosched_emulator.agenda import Scripted
-from cosched_emulator.managed_job import SUSPENDED
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_emulator.manager.agenda import Scripted
+from cosched_emulator.manager.managed_job import SUSPENDED
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
 # Both must work with a model of contention and where nothing contends.

@@ -20,11 +20,12 @@ import pytest
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.live import user_door
-from cosched_emulator.live.connections import Connections
-from cosched_emulator.live.rate import Bucket, Buckets
-from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import (
+from cosched_emulator.users import door as user_door
+from cosched_emulator.users.connections import Connections
+from cosched_emulator.users.door import Asked, UserDoor
+from cosched_emulator.users.rate import Bucket, Buckets
+from cosched_emulator.users.requester import Requester
+from cosched_emulator.users.requests import (
     MAX_REQUEST_BYTES,
     Done,
     DrainNodes,
@@ -35,9 +36,8 @@ from cosched_emulator.live.requests import (
     decode_answer,
     encode_request,
 )
-from cosched_emulator.live.user_door import Asked, UserDoor
-from cosched_plugin.binding import OWNER_ONLY, bind_private, router_socket
-from cosched_plugin.curve import SETTLED_S, Keyring, read_public, secure_client, write_keys, write_public
+from cosched_plugin.common.binding import OWNER_ONLY, bind_private, router_socket
+from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, secure_client, write_keys, write_public
 
 NOBODY = 65_534
 SOON_MS = 5_000

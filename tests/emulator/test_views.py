@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.emulator.parts import manager, node_class
 
-from cosched_emulator.accounting import Accounting, Step
-from cosched_emulator.agenda import Agenda
+from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import (
+from cosched_emulator.live.views import answer_query
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.users.requester import Requester
+from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     CancelJobs,
     Dependency,
@@ -33,7 +34,6 @@ from cosched_emulator.live.requests import (
     decode_answer,
     encode_answer,
 )
-from cosched_emulator.live.views import answer_query
 from cosched_plugin.protocol import messages as m
 
 ROOT = Requester("root", operator=True)

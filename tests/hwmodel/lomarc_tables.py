@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.usage import WHOLE_PPM, Usage
 
 # The estimate is an upper bound: every pair competes for all of the CPU. The other has no competition there at all.

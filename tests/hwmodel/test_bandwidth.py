@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched_hwmodel.bandwidth import (
+from cosched_hwmodel.bandwidth.model import (
     BandwidthModel,
     Resident,
     Window,

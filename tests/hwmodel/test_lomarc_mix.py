@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.lomarc import LomarcModel
-from cosched_hwmodel.lomarc_matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, Usage
 
 RANGES_PPM = {  # of the own bound, of one more, of their sum; the third share is the rest (section 6.1)

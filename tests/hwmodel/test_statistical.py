@@ -16,7 +16,9 @@ from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.self_slowdown import (
+from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel, StatisticalParameterError
+from cosched_hwmodel.statistical.ranges import drawn_ppm, drawn_ppms
+from cosched_hwmodel.statistical.self_slowdown import (
     CORE_SHARES,
     NODE_SHARES,
     SelfSlowdown,
@@ -24,8 +26,6 @@ from cosched_hwmodel.self_slowdown import (
     self_factor,
     spread,
 )
-from cosched_hwmodel.slowdown_ranges import drawn_ppm, drawn_ppms
-from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel, StatisticalParameterError
 from cosched_hwmodel.topology import NodeShape, load_preset
 
 # Table 4 once more, from [0.9, 1.0) on.

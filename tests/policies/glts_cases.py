@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 from tests.policies.cases import NOW_US, welcome_of
 from tests.reference.glomarc_judge import Slice, check_schedule
 
-from cosched_emulator.agenda import Agenda, Scripted
-from cosched_emulator.cluster import Cluster
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.self_slowdown import draw_self_slowdown
-from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel
+from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
-from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.messages import (
     Action,
     Belief,

@@ -11,10 +11,10 @@ from typing import Any
 
 from tests.reference.space_sharing import Job, Starts
 
-from cosched_emulator.agenda import Agenda
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose

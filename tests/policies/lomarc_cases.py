@@ -10,11 +10,11 @@ from tests.policies.cases import NOW_US, welcome_of
 from tests.reference.lomarc import WHOLE_PPM, Job, Number, Usage, effective_c
 
 from cosched_emulator.workload.characteristics import MIXES, drawn_usage
-from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
-from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.protocol.messages import (
     Action,

@@ -10,13 +10,13 @@ from tests.contract.test_same_schedule import lomarc, statistical
 from tests.policies.cases import welcome_of
 from tests.policies.glts_cases import belief_of, nodes_of, spec_of
 
-from cosched_emulator.links import DirectLink
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.fairness import NOTE
+from cosched_plugin.policies.fairness.slack import NOTE
 from cosched_plugin.protocol.messages import Action, Event, SetNote, StartTogether, Welcome
 
 LOMARC = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r")

@@ -12,7 +12,8 @@ from tests.reference.slices import Calendar, Class, progress_between, slices_of,
 from cosched_plugin.api import SetNote
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.errors import UsageError
-from cosched_plugin.policies.calendar import (
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.slices.calendar import (
     CLASSES,
     LONG,
     MEDIUM,
@@ -22,8 +23,7 @@ from cosched_plugin.policies.calendar import (
     present_slice,
     slice_at,
 )
-from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.slices import Slices
+from cosched_plugin.policies.slices.slices import Slices
 from cosched_plugin.protocol.messages import Note
 
 HOUR_US = 3600 * SECOND_US

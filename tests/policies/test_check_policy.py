@@ -29,7 +29,7 @@ from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.state import Running, State
 from cosched_plugin.errors import MachineError, PluginError
 from cosched_plugin.policies.composed import PRESETS, compose, resolve
-from cosched_plugin.testing import PolicyCheckError, Report, check_policy
+from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy
 
 S = 1_000_000
 COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
@@ -438,7 +438,7 @@ def test_the_core_and_the_manager_must_agree(
 
 def test_the_suite_stands_alone() -> None:
     """It ships with the plugin: no emulator, no sockets, no command line."""
-    code = "import sys, cosched_plugin.testing; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = "import sys, cosched_plugin.testing.check; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = subprocess.run(
         [sys.executable, "-c", code],
         check=True,

@@ -11,14 +11,14 @@ from tests.policies.lomarc_cases import GOOD, SECOND_US, decisions, hyperthreade
 from tests.reference.lomarc import class_order
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
-from cosched_plugin.core.virtual_machine import VirtualMachine
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.history import History, Tally, history
-from cosched_plugin.policies.orders import ClassPriority
-from cosched_plugin.policies.profit import Future
-from cosched_plugin.policies.roster import Roster
-from cosched_plugin.policies.waiting import Waiting
+from cosched_plugin.policies.lomarc.job_columns import JobTable
+from cosched_plugin.policies.lomarc.profit import Future
+from cosched_plugin.policies.orders.history import History, Tally, history
+from cosched_plugin.policies.orders.orders import ClassPriority
+from cosched_plugin.policies.planning.waiting import Waiting
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600
@@ -130,6 +130,6 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
 
     def future(jobs: list[JobSpec], view: View) -> Future:
-        return Waiting(jobs).listed(Roster()).future(view)
+        return Waiting(jobs).listed(JobTable()).future(view)
 
     assert future(sliced.queue, sliced) == future(plain.queue, plain) != future(busy[:1], plain)

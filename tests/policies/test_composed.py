@@ -16,7 +16,7 @@ from cosched_plugin.api import Action, View, WholeNodesView
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, Composed, compose, resolve
-from cosched_plugin.policies.slices import Sliced
+from cosched_plugin.policies.slices.slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.links import DirectLink
-from cosched_emulator.running import Finished, prepare, run
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.run.run import Finished, prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
-from cosched_plugin.policies.counting import Counting
-from cosched_plugin.policies.easy import Easy
+from cosched_plugin.core.views.view import View
+from cosched_plugin.policies.backfilling.easy import Easy
+from cosched_plugin.policies.backfilling.easy_counted import Counting
 
 
 def restless(seed: int, folder: Path) -> dict[str, Any]:

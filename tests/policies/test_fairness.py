@@ -24,15 +24,15 @@ from tests.reference.glomarc import Waiting, nodes_for, ppn, run_factor
 from tests.reference.glomarc import forecast as exact_forecast
 from tests.reference.slices import Calendar, wall_of
 
-from cosched_plugin.api import JobSpec, Stay, View, WholeNodesView, bits_of
+from cosched_plugin.api import JobSpec, Occupancy, View, WholeNodesView, bits_of
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies import fairness
-from cosched_plugin.policies.calendar import CLASSES, present_slice
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.fairness import Slack, delay_of, expected_response_us, forecast
-from cosched_plugin.policies.offers import Seat
-from cosched_plugin.policies.slices import Slices
-from cosched_plugin.policies.spread import Spread
+from cosched_plugin.policies.fairness import slack as fairness
+from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_response_us, forecast
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.offers import Seat
+from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
+from cosched_plugin.policies.slices.slices import Slices
 from cosched_plugin.protocol.messages import Note, RunningJob, SetNote
 
 NODES = 6
@@ -57,7 +57,7 @@ def waiting_of(job: JobSpec, nodes: int) -> Waiting | None:
     return Waiting(job.id, nodes_for(job.processes, per_node), span_us(job, per_node))
 
 
-def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Stay] = ()) -> dict[int, int]:
+def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Occupancy] = ()) -> dict[int, int]:
     """Return when waiting jobs end as the reference has it, in the view's time."""
     assert isinstance(view, WholeNodesView)
     now_us, nodes = view.now_us, view.machine.nodes
@@ -88,7 +88,7 @@ class Witness:
         prepare = fairness._FairMatching.prepare
 
         def watched_forecast(
-            jobs: Sequence[JobSpec], view: View, spread: Spread, stays: Sequence[Stay] = ()
+            jobs: Sequence[JobSpec], view: View, spread: Spread, stays: Sequence[Occupancy] = ()
         ) -> dict[int, int]:
             found = original(jobs, view, spread, stays)
             assert found == reference_ends(jobs, view, stays)
@@ -117,10 +117,10 @@ class Witness:
 
     def delayed(self, jobs: Sequence[JobSpec], view: View, seat: Seat) -> list[int]:
         """Return who would be delayed beyond 1.5 times the response expected, and beyond what would be without the seat."""
-        own = {stay.job_id: stay.end_us for stay in seat.stays}
+        own = {stay.job_id: stay.end_us for stay in seat.occupancies}
         without = reference_ends(jobs, view)
         without |= {job: max(there.end_us, view.now_us + 1) for job, there in view.running.items()}
-        ends_us = reference_ends([job for job in jobs if job.id not in own], view, seat.stays) | own
+        ends_us = reference_ends([job for job in jobs if job.id not in own], view, seat.occupancies) | own
         specs = {job.id: job for job in jobs} | {job: there.job for job, there in view.running.items()}
         late = []
         for number, end_us in ends_us.items():

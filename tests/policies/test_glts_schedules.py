@@ -16,16 +16,16 @@ from tests.policies.glts_cases import (
     play,
 )
 
-from cosched_emulator.agenda import Scripted
-from cosched_emulator.results.record import JobRecord
+from cosched_emulator.manager.agenda import Scripted
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
-from cosched_plugin.policies.company import place_of
-from cosched_plugin.policies.slices import Slices
-from cosched_plugin.policies.spread import Spread
-from cosched_plugin.protocol.allocation import share_nodes, started_by
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.policies.glomarc.company import place_of
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.slices.slices import Slices
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

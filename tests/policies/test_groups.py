@@ -25,14 +25,14 @@ from tests.policies.harness import NO_CONTENTION
 from tests.reference import glomarc
 from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
 
-from cosched_emulator.agenda import Scripted
-from cosched_hwmodel.self_slowdown import draw_self_slowdown
+from cosched_emulator.manager.agenda import Scripted
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.company import Slowdown
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.evolution import Member, evolve, gain_alone
-from cosched_plugin.policies.formation import Search, groups, preselected
-from cosched_plugin.policies.spread import Sides
+from cosched_plugin.policies.glomarc.company import Slowdown
+from cosched_plugin.policies.glomarc.evolution import Member, evolve, gain_alone
+from cosched_plugin.policies.glomarc.formation import Search, groups, preselected
+from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobSpec
 
 ROUNDING_US = Fraction(1, 32)
@@ -53,8 +53,8 @@ def as_function(ppm: dict[tuple[int, int], int]) -> Slowdown:
     return lambda job, other: ppm[job.id, other.id] / PPM
 
 
-def sides_of(nodes: int = 64) -> Sides:
-    return Sides(view_of(told(nodes_of(nodes), ())))
+def sides_of(nodes: int = 64) -> NodeHalves:
+    return NodeHalves(view_of(told(nodes_of(nodes), ())))
 
 
 class Case:

@@ -20,11 +20,11 @@ from tests.reference.sharing import (
 from cosched_plugin.api import View, round_up_us
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.expectation import stretch
-from cosched_plugin.policies.lessconsume import SAME, LessConsume
-from cosched_plugin.policies.offers import plan_at, plan_now
-from cosched_plugin.policies.placements import FirstFit
-from cosched_plugin.policies.reservation import PlacedReservation
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.offers import plan_at, plan_now
+from cosched_plugin.policies.planning.penalties import stretch
+from cosched_plugin.policies.planning.reservation import PlacedReservation
+from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
 
 THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))

@@ -35,15 +35,15 @@ from tests.reference.lomarc import (
     u_gain_2,
 )
 
-from cosched_hwmodel.lomarc import LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import resolve
-from cosched_plugin.policies.lookahead import HEURISTICS, Lookahead
-from cosched_plugin.policies.reservation import Unreserved
-from cosched_plugin.policies.roster import Jobs, Roster
-from cosched_plugin.policies.sharing import Guest
-from cosched_plugin.policies.sift import Rules, sift, slowdown_beside
-from cosched_plugin.policies.waiting import Waiting
+from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
+from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
+from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
+from cosched_plugin.policies.lomarc.pairs import Guest
+from cosched_plugin.policies.planning.reservation import Unreserved
+from cosched_plugin.policies.planning.waiting import Waiting
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,
@@ -117,8 +117,8 @@ def test_one_pair_at_a_time(model: LomarcModel) -> None:
     columns = Jobs.of(jobs)
     fine = 0
     for job in jobs:
-        as_host = sift(job, columns, rules, model, as_host=True)
-        as_guest = sift(job, columns, rules, model, as_host=False)
+        as_host = apply_constraints(job, columns, rules, model, as_host=True)
+        as_guest = apply_constraints(job, columns, rules, model, as_host=False)
         for place, other in enumerate(jobs):
             if other is job:
                 continue
@@ -133,7 +133,7 @@ def test_one_pair_at_a_time(model: LomarcModel) -> None:
 
 def test_a_roster_is_renewed() -> None:
     """Rows stay as long as they are wanted; a renewed roster begins anew, and whoever holds rows of it can tell."""
-    roster = Roster()
+    roster = JobTable()
     jobs = [spec_of(number, number % 9 + 1, 100, None) for number in range(1, 1501)]
     assert roster.rows(jobs[:3]).tolist() == [0, 1, 2]
     assert roster.rows(jobs[::-1])[-3:].tolist() == [2, 1, 0]
@@ -207,11 +207,11 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
         waiting = Waiting(queue)
         matching = Lookahead(heuristic, cpu=model.cpu, weak_load=1.0, future="none")
-        hopeful = set(matching.hopeful(waiting, view))
+        join_candidates = set(matching.join_candidates(waiting, view))
         for job in queue:
             expected = best_host(job, queue, alone, heuristic, model, nodes)
             seat = matching.join(job, waiting, view, Unreserved())
-            assert (job.id in hopeful) == (expected is not None)
+            assert (job.id in join_candidates) == (expected is not None)
             assert (None if seat is None else cast(Guest, seat).host.job.id) == expected
             joined += expected is not None
     assert joined > 10

@@ -24,22 +24,22 @@ from tests.reference.lomarc import (
 )
 from tests.reference.lomarc import Job as PlainJob
 
-from cosched_emulator.agenda import Agenda
-from cosched_emulator.building import build_manager
-from cosched_emulator.cluster import Cluster
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.running import Prepared, prepare
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import Prepared, prepare
+from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.lomarc import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
-from cosched_plugin.protocol.allocation import Machine
 from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
 
 ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")

@@ -12,17 +12,17 @@ from tests.contract.golden import busy
 from tests.contract.test_same_schedule import scenario_of
 from tests.policies.harness import NO_CONTENTION
 
-from cosched_emulator.agenda import Agenda
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.running import Finished, prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import Finished, prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.promises import LOOK, PROMISE
-from cosched_plugin.policies.timeline import FOREVER_US, Change, Timeline
+from cosched_plugin.policies.backfilling.reservation_table import LOOK, PROMISE
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, NodeClass, Welcome
 
 DEAREST = max(LOOK, PROMISE)

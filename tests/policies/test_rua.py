@@ -25,11 +25,11 @@ from tests.reference.sharing import (
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.lessconsume import LessConsume
-from cosched_plugin.policies.matching import NoMatching
-from cosched_plugin.policies.orders import Fcfs
-from cosched_plugin.policies.placements import FirstFit
-from cosched_plugin.policies.rua import PAPER_THRESHOLDS, Rua
+from cosched_plugin.policies.orders.orders import Fcfs
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
+from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, StartJob
 
 THRESHOLDS = (Fraction(115, 100), Fraction(120, 100), Fraction(125, 100), Fraction(3, 2))

@@ -12,7 +12,7 @@ from tests.policies.lomarc_cases import GOOD, SECOND_US, decisions, hyperthreade
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.sharing import Upkeep
+from cosched_plugin.policies.lomarc.pairs import PairMonitor
 from cosched_plugin.protocol.messages import (
     Action,
     Belief,
@@ -372,7 +372,7 @@ def test_who_is_on_disk_is_not_called_back_by_what_becomes_of_its_partner() -> N
     core.handle(200 * S, ())
     cast(Any, core)._policy = Scripted([])
     core.handle(700 * S, (JobEnded(1, "CANCELLED"),))
-    assert list(Upkeep(1.6).keep_up(core.view)) == [
+    assert list(PairMonitor(1.6).keep_up(core.view)) == [
         ReviseJob(2, 600 * S + 733_333_334, None),  # as if it went on now
         SetNote(2, "pace", None),
     ]

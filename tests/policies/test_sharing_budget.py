@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.links import DirectLink
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.work import Work

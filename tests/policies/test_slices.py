@@ -22,19 +22,19 @@ from tests.policies.glts_cases import (
 from tests.policies.test_lomarc_schedules import play as play_lomarc
 from tests.reference.glomarc_judge import check_schedule
 
-from cosched_emulator.agenda import Agenda, Scripted
-from cosched_emulator.links import DirectLink
-from cosched_emulator.manager import Manager
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
-from cosched_emulator.simulation import Simulation
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.calendar import present_slice
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.slices import Slices
+from cosched_plugin.policies.slices.calendar import present_slice
+from cosched_plugin.policies.slices.slices import Slices
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Action,

@@ -6,9 +6,9 @@ import pytest
 from tests.policies.cases import NOW_US
 from tests.policies.glts_cases import RESUME_US, SECOND_US, belief_of, nodes_of, spec_of
 
-from cosched_hwmodel.statistical import StatisticalModel
+from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.virtual_machine import VirtualMachine
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.protocol.messages import (
     FEATURES,

@@ -11,17 +11,17 @@ from tests.policies.cases import NOW_US
 from tests.policies.glts_cases import PPM, nodes_of, spec_of, told, view_of
 from tests.reference.glomarc import nodes_for, ppn, run_factor
 
-from cosched_hwmodel.self_slowdown import self_factor
-from cosched_hwmodel.self_slowdown import spread as used_of
+from cosched_hwmodel.statistical.self_slowdown import self_factor
+from cosched_hwmodel.statistical.self_slowdown import spread as used_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.api import each_node
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.view import View
-from cosched_plugin.core.whole_nodes import WholeNodesView
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.errors import PluginError
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.offers import plan_now
-from cosched_plugin.policies.spread import Footprint, Sides, Spread, limit_beside
+from cosched_plugin.policies.placement.spread import Footprint, NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.planning.offers import plan_now
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, RunningJob, StartJob
 
 SHAPES = [(2, 2, 1), (1, 4, 1), (2, 1, 1), (4, 2, 1), (2, 2, 2), (1, 1, 2), (2, 1, 2), (2, 3, 1), (1, 4, 2)]
@@ -186,7 +186,7 @@ def test_nodes_that_differ_are_refused() -> None:
 def test_sides(cpus: int, cores: int, threads: int) -> None:
     """Processes go to different CPUs first, one to a core; what two jobs may have of a node are different cores, or threads."""
     job = spec_of(1, 1, 1)
-    sides = Sides(view_with(nodes_of(2, cpus, cores, threads), job))
+    sides = NodeHalves(view_with(nodes_of(2, cpus, cores, threads), job))
     shape = NodeShape("", cpus, cores, 1, threads)
     for count in range(1, sides.whole + 1):
         mask = sides.mask(count)
@@ -202,7 +202,7 @@ def test_sides(cpus: int, cores: int, threads: int) -> None:
 
 def test_who_may_be_beside_another() -> None:
     view = view_with(nodes_of(4, memory_mb=1000), spec_of(1, 1, 1))
-    sides = Sides(view)
+    sides = NodeHalves(view)
 
     def shared(processes: int, **wishes: Any) -> int:
         return sides.shared(spec_of(1, processes, 1, **wishes))
@@ -221,7 +221,7 @@ def test_who_may_be_beside_another() -> None:
 
 def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:
     view = view_with(nodes_of(4, 1, 1, 1), spec_of(1, 1, 1))
-    assert Sides(view).shared(spec_of(1, 1, 1)) == 0
+    assert NodeHalves(view).shared(spec_of(1, 1, 1)) == 0
 
 
 def test_the_first_place_in_time() -> None:

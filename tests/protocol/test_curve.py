@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched_plugin.curve import (
+from cosched_plugin.common.curve import (
     FOLDERS,
     SETTLED_S,
     Keyring,

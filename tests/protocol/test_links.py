@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import zmq
 
+from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
+from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin, remove_stale
+from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import ConfigurationError, LinkError
-from cosched_emulator.links import DirectLink, Link, LoopbackLink
-from cosched_emulator.scheduler_port import SchedulerPort
-from cosched_emulator.spawned_plugin import ENDPOINT, SpawnedPlugin, remove_stale
-from cosched_emulator.zmq_link import ZmqLink
 from cosched_plugin.errors import LocalProtocolError, PolicyError, ProtocolError, UsageError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 from tests.reference.glomarc_judge import Cos, check_schedule
 
-from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.manager.record import Interval, JobRecord
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, NODE_FAIL, JobSpec, NodeClass, Run
 

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from cosched_emulator.results.record import Interval, JobRecord, OnDisk
-from cosched_emulator.results.run_files import RunFiles
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
 

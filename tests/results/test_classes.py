@@ -20,9 +20,11 @@ from tests.results.samples import (
     workload_of,
 )
 
+from cosched_emulator.couplings.in_process import DirectLink
 from cosched_emulator.errors import InputError
-from cosched_emulator.links import DirectLink
-from cosched_emulator.results.classes import (
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.results.columns import int_array, stay_columns
+from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
     ClassRules,
     JobFigures,
@@ -34,14 +36,12 @@ from cosched_emulator.results.classes import (
     phases_of,
     union,
 )
-from cosched_emulator.results.columns import int_array, stay_columns
-from cosched_emulator.results.folder import write_run
-from cosched_emulator.results.metrics import summarise
-from cosched_emulator.results.occupancy import Steps
-from cosched_emulator.results.record import Interval, JobRecord, OnDisk
-from cosched_emulator.results.table import value_of
-from cosched_emulator.running import prepare, run, store
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.figures.occupancy import Steps
+from cosched_emulator.results.figures.table import value_of
+from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.run.run import prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass

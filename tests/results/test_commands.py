@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.results.samples import TWO_NODES, six_jobs, workload_of
 
+from cosched_emulator.cli.results import classes, compare, plot, run_names
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.results.classes import PAPER_RULES, ClassRules, class_figures, class_tables
-from cosched_emulator.results.commands import classes, compare, plot, run_names
-from cosched_emulator.results.folder import write_run
-from cosched_emulator.results.metrics import Selection, summarise
+from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
+from cosched_emulator.results.figures.metrics import Selection, summarise
+from cosched_emulator.results.files.folder import write_run
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_plot_draws_each_kind(runs: Path, kind: str) -> None:
 
 
 def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results import plot as pictures  # noqa: PLC0415
+    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
 
     drawn: dict[str, list[float]] = {}
 
@@ -151,7 +151,7 @@ def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatc
 
 
 def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results import plot as pictures  # noqa: PLC0415
+    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
 
     windows = []
     monkeypatch.setattr(pictures, "plot_load", lambda *arguments: windows.append(arguments[4]))
@@ -184,9 +184,7 @@ def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
 
 
 def test_importing_the_commands_does_not_import_numpy() -> None:
-    script = (
-        "import sys, cosched_emulator.results.commands; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
-    )
+    script = "import sys, cosched_emulator.cli.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
     environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
 

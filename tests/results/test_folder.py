@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from tests.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_nodes, six_jobs, workload_of
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results import folder as folder_module
-from cosched_emulator.results import run_files as run_files_module
-from cosched_emulator.results.folder import new_run_folder, read_summary, write_run
-from cosched_emulator.results.jobs_csv import job_row
-from cosched_emulator.results.metrics import Selection, summarise, summarise_columns
-from cosched_emulator.results.reader import read_run
-from cosched_emulator.results.record import JobRecord
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
+from cosched_emulator.results.files import folder as folder_module
+from cosched_emulator.results.files import run_files as run_files_module
+from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
+from cosched_emulator.results.files.jobs_csv import job_row
+from cosched_emulator.results.files.reader import read_run
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
-from cosched_emulator.workload.swf import VERBATIM, read_swf
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
 

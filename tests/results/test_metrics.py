@@ -22,8 +22,8 @@ from tests.results.samples import (
     stay,
 )
 
-from cosched_emulator.results.metrics import QUANTITIES, STATES, Selection, summarise
-from cosched_emulator.results.record import Interval, JobRecord
+from cosched_emulator.manager.record import Interval, JobRecord
+from cosched_emulator.results.figures.metrics import QUANTITIES, STATES, Selection, summarise
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, REJECTED, TIMEOUT, NodeClass
 
 NOTHING = {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}

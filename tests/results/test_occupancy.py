@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from tests.results.samples import SECOND, TWO_NODES, UNEQUAL_NODES, record, records_on_unequal_nodes, six_jobs, stay
 
-from cosched_emulator.results import occupancy as occupancy_module
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.columns import job_columns, stay_columns
-from cosched_emulator.results.occupancy import (
-    Occupancy,
+from cosched_emulator.results.figures import occupancy as occupancy_module
+from cosched_emulator.results.figures.occupancy import (
+    MachineUse,
     Steps,
     jobs_waiting,
     nodes_with,
@@ -18,8 +19,7 @@ from cosched_emulator.results.occupancy import (
     threads_held,
     time_average,
 )
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.results.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 
 
 def in_seconds(steps: Steps) -> list[tuple[float, int]]:
@@ -32,7 +32,7 @@ def in_seconds(steps: Steps) -> list[tuple[float, int]]:
 
 
 def test_totals_of_the_example() -> None:
-    assert occupancy(stay_columns(six_jobs()), 2) == Occupancy(536 * SECOND, 156 * SECOND, 20 * SECOND)
+    assert occupancy(stay_columns(six_jobs()), 2) == MachineUse(536 * SECOND, 156 * SECOND, 20 * SECOND)
 
 
 @settings(deadline=None, max_examples=50)
@@ -69,7 +69,7 @@ def test_the_average_over_the_makespan_is_the_total() -> None:
 
 def test_nothing_ran() -> None:
     stays = stay_columns([])
-    assert occupancy(stays, 2) == Occupancy(0, 0, 0)
+    assert occupancy(stays, 2) == MachineUse(0, 0, 0)
     assert in_seconds(nodes_with(stays, 2, 1)) == []
     assert time_average(nodes_with(stays, 2, 1), np.array([0, 5])).tolist() == [0.0]
 

@@ -12,10 +12,10 @@ import pytest
 from tests.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results import plot
 from cosched_emulator.results.columns import job_columns, stay_columns
-from cosched_emulator.results.metrics import summarise
-from cosched_emulator.results.plot import Series, plot_comparison, plot_distribution, plot_gantt, plot_load
+from cosched_emulator.results.figures import plot
+from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.figures.plot import Series, plot_comparison, plot_distribution, plot_gantt, plot_load
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
 JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())

@@ -10,16 +10,16 @@ import pytest
 from tests.results.samples import SECOND, TWO_NODES, lines_of, preempted_jobs, record, six_jobs, stay, workload_of
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.manager.record import JobRecord, OnDisk
 from cosched_emulator.results.columns import job_columns, stay_columns
-from cosched_emulator.results.folder import write_run
-from cosched_emulator.results.metrics import summarise, summarise_columns
-from cosched_emulator.results.occupancy import jobs_waiting, nodes_with, swap_taken, threads_held
-from cosched_emulator.results.plot import plot_gantt, plot_load
-from cosched_emulator.results.reader import read_run
-from cosched_emulator.results.record import JobRecord, OnDisk
-from cosched_emulator.results.schedule_swf import PREEMPTED
-from cosched_emulator.results.sharing import job_outlines, shared_boxes
-from cosched_emulator.results.table import FIGURES, compare
+from cosched_emulator.results.figures.metrics import summarise, summarise_columns
+from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_with, swap_taken, threads_held
+from cosched_emulator.results.figures.plot import plot_gantt, plot_load
+from cosched_emulator.results.figures.sharing import job_outlines, shared_boxes
+from cosched_emulator.results.figures.table import FIGURES, compare
+from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.schedule_swf import PREEMPTED
 
 
 def write(out: Path, records: list[JobRecord], **options: Any) -> Path:

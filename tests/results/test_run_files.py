@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.results.samples import UNEQUAL_NODES, lines_of, preempted_jobs, record, records_on_unequal_nodes, stay
 
+from cosched_emulator.couplings.in_process import DirectLink
 from cosched_emulator.errors import InputError, LinkError
-from cosched_emulator.links import DirectLink
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results import growing
 from cosched_emulator.results.columns import Collected, job_columns
-from cosched_emulator.results.folder import new_run_folder
+from cosched_emulator.results.figures.metrics import summarise, summarise_columns
+from cosched_emulator.results.files.folder import new_run_folder
+from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.growing import Growing
-from cosched_emulator.results.metrics import summarise, summarise_columns
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.results.run_files import RunFiles
-from cosched_emulator.running import Prepared, prepare, run, store
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.run.run import Prepared, prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.results.samples import TWO_NODES, six_jobs
 
-from cosched_emulator.results.metrics import summarise
-from cosched_emulator.results.table import (
+from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.figures.table import (
     FIGURES,
     NOTHING,
     compare,

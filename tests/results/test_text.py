@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 
-from cosched_emulator.results.seconds import parse_seconds, seconds_text
+from cosched_emulator.results.files.seconds import parse_seconds, seconds_text
 from cosched_emulator.results.threads import ThreadNumbering, interval_text, mask_intervals
-from cosched_emulator.workload.swf import VERBATIM, load_swf
+from cosched_emulator.workload.swf.reader import VERBATIM, load_swf
 from cosched_plugin.protocol.messages import Run
 
 BATSIM_HEADER = (

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import bench, bench_latency, bench_tables, bench_wire
-from scripts.bench_process import in_process, memory_mb
-from scripts.bench_runs import (
+from scripts.bench import latency as bench_latency
+from scripts.bench import main as bench
+from scripts.bench import tables as bench_tables
+from scripts.bench import wire as bench_wire
+from scripts.bench.process import in_process, memory_mb
+from scripts.bench.runs import (
     STANDARD,
     Goal,
     goals,

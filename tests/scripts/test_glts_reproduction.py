@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.glts_claims import claims, descending, task_of_block, task_of_gap, task_of_slack
-from scripts.glts_figures import against, changes, figure_of, values
-from scripts.glts_pictures import point, share_within
-from scripts.glts_published import CLASS_JOBS, CLASS_WORK, CORE_UTILISATION, RELATIVE_RESPONSE, SSP_W2, short_of_all
-from scripts.glts_report import report
-from scripts.glts_runs import (
+from scripts.papers.glts.claims import claims, descending, task_of_block, task_of_gap, task_of_slack
+from scripts.papers.glts.figures import against, changes, figure_of, values
+from scripts.papers.glts.pictures import point, share_within
+from scripts.papers.glts.published import (
+    CLASS_JOBS,
+    CLASS_WORK,
+    CORE_UTILISATION,
+    RELATIVE_RESPONSE,
+    SSP_W2,
+    short_of_all,
+)
+from scripts.papers.glts.report import report
+from scripts.papers.glts.runs import (
     AARR,
     BASE,
     BLOCKS,
@@ -33,11 +40,11 @@ from scripts.glts_runs import (
 )
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.links import DirectLink
-from cosched_emulator.results.classes import ClassRules, class_figures
-from cosched_emulator.results.record import JobRecord
-from cosched_emulator.running import prepare, run
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.figures.classes import ClassRules, class_figures
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]

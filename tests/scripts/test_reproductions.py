@@ -11,12 +11,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from scripts import reproduce_rua, reproduction
-from scripts.lomarc_funnel import passed, stages
-from scripts.lomarc_pictures import absolute, relative
-from scripts.lomarc_published import AGAINST_PSS, STAGES, TABLE_5
-from scripts.lomarc_report import against_pss, chain, changes, difference_cell, report
-from scripts.lomarc_runs import (
+from scripts.papers import frame as reproduction
+from scripts.papers.frame import (
+    T_95,
+    by_seed,
+    cell,
+    interval,
+    load,
+    number,
+    percent,
+    percent_cell,
+    run_all,
+    write_tables,
+)
+from scripts.papers.lomarc.funnel import passed, stages
+from scripts.papers.lomarc.pictures import absolute, relative
+from scripts.papers.lomarc.published import AGAINST_PSS, STAGES, TABLE_5
+from scripts.papers.lomarc.report import against_pss, chain, changes, difference_cell, report
+from scripts.papers.lomarc.runs import (
     AARR,
     BASE,
     BASE_FORM,
@@ -31,21 +43,10 @@ from scripts.lomarc_runs import (
     simulate,
     tasks_of,
 )
-from scripts.reproduction import (
-    T_95,
-    by_seed,
-    cell,
-    interval,
-    load,
-    number,
-    percent,
-    percent_cell,
-    run_all,
-    write_tables,
-)
+from scripts.papers.rua import reproduce as reproduce_rua
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.beliefs.usage import UsageBelief, told_usage, with_usage_belief
 from cosched_emulator.workload.characteristics import (
     MIXES,
     CharacteristicsMix,
@@ -18,7 +19,6 @@ from cosched_emulator.workload.characteristics import (
 )
 from cosched_emulator.workload.describe import describe
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.usage_belief import UsageBelief, told_usage, with_usage_belief
 from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
 from cosched_plugin.protocol.messages import UsageTuple
 

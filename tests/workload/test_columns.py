@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched_emulator.building import build_workload
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario import read_scenario
+from cosched_emulator.scenario.building import build_workload
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.characteristics import MIXES, drawn_usage
 from cosched_emulator.workload.columns import BLOCK, Interned, Made, Numbers, Same, columns_of, interned
 from cosched_emulator.workload.job import WorkloadJob
@@ -22,7 +22,7 @@ from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_emulator.workload.shares import choices
 from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.self_slowdown import draw_self_slowdown, draw_self_slowdowns
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.usage import WHOLE_PPM
 from cosched_plugin.protocol.messages import JobSpec
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cosched_emulator.cli.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
-from cosched_emulator.workload.commands import workload as group
 from cosched_emulator.workload.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import grown, with_self_slowdowns
-from cosched_emulator.workload.swf import VERBATIM, read_swf, write_swf
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf, write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000
@@ -243,7 +243,7 @@ def test_help_has_examples(command: str) -> None:
 
 def test_help_imports_no_numpy() -> None:
     code = (
-        "import sys; from cosched_emulator.workload.commands import workload\n"
+        "import sys; from cosched_emulator.cli.workload import workload\n"
         "try: workload(['lublin', '--help'])\n"
         "finally: assert 'numpy' not in sys.modules"
     )

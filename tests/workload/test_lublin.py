@@ -23,7 +23,7 @@ from cosched_emulator.workload.lublin import (
     job_sizes,
     run_times,
 )
-from cosched_emulator.workload.swf import VERBATIM, load_swf, read_swf, write_swf
+from cosched_emulator.workload.swf.reader import VERBATIM, load_swf, read_swf, write_swf
 
 DEFAULTS = LublinParameters()
 

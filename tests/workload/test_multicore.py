@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, told_slowdown, with_self_belief
 from cosched_emulator.workload.describe import describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
@@ -23,8 +24,7 @@ from cosched_emulator.workload.multicore import (
     growth_of,
     with_self_slowdowns,
 )
-from cosched_emulator.workload.self_belief import SelfBelief, told_slowdown, with_self_belief
-from cosched_hwmodel.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
 from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown
 
 JOBS = 10_000

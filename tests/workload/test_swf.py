@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
-from cosched_emulator.workload.swf import (
+from cosched_emulator.workload.swf.reader import (
     VERBATIM,
     SwfOptions,
     format_row,

@@ -6,11 +6,11 @@ what a crash could undo; the other steps are written a moment after, with what c
 
 from __future__ import annotations
 
-from cosched_emulator.accounting import Accounting, Step
+from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import Refused, Request, from_map, to_map
+from cosched_emulator.users.requester import Requester
+from cosched_emulator.users.requests import Refused, Request, from_map, to_map
 from cosched_plugin.protocol.codec import decode, encode, pack, unpack
 from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES

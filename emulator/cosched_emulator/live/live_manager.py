@@ -13,11 +13,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from cosched_emulator.agenda import Agenda
-from cosched_emulator.changes import Change, JobFinished, Origin
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.requester import Requester
-from cosched_emulator.live.requests import (
+from cosched_emulator.live.submission import Submission, refusal_of
+from cosched_emulator.live.waiting import WaitingRoom
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.changes import Change, JobFinished, Origin
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.users.requester import Requester
+from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
     DrainNodes,
@@ -29,10 +33,6 @@ from cosched_emulator.live.requests import (
     SubmitJob,
     Target,
 )
-from cosched_emulator.live.submission import Submission, refusal_of
-from cosched_emulator.live.waiting import WaitingRoom
-from cosched_emulator.managed_job import ManagedJob
-from cosched_emulator.manager import Manager
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

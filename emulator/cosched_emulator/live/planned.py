@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched_emulator.accounting import Accounting
-from cosched_emulator.changes import FaultHappened
-from cosched_emulator.faults import Faults
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.manager.changes import FaultHappened
+from cosched_emulator.scenario.faults import Faults
 
 
 class PlannedFaults:

@@ -13,15 +13,18 @@ from typing import Any, Final
 
 import zmq
 
-from cosched_emulator.accounting import Accounting
-from cosched_emulator.changes import FaultHappened, JobFinished
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.couplings.scheduler_port import SLICE_S, SchedulerPort
 from cosched_emulator.errors import AccountingError, LinkError
-from cosched_emulator.faults import Faults
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.planned import PlannedFaults
-from cosched_emulator.live.requests import (
+from cosched_emulator.live.views import answer_query
+from cosched_emulator.manager.changes import FaultHappened, JobFinished
+from cosched_emulator.scenario.faults import Faults
+from cosched_emulator.users.door import Asked, UserDoor
+from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
     DrainNodes,
@@ -31,14 +34,11 @@ from cosched_emulator.live.requests import (
     ResumeNodes,
     SubmitJob,
 )
-from cosched_emulator.live.user_door import Asked, UserDoor
-from cosched_emulator.live.views import answer_query
-from cosched_emulator.scheduler_port import SLICE_S, SchedulerPort
+from cosched_plugin.common.log import WARNING, Log
+from cosched_plugin.common.status.counters import Gauge, Status
 from cosched_plugin.errors import ProtocolError
-from cosched_plugin.log import WARNING, Log
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session import State
-from cosched_plugin.status import Gauge, Status
 
 MOST_MESSAGES: Final = 64  # of the scheduler's side, in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)

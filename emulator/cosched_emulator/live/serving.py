@@ -6,20 +6,20 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from cosched_emulator.accounting import Accounting
-from cosched_emulator.building import build_agenda, build_manager, build_script
-from cosched_emulator.faults import build_faults
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import LiveServer
-from cosched_emulator.live.user_door import UserDoor
-from cosched_emulator.running import Prepared, port_for
-from cosched_plugin.curve import Keyring
-from cosched_plugin.heap import as_it_is
-from cosched_plugin.log import Log
-from cosched_plugin.metrics_server import MetricsServer
-from cosched_plugin.signals import stopped_by_signals
+from cosched_emulator.run.run import Prepared, port_for
+from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
+from cosched_emulator.scenario.faults import build_faults
+from cosched_emulator.users.door import UserDoor
+from cosched_plugin.common.curve import Keyring
+from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.log import Log
+from cosched_plugin.common.signals import stopped_by_signals
+from cosched_plugin.common.status.metrics import MetricsServer
 
 LIVE: Final = "live"
 _MICROSECONDS: Final = 1_000_000

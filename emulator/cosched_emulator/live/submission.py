@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cosched_emulator.live.requests import MOST_TASKS, Refused, SubmitJob
-from cosched_emulator.manager import Manager
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.users.requests import MOST_TASKS, Refused, SubmitJob
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
 from cosched_plugin.protocol.messages import JobSpec

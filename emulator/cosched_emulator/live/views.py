@@ -13,9 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from cosched_emulator.errors import AccountingError
-from cosched_emulator.idset import idset
-from cosched_emulator.live.occupancy import STATES, Occupancy, occupancy
-from cosched_emulator.live.requests import (
+from cosched_emulator.live.node_use import STATES, NodeUse, node_use
+from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
+from cosched_emulator.users.idset import idset
+from cosched_emulator.users.requests import (
     Done,
     ListHistory,
     ListJobs,
@@ -26,14 +27,13 @@ from cosched_emulator.live.requests import (
     ShowStatus,
     Target,
 )
-from cosched_emulator.managed_job import SUSPENDED, ManagedJob
-from cosched_plugin.protocol.allocation import room_on
+from cosched_plugin.common.allocation import room_on
 from cosched_plugin.protocol.messages import JobSpec
 
 if TYPE_CHECKING:
-    from cosched_emulator.accounting import Accounting
+    from cosched_emulator.accounting.accounts import Accounting
     from cosched_emulator.live.live_manager import LiveManager
-    from cosched_emulator.live.requests import Request
+    from cosched_emulator.users.requests import Request
 
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
@@ -108,9 +108,9 @@ class _View:
         self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in self.machine.classes})
 
     @cached_property
-    def occupancy(self) -> Occupancy:
+    def node_use(self) -> NodeUse:
         """Return who is where."""
-        return occupancy(self.machine, self.manager.running)
+        return node_use(self.machine, self.manager.running)
 
     @cached_property
     def arrays(self) -> dict[int, dict[int, int]]:
@@ -139,7 +139,7 @@ class _View:
     def nodes(self) -> dict[str, Any]:
         """Return a table of the nodes."""
         drained, broken, slow = self.live.agenda.drained, self.live.agenda.broken, self.live.agenda.slow
-        there, machine = self.occupancy, self.machine
+        there, machine = self.node_use, self.machine
         rows = [
             (
                 node,
@@ -193,7 +193,7 @@ class _View:
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
-            self.occupancy.neighbours(job) if runs else [],
+            self.node_use.neighbours(job) if runs else [],
             job.measured_ppm / _PPM if runs and job.measured_ppm else None,
         )
 
@@ -283,7 +283,7 @@ _TOLD_HERE: Final = frozenset({"seq", "refused", "queued", "running", "nodes_dow
 
 
 def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    live, manager, machine, there = view.live, view.manager, view.machine, view.occupancy
+    live, manager, machine, there = view.live, view.manager, view.machine, view.node_use
     states = dict.fromkeys(STATES, 0)
     for node in range(machine.nodes):
         states[there.state(node, machine, live.agenda.drained, live.agenda.broken)] += 1

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from cosched_emulator.changes import Origin
-from cosched_emulator.managed_job import ManagedJob
-from cosched_emulator.manager import Manager
+from cosched_emulator.manager.changes import Origin
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.manager import Manager
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
 
 DEPENDENCY, ARRAY_LIMIT, HELD = "Dependency", "JobArrayTaskLimit", "JobHeldUser"

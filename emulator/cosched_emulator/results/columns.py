@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.growing import Growing
-from cosched_emulator.results.record import JobRecord
 from cosched_emulator.workload.columns import Interned, interned
 
 IntArray: TypeAlias = npt.NDArray[np.int64]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from cosched_hwmodel.bandwidth import BandwidthModel
-from cosched_hwmodel.bandwidth_matrix import NodeTable
+from cosched_hwmodel.bandwidth.matrix import NodeTable
+from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.lomarc import LomarcModel
-from cosched_hwmodel.statistical import StatisticalModel
-from cosched_plugin.protocol.allocation import Machine
+from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.protocol.allocation import is_plain
+from cosched_plugin.common.allocation import is_plain
 from cosched_plugin.protocol.messages import JobSpec
 
 _GONE: Final = np.iinfo(np.int64).max  # processes of a job that has left: they fit nowhere

@@ -10,13 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cosched_hwmodel.bandwidth import Resident
-from cosched_hwmodel.bandwidth_matrix import NodeTable
-from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
-from cosched_plugin.core.forecast import side_by_side
-from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.allocation import (
+from cosched_hwmodel.bandwidth.matrix import NodeTable
+from cosched_hwmodel.bandwidth.model import Resident
+from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
@@ -27,6 +23,10 @@ from cosched_plugin.protocol.allocation import (
     share_nodes,
     union,
 )
+from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
+from cosched_plugin.core.forecast import side_by_side
+from cosched_plugin.core.queue import Queue
+from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, RunningJob, StartJob, Welcome
 
 

@@ -7,18 +7,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cosched_plugin.api import WholeNodesView
-from cosched_plugin.policies.conservative import Conservative
-from cosched_plugin.policies.easy import Easy, NoBackfill, Sjbf
-from cosched_plugin.policies.fairness import NoFairness, Slack
-from cosched_plugin.policies.grouping import Grouping
-from cosched_plugin.policies.lessconsume import LessConsume
-from cosched_plugin.policies.lookahead import FUTURES, HEURISTICS, Lookahead
-from cosched_plugin.policies.matching import Adjacent, Always, NoMatching
-from cosched_plugin.policies.orders import ClassPriority, Fcfs, Shortest
-from cosched_plugin.policies.placements import FirstFit, Packed
-from cosched_plugin.policies.rua import PAPER_THRESHOLDS, Rua
-from cosched_plugin.policies.slices import Slices
-from cosched_plugin.policies.spread import Spread
+from cosched_plugin.policies.backfilling.conservative import Conservative
+from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
+from cosched_plugin.policies.fairness.slack import NoFairness, Slack
+from cosched_plugin.policies.glomarc.grouping import Grouping
+from cosched_plugin.policies.lomarc.lookahead import FUTURES, HEURISTICS, Lookahead
+from cosched_plugin.policies.orders.orders import ClassPriority, Fcfs, Shortest
+from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.matching import Adjacent, Always, NoMatching
+from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
+from cosched_plugin.policies.rua.lessconsume import LessConsume
+from cosched_plugin.policies.slices.slices import Slices
 
 Table = Mapping[str, Any]
 

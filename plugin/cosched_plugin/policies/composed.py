@@ -12,15 +12,15 @@ from itertools import chain
 from typing import Any
 
 from cosched_plugin.api import Action, Policy, ResumeJob, UsageError, View, VirtualMachine, started_by
+from cosched_plugin.policies.backfilling.easy import Backfill
 from cosched_plugin.policies.catalogue import ALIASES, DEFAULTS, KINDS, PRESETS, Parameter, Part, Preset, Table
-from cosched_plugin.policies.easy import Backfill
-from cosched_plugin.policies.grouping import Grouping
-from cosched_plugin.policies.history import history
-from cosched_plugin.policies.matching import Matching, NoMatching
-from cosched_plugin.policies.orders import Order
-from cosched_plugin.policies.placements import Placement
-from cosched_plugin.policies.slices import Sliced
-from cosched_plugin.policies.spread import Spread
+from cosched_plugin.policies.glomarc.grouping import Grouping
+from cosched_plugin.policies.orders.history import history
+from cosched_plugin.policies.orders.orders import Order
+from cosched_plugin.policies.placement.first_fit import Placement
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.matching import Matching, NoMatching
+from cosched_plugin.policies.slices.slices import Sliced
 
 __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]
 
@@ -51,7 +51,7 @@ class Composed:
     def check(self, view: View) -> None:
         """Raise MachineError if the parts cannot work on this machine."""
         if isinstance(self._placement, Spread):
-            self._placement.sides(view)
+            self._placement.halves(view)
 
     def may_start(self, view: View) -> bool:
         """Tell whether any of the waiting jobs has a place on the nodes in service once all running jobs have left."""

@@ -1,0 +1,169 @@
+"""The accounting's database as a file: made whole or not at all, opened by one process at a time, and only where it is one of ours."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION, migrate
+from cosched_emulator.errors import InputError
+
+BUSY_MS: Final = 100  # how long a statement waits for somebody else's lock: users wait meanwhile
+LARGEST_LOG_BYTES: Final = 64 * 1024 * 1024  # what is left of the write-ahead log once a long reader is gone
+_HEADER_BYTES: Final = 100
+_MAGIC: Final = b"SQLite format 3\0"
+_OURS: Final = "a database of this manager"
+
+
+class Database(NamedTuple):
+    """An open database; ``lock`` is the file descriptor whose lock keeps other managers out until it is closed, or we are dead."""
+
+    connection: sqlite3.Connection
+    lock: int | None
+
+    def close(self) -> None:
+        """Close both; the lock last, as nobody else may open the file before."""
+        self.connection.close()
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+def database_in_memory(meta: Mapping[str, str]) -> Database:
+    """Return an empty database that nobody else sees, and that is gone when it is closed."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    _fill(connection, meta)
+    return Database(connection, None)
+
+
+def create_database(path: str, meta: Mapping[str, str]) -> Database:
+    """Make a new file; InputError where there is one, or none can be written. A process that is killed on the way leaves none."""
+    target = Path(path)
+    if os.path.lexists(path):
+        raise InputError(path, "a new database", "a file that exists")
+    for ending in ("-wal", "-journal"):
+        if os.path.lexists(path + ending):  # SQLite would take its contents for ours
+            raise InputError(
+                path + ending,
+                "no such file (it holds the end of a database that was moved: put that back, or remove this)",
+            )
+    partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
+    lock = None
+    try:
+        _remove(partial)
+        lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with closing(_connect(partial)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            _fill(connection, meta)
+        os.fsync(lock)
+        os.link(partial, path)  # unlike a rename, it replaces nothing
+        _remove(partial)
+        _sync_folder(target.parent)
+        return Database(_open_connection(path), lock)
+    except BaseException as error:
+        _remove(partial)
+        if lock is not None:
+            os.close(lock)
+        if isinstance(error, OSError):
+            text = "a file that exists" if isinstance(error, FileExistsError) else error.strerror or str(error)
+            raise InputError(path, "a database that can be written", text) from error
+        if isinstance(error, sqlite3.Error):
+            raise InputError(path, "a database that can be written", str(error)) from error
+        raise
+
+
+def open_database(path: str) -> Database:
+    """Open an existing file, which is left alone where it is not one of ours, is damaged, newer, or in use: InputError."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(path, _OURS, error.strerror or str(error)) from error
+    try:
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            raise InputError(path, _OURS, "something that is no file")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(path, "a database that no other manager has open", "one that is in use") from error
+        version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
+        with _sqlite_errors(path):
+            return Database(_open_connection(path, version), lock)
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _version(path: str, header: bytes) -> int:
+    """Return the version of the schema, from the file's first bytes: SQLite would repair what it opens, and so change it."""
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise InputError(path, _OURS, "a file that is no database" if header else "an empty file")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise InputError(path, _OURS, "a database of something else")
+    version = int.from_bytes(header[60:64], "big")
+    if version > VERSION:
+        raise InputError(path, f"a database of version {VERSION} or older", f"version {version}: a newer program's")
+    if version < 1:
+        raise InputError(path, _OURS, "one without a version")
+    return version
+
+
+def _open_connection(path: str, version: int = VERSION) -> sqlite3.Connection:
+    connection = _connect(path)
+    try:
+        for (text,) in connection.execute("PRAGMA quick_check(1)"):
+            if text != "ok":
+                raise InputError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
+        migrate(connection, version)
+        step, last, count = connection.execute(
+            "SELECT (SELECT step FROM progress), coalesce(max(step), 0), count(*) FROM journal"
+        ).fetchone()
+        if not step == last == count:
+            text = f"{count} steps, the last of them number {last}, and progress at {step}"
+            raise InputError(path, "a journal without gaps", text)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+
+
+def _fill(connection: sqlite3.Connection, meta: Mapping[str, str]) -> None:
+    migrate(connection, 0)
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+
+
+@contextmanager
+def _sqlite_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise InputError(path, "a whole database", f"one that SQLite cannot use ({error})") from error
+
+
+def _remove(path: str) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + ending)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the folder's new entry survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""The commands of cosched-emulator, one module for each group of them."""

@@ -1,0 +1,80 @@
+"""What a run says to people: a bar while it goes on, a table and warnings when it is over."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from cosched_emulator.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from cosched_emulator.run.run import Finished
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
+    """Yield what to call with the number of ended jobs; a bar appears on a terminal if the run takes more than two seconds."""
+    if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
+        yield None
+        return
+    began = time.monotonic()
+    shown = began + 2.0
+
+    def update(ended: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now < shown:
+            return
+        shown = now + 0.25
+        share = min(1.0, ended / max(1, total))
+        left_s = (now - began) * (1 - share) / share if share else 0.0
+        bar = "#" * round(30 * share)
+        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} jobs, about {left_s:.0f} s left ")
+        sys.stderr.flush()
+
+    try:
+        yield update
+    finally:
+        if shown > began + 2.0:
+            sys.stderr.write("\r" + " " * 79 + "\r")
+
+
+def report(finished: Finished, policy: str, *, as_json: bool) -> None:
+    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to."""
+    from cosched_emulator.workload.annotations import WARNING  # noqa: PLC0415 - --help must not pay for it
+
+    unfinished = finished.unfinished
+    notes = finished.prepared.workload.notes
+    if as_json:
+        for note in notes:
+            if note.startswith(WARNING):
+                click.echo(note, err=True)
+        click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
+    else:
+        from cosched_emulator.results.figures.table import compare as rows_of  # noqa: PLC0415 - --help must not pay for it
+        from cosched_emulator.results.figures.table import text_table  # noqa: PLC0415
+
+        for note in notes:
+            click.echo(note, err=True)
+        click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
+        speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
+        click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+    from cosched_plugin.protocol.messages import REJECTED  # noqa: PLC0415 - likewise
+
+    too_large = finished.summary["states"][REJECTED]
+    if too_large:
+        click.echo(
+            f"warning: {too_large} of the jobs that count were rejected: larger than the machine, for example",
+            err=True,
+        )
+    if finished.refused:
+        click.echo(f"warning: {finished.refused} actions of the scheduler were refused", err=True)
+    if unfinished:
+        shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
+        raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")

@@ -1,0 +1,1 @@
+"""The commands of a live manager's users: submit, queue, nodes, top and the like."""

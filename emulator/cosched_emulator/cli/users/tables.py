@@ -1,0 +1,235 @@
+"""Answers of a manager as text: tables in the manner of squeue, sinfo and sacct, and all about a job as scontrol has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from cosched_emulator.users.idset import idset, ranges_text
+
+Row = Mapping[str, Any]
+SHORT_STATES: Final[Mapping[str, str]] = {
+    "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
+    "NODE_FAIL": "NF", "REJECTED": "RJ",
+}  # fmt: skip
+UNKNOWN: Final = "-"
+UNLIMITED: Final = "UNLIMITED"
+_WIDEST: Final = 32  # characters of a name
+
+
+def rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an answer's table as maps."""
+    columns = table["columns"]
+    return [dict(zip(columns, row, strict=True)) for row in table["rows"]]
+
+
+def clock_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
+    """Return a span as Slurm writes it, ``m:s``, ``h:m:s`` or ``d-h:m:s``, cut to whole seconds."""
+    if seconds is None:
+        return unknown
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}-{hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def job_label(row: Row) -> str:
+    """Return how people call a job: its number, or array and task."""
+    if row.get("array_id") is None:
+        return str(row["job_id"])
+    return f"{row['array_id']}_{row['array_index']}"
+
+
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
+    """Return an aligned table without lines; the columns named in ``right`` end together."""
+    lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(
+            [
+                cell.rjust(width) if head in right else cell.ljust(width)
+                for head, cell, width in zip(heads, line, widths, strict=True)
+            ]
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join(shown) + "\n"
+
+
+def printable(text: str) -> str:
+    """Return text that cannot move the cursor: what a terminal would act on is shown as a question mark."""
+    return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])
+
+
+_QUEUE_HEADS: Final = (
+    "JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH", "SLOWDOWN", "NODELIST(REASON)",
+)  # fmt: skip
+_NUMBERS: Final = frozenset(
+    {
+        "JOBID",
+        "TIME",
+        "TIME_LIMIT",
+        "NODES",
+        "SLOWDOWN",
+        "WAIT",
+        "ELAPSED",
+        "STARTS",
+        "NODE",
+        "THREADS",
+        "MEMORY_MB",
+        "SLOWED",
+    }
+)
+
+
+def queue_table(rows: Iterable[Row], *, expand: bool = False) -> str:
+    """Return the queue; waiting tasks of one array are one line, unless they are to be expanded."""
+    return text_table(_QUEUE_HEADS, queue_lines(rows, expand=expand), _NUMBERS)
+
+
+def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
+    """Return the cells of the queue's lines."""
+    lines: list[tuple[str, ...]] = []
+    for label, row in _condensed(rows, expand):
+        where = row["node_list"] or f"({row['reason']})"
+        lines.append(
+            (
+                label,
+                short(row["name"] or UNKNOWN),
+                short(row["user"] or UNKNOWN),
+                SHORT_STATES.get(row["state"], row["state"]),
+                clock_text(row["elapsed_s"]),
+                clock_text(row["limit_s"], UNLIMITED),
+                str(row["nodes"]),
+                listed(row["shares_with"]) or UNKNOWN,
+                UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
+                where,
+            )
+        )
+    return lines
+
+
+def _condensed(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
+    """Return (label, row), with one label for those waiting tasks of an array that wait for the same reason."""
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        alike = row["state"] == "PENDING" and row["array_id"] is not None and not expand
+        groups.setdefault((row["array_id"], row["reason"]) if alike else row["job_id"], []).append(row)
+    condensed = []
+    for group in groups.values():
+        first = group[0]
+        tasks = ranges_text(sorted([row["array_index"] for row in group])) if len(group) > 1 else ""
+        condensed.append((f"{first['array_id']}_[{tasks}]" if tasks else job_label(first), first))
+    return condensed
+
+
+def node_table(rows: Iterable[Row]) -> str:
+    """Return the nodes by state, one line for those in the same state with the same reason."""
+    groups: dict[tuple[str, str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["state"], row["reason"], row["threads"], row["memory_mb"]), []).append(row)
+    lines = [
+        (
+            state,
+            str(len(group)),
+            str(threads),
+            f"{sum(row['threads_used'] for row in group)}/{threads * len(group)}",
+            str(memory_mb),
+            idset(row["node"] for row in group),
+            reason or UNKNOWN,
+        )
+        for (state, reason, threads, memory_mb), group in sorted(groups.items())
+    ]
+    return text_table(
+        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MB", "NODELIST", "REASON"), lines, _NUMBERS | {"USED"}
+    )
+
+
+def long_node_table(rows: Iterable[Row]) -> str:
+    """Return the nodes, a line for each."""
+    lines = [
+        (
+            str(row["node"]),
+            row["state"],
+            f"{row['threads_used']}/{row['threads']}",
+            f"{row['memory_used_mb']}/{row['memory_mb']}",
+            UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
+            listed(row["jobs"]) or UNKNOWN,
+            row["reason"] or UNKNOWN,
+        )
+        for row in rows
+    ]
+    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MB", "SLOWED", "JOBS", "REASON"), lines, _NUMBERS)
+
+
+def history_table(rows: Iterable[Row]) -> str:
+    """Return jobs that have ended."""
+    heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON")
+    lines = [
+        (
+            job_label(row),
+            short(row.get("name") or UNKNOWN),
+            short(row.get("user") or UNKNOWN),
+            row["state"],
+            *[clock_text(row.get(key)) for key in ("submit_s", "start_s", "end_s", "elapsed_s", "wait_s")],
+            str(row.get("starts", UNKNOWN)),
+            row.get("reason") or UNKNOWN,
+        )
+        for row in rows
+    ]
+    return text_table(heads, lines, _NUMBERS | {"SUBMIT", "START", "END"})
+
+
+def job_text(row: Row) -> str:
+    """Return all about one job: a line for each thing that is known."""
+    told = {"job": job_label(row), **row}
+    lines = [
+        f"{_words(key):<22} {_value(key, value)}" for key, value in told.items() if value is not None and value != ""
+    ]
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def status_text(status: Mapping[str, Any]) -> str:
+    """Return a status, a line for each thing; a map within it has lines of its own."""
+    return "\n".join(printable(line) for line in _status_lines(status, "")) + "\n"
+
+
+def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
+    lines: list[str] = []
+    for key, value in status.items():
+        if isinstance(value, Mapping):
+            # A unit at the end of the map's name is that of what is in it: latency_s of p50, p90 ...
+            unit = "_s" if key.endswith("_s") else ""
+            inner = {f"{name}{unit}": each for name, each in value.items()}
+            lines += _status_lines(inner, f"{prefix}{_words(key)} ")
+        else:
+            lines.append(f"{prefix + _words(key):<28} {_value(key, value)}")
+    return lines
+
+
+def _words(key: str) -> str:
+    return key.removesuffix("_s").replace("_", " ")
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None or value == "":
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and key.endswith("_s"):
+        return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
+    if isinstance(value, list | tuple):
+        return listed(value) or UNKNOWN
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Return values with commas between them, lists within them in brackets."""
+    return ",".join([f"[{listed(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
+
+
+def short(text: str, width: int = _WIDEST) -> str:
+    """Return text cut to a width."""
+    return text if len(text) <= width else text[: width - 1] + "+"

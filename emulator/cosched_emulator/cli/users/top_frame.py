@@ -1,0 +1,169 @@
+"""What `top` shows, without a terminal: an overview of the manager laid out in a window of some size.
+
+A line is a list of (text, style); a style is a word that the terminal's side turns into what it has of colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.cli.users.tables import (
+    clock_text,
+    job_label,
+    node_table,
+    printable,
+    queue_lines,
+    queue_table,
+    rows_of,
+    short,
+    text_table,
+)
+
+Segment = tuple[str, str]
+Line = list[Segment]
+PLAIN, BOLD, DIM, ONE, SHARED, OUT, CHOSEN, ALIKE = "plain", "bold", "dim", "one", "shared", "out", "chosen", "alike"
+_QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "LIMIT", "NODES", "WITH", "SLOWDOWN", "NODELIST(REASON)")
+_RIGHT: Final = frozenset({"JOBID", "TIME", "LIMIT", "NODES", "SLOWDOWN"})
+_MOST_DECISIONS: Final = 6
+SILENT_S: Final = 2.0  # a scheduler that has owed an answer for longer is told of
+_BAR: Final = 20
+LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
+
+
+class Look(NamedTuple):
+    """What the person in front of it has chosen: the first line of the queue to show, and a node."""
+
+    scroll: int = 0
+    node: int = 0
+
+
+def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trouble: str = "") -> list[Line]:
+    """Return at most ``height`` lines, at most ``width`` wide; ``trouble`` stands first where there is some."""
+    nodes = rows_of(overview["nodes"])
+    jobs = rows_of(overview["jobs"])
+    lines: list[Line] = [[(trouble, OUT)]] if trouble else []
+    lines += header(overview["status"])
+    room = height - len(lines)
+    if room >= 4 and nodes:
+        lines += _node_map(nodes, jobs, min(look.node, len(nodes) - 1), width, max(1, room // 3))
+    decisions = [[(f"{clock_text(at_s):>11}  {text}", PLAIN)] for at_s, text in reversed(overview["decisions"])]
+    room = height - len(lines)
+    shown = min(len(decisions), _MOST_DECISIONS, max(0, room // 4 - 1))
+    lines += _queue(jobs, overview["jobs"]["left_out"], look.scroll, room - (shown + 1 if shown else 0))
+    if shown:
+        lines += [[("last decisions", BOLD)], *decisions[:shown]]
+    return [_cut(line, width) for line in lines[: max(0, height)]]
+
+
+def header(status: Mapping[str, Any]) -> list[Line]:
+    """Return how the manager is, in three lines."""
+    used, threads = status["threads"]["used"], status["threads"]["all"]
+    share = used / threads if threads else 0.0
+    speed = status.get("speed")
+    policy = status.get("policy")
+    parts = [f"emulated {clock_text(status['now_s'])}"]
+    parts += [f"speed {speed:g}"] if isinstance(speed, int | float) else []
+    parts.append(f"policy {policy}" if policy else "no scheduler: jobs wait")
+    silent_s = status.get("silent_s") or 0
+    if policy and silent_s > SILENT_S:
+        parts.append(f"silent for {silent_s:.0f} s")
+    bar = "#" * round(_BAR * share)
+    nodes = ", ".join([f"{count} {state}" for state, count in status["nodes"].items() if count])
+    jobs = ", ".join([f"{count} {state}" for state, count in status["jobs"].items() if count]) or "none"
+    trouble = status["accounting"]["trouble"]
+    return [
+        [("cosched  ", BOLD), ("   ".join(parts), PLAIN if policy else OUT)],
+        [(f"threads  [{bar:<{_BAR}}] {100 * share:.0f} %, {used} of {threads}", PLAIN)],
+        [(f"jobs     {jobs}", PLAIN), *([(f"   accounting waits: {trouble}", OUT)] if trouble else [])],
+        [(f"nodes    {nodes}; {status['shared_nodes']} shared", PLAIN)],
+    ]
+
+
+def plain_frame(overview: Mapping[str, Any]) -> str:
+    """Return everything as text, as long as it gets."""
+    lines = ["".join([text for text, _ in line]) for line in header(overview["status"])]
+    decisions = [f"{clock_text(at_s):>11}  {text}" for at_s, text in overview["decisions"]]
+    parts = [
+        "\n".join(map(printable, lines)) + "\n",
+        node_table(rows_of(overview["nodes"])),
+        queue_table(rows_of(overview["jobs"])),
+    ]
+    if overview["jobs"]["left_out"]:
+        parts[-1] += f"and {overview['jobs']['left_out']} more jobs\n"
+    if decisions:
+        parts.append("\n".join(["last decisions", *map(printable, decisions)]) + "\n")
+    return "\n".join(parts)
+
+
+def _node_map(
+    nodes: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], chosen: int, width: int, most: int
+) -> list[Line]:
+    """Return the map, a cell a node, and below it who is on the chosen node. Nodes with one of its jobs stand out."""
+    there = set(nodes[chosen]["jobs"])
+    per_line = max(1, width)
+    count = -(-len(nodes) // per_line)
+    first = 0 if count <= most else min(max(0, chosen // per_line - most // 2), count - most)
+    lines: list[Line] = []
+    for begin in range(first * per_line, min(len(nodes), (first + most) * per_line), per_line):
+        line: Line = []
+        for row in nodes[begin : begin + per_line]:
+            text, style = _cell(row)
+            if row["node"] == chosen:
+                style = CHOSEN
+            elif there.intersection(row["jobs"]):
+                style = ALIKE
+            if line and line[-1][1] == style:
+                line[-1] = (line[-1][0] + text, style)
+            else:
+                line.append((text, style))
+        lines.append(line)
+    return [*lines, _chosen_node(nodes[chosen], jobs)]
+
+
+def _cell(row: Mapping[str, Any]) -> Segment:
+    count = len(row["jobs"])
+    if row["state"] in ("DOWN", "DRAINED"):
+        return ("x" if row["state"] == "DOWN" else "d"), OUT
+    style = OUT if row["state"] == "DRAINING" else DIM if not count else ONE if count == 1 else SHARED
+    return "." if not count else str(count) if count < 10 else "+", style
+
+
+def _chosen_node(row: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Line:
+    known = {job["job_id"]: job for job in jobs}
+    names = []
+    for job_id in row["jobs"]:
+        job = known.get(job_id)
+        if job is None:
+            names.append(str(job_id))
+            continue
+        slowdown = "" if job["slowdown"] is None else f" x{job['slowdown']:.2f}"
+        names.append(f"{job_label(job)} {short(job['name'] or '-', 16)} ({job['user'] or '-'}){slowdown}")
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    slow = "" if row["slowed"] is None else f", {row['slowed']:g} times as slow"
+    text = f"node {row['node']}: {row['state']}{reason}, {row['threads_used']} of {row['threads']} threads{slow}"
+    return [(f"{text}: {', '.join(names)}" if names else f"{text};  {LEGEND}", BOLD)]
+
+
+def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: int) -> list[Line]:
+    """Return the queue from line ``scroll`` on, in ``room`` lines."""
+    if room < 1:
+        return []
+    heads, *lines = text_table(_QUEUE_HEADS, queue_lines(jobs), _RIGHT).splitlines()
+    if left_out:
+        lines.append(f"and {left_out} more jobs")
+    first = min(max(0, scroll), max(0, len(lines) - (room - 1)))
+    shown = lines[first : first + room - 1]
+    padding: list[Line] = [[] for _ in range(room - 1 - len(shown))]
+    return [[(heads, BOLD)], *[[(line, PLAIN)] for line in shown], *padding]
+
+
+def _cut(line: Line, width: int) -> Line:
+    """Return a line without what is beyond ``width``, or would move the cursor."""
+    cut: Line = []
+    for text, style in line:
+        left = width - sum([len(part) for part, _ in cut])
+        if left <= 0:
+            break
+        cut.append((printable(text)[:left], style))
+    return cut

@@ -1,0 +1,1 @@
+"""The ways in which manager and scheduler exchange messages."""

@@ -1,0 +1,153 @@
+"""A link that remembers: the scheduler's answers go to a journal, and a run that was killed goes on from there.
+
+In virtual time a run is its scenario and the scheduler's answers. One that is run anew hears them from the journal, as far as they go,
+and no scheduler hears of it; then the scheduler gets the state that has come of them, and is asked itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
+from cosched_plugin.protocol.codec import decode, encode, pack
+from cosched_plugin.protocol.errors import LocalProtocolError, ProtocolError
+from cosched_plugin.protocol.fast import write
+from cosched_plugin.protocol.limits import MAGIC
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
+
+ANSWER: Final = "answer"
+FLUSH_S: Final = 0.05  # how much of a run a kill may cost
+POLICY: Final = "policy"  # whose answers are recorded, in the database's meta data
+RETRY_S: Final = 0.1
+_LENGTH_BYTES: Final = 4
+
+
+class RecordedLink:
+    """A link before another one, ``inner``, whose answers it keeps in ``accounting``.
+
+    ``deadline_s`` is how long a full disk is waited for, before AccountingError; ``clock`` and ``sleep`` count seconds.
+    """
+
+    def __init__(
+        self,
+        inner: Link,
+        accounting: Accounting,
+        policy: Callable[[], str],
+        *,
+        deadline_s: float = 30.0,
+        flush_s: float = FLUSH_S,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._inner = inner
+        self._accounting = accounting
+        self._policy = policy
+        self._recorded = accounting.replay()
+        self._deadline_s = deadline_s
+        self._flush_s = flush_s
+        self._clock = clock
+        self._sleep = sleep
+        self._flushed_s = clock()
+        self._inventory: Callable[[], Welcome] | None = None
+        self._asking = False  # the inner link is open
+        self._given_up = False
+
+    @property
+    def unplayed(self) -> int:
+        """Return how many answers of the journal nobody has asked for yet: some are left where a run ends earlier than it did."""
+        return self._accounting.unplayed
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Get ready; the scheduler is let in at once where nothing is recorded."""
+        self._inventory = inventory
+        if not self._accounting.unplayed:
+            self._ask(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Return the recorded answer to this batch, or the scheduler's, which is recorded.
+
+        Raises InvariantError where the recorded one was given to another batch, AccountingError where the disk stays full.
+        """
+        if self._inventory is None:
+            raise LocalProtocolError("the link is not open")
+        told = pack(write(Events(seq, now_us, events)))
+        step = None if self._asking else next(self._recorded, None)
+        if step is not None:
+            return _checked(step, seq, now_us, events, told)
+        if not self._asking:
+            self._ask(self._inventory)
+        actions = self._inner.exchange(seq, now_us, events)
+        if POLICY not in self._accounting.meta:
+            self._accounting.claim(POLICY, self._policy())
+        answer = encode(Actions(seq, now_us, tuple(actions)))[1]
+        self._accounting.append(Step(ANSWER, now_us, len(told).to_bytes(_LENGTH_BYTES, "big") + told + answer))
+        if self._clock() - self._flushed_s >= self._flush_s:
+            self._flush()
+        return actions
+
+    def close(self) -> None:
+        """Write what is left, and let the scheduler go: in this order, as a scheduler that has been let go may not come again."""
+        self._inventory = None
+        self._asking = False
+        try:
+            if not self._given_up:
+                self._flush()
+        finally:
+            self._inner.close()
+
+    def _ask(self, inventory: Callable[[], Welcome]) -> None:
+        """Go on with the scheduler itself."""
+        for _ in self._recorded:  # there is none: the journal learns that it has been heard out
+            raise InvariantError("an answer is recorded that nobody has asked for")
+        self._inner.open(inventory)
+        policy = self._policy()
+        before = self._accounting.meta.get(POLICY, policy)
+        if policy != before:
+            text = f"policy {before}, as in the answers that are recorded"
+            raise ConfigurationError("db", text, policy, file=self._accounting.path or "")
+        self._asking = True
+
+    def _flush(self) -> None:
+        begun_s = self._clock()
+        while not self._accounting.flush():
+            if self._clock() - begun_s >= self._deadline_s:
+                self._given_up = True
+                text = f"cannot be written to for {self._deadline_s:g} s: {self._accounting.trouble}"
+                raise AccountingError(text, self._accounting.path or "")
+            self._sleep(RETRY_S)
+        self._flushed_s = self._clock()
+
+
+def _checked(step: Step, seq: int, now_us: int, events: tuple[Event, ...], told: bytes) -> Sequence[Action]:
+    """Return the actions of a recorded answer, if it is one to this batch."""
+    misfit = "the database does not fit this program or scenario"
+    if step.kind != ANSWER:
+        raise InvariantError(f"{misfit}: a step of kind {step.kind!r} where batch {seq} was answered")
+    length = int.from_bytes(step.body[:_LENGTH_BYTES], "big")
+    answered, answer = step.body[_LENGTH_BYTES : _LENGTH_BYTES + length], step.body[_LENGTH_BYTES + length :]
+    try:
+        if answered != told:
+            batch = decode([MAGIC, answered])
+            raise InvariantError(f"{misfit}: {_difference(batch, Events(seq, now_us, events))}")
+        message = decode([MAGIC, answer])
+    except ProtocolError as error:
+        raise InvariantError(f"{misfit}: the recorded answer to batch {seq} cannot be read: {error}") from error
+    if not isinstance(message, Actions):
+        raise InvariantError(f"{misfit}: a {type(message).__name__} where batch {seq} was answered")
+    return message.actions
+
+
+def _difference(recorded: object, batch: Events) -> str:
+    """Return in what a batch differs from the recorded one."""
+    if not isinstance(recorded, Events):
+        return f"a {type(recorded).__name__} where batch {batch.seq} was told"
+    if recorded[:2] != batch[:2]:
+        return f"batch {batch.seq} at {batch.now_us} us was batch {recorded.seq} at {recorded.now_us} us"
+    for number, (before, now) in enumerate(zip(recorded.events, batch.events, strict=False)):
+        if before != now:
+            return f"batch {batch.seq}, event {number}: {now}, and when it was recorded {before}"
+    return f"batch {batch.seq} has {len(batch.events)} events, and had {len(recorded.events)} when it was recorded"

@@ -1,0 +1,69 @@
+"""The link to a scheduler in another process, in virtual time: the manager waits for each answer, and never without an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
+from cosched_plugin.protocol.errors import ProtocolError
+from cosched_plugin.protocol.messages import Action, Actions, Event, Welcome
+from cosched_plugin.protocol.session import State
+
+
+class ZmqLink:
+    """Manager's end of a scheduler's ``port``, which it closes. ``.endpoint`` is where it listens.
+
+    ``wait_s`` is how long `open` waits for a scheduler, ``deadline_s`` how long `exchange` waits for an answer, restarts of the
+    scheduler included.
+    """
+
+    def __init__(self, port: SchedulerPort, *, deadline_s: float, wait_s: float) -> None:
+        self.port = port
+        self.endpoint = port.endpoint
+        self._deadline_s = deadline_s
+        self._wait_s = wait_s
+
+    @property
+    def policy(self) -> str:
+        """Return the name that the scheduler gave its policy, empty before there was one."""
+        return self.port.policy
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Wait until a scheduler has taken over the state; LinkError after ``wait_s``."""
+        port = self.port
+        try:
+            session = port.begin(inventory, lockstep=True)
+            deadline = time.monotonic() + self._wait_s
+            while True:
+                port.receive()
+                if session.state is State.READY:
+                    return
+                port.tend()
+                if time.monotonic() >= deadline:
+                    raise port.error(f"no scheduler was ready within {self._wait_s:g} s")
+        except ProtocolError as error:
+            raise port.error(str(error)) from error
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Send a batch and return the answer to it, whoever gives it: a scheduler that restarts is brought up to date.
+
+        Raises LinkError when there is no answer within ``deadline_s``, or none to expect any more.
+        """
+        port = self.port
+        deadline = time.monotonic() + self._deadline_s
+        try:
+            port.submit(seq, now_us, events)
+            while True:
+                delivered = port.receive()
+                if type(delivered) is Actions:
+                    return delivered.actions
+                if time.monotonic() >= deadline:
+                    raise port.error(f"no answer to batch {seq} within {self._deadline_s:g} s")
+                port.tend()
+        except ProtocolError as error:
+            raise port.error(str(error)) from error
+
+    def close(self) -> None:
+        """Say bye to a scheduler that listens, and give the endpoint up; takes at most half a second."""
+        self.port.close()

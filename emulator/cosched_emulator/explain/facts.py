@@ -1,0 +1,228 @@
+"""What a decision trace tells of one job: why it started when and where it did, as facts. `explain_text` puts them into sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from cosched_emulator.errors import EmulatorError, InputError
+from cosched_emulator.explain.funnel import Record, by_profit, position, profit_rank, taken
+from cosched_emulator.explain.sentences import rejected_text
+from cosched_emulator.results.threads import interval_text, mask_intervals
+
+Facts = dict[str, Any]  # JSON-ready
+
+
+def explain(records: Iterable[Record], job: int, file: str) -> Facts:
+    """Return the facts about ``job`` in a trace; all times in microseconds, ``docs/trace.md`` lists them.
+
+    Raises InputError for a job that the trace does not mention, EmulatorError for one that never started.
+    """
+    collector = _Collector(job)
+    for record in records:
+        collector.take(record)
+    if not collector.starts:
+        if not collector.mentioned:
+            raise InputError(file, f"a job that the trace mentions, and job {job} is not", None)
+        raise EmulatorError(f"{file}: job {job} never started{collector.so_far()}")
+    return {"job": job, "starts": collector.starts, "rejected": collector.rejected}
+
+
+class _Collector:
+    """Goes through the records once and keeps what concerns one job; what is said while it waits belongs to its next start."""
+
+    def __init__(self, job: int) -> None:
+        self.starts: list[Facts] = []  # more than one after a requeue
+        self.rejected: Facts | None = None
+        self.mentioned = False
+        self._job = job
+        self._reserved: Record | None = None  # the last reservation, whoever has it
+        self._searches: dict[int, Record] = {}  # for partners, by the jobs that started at this instant
+        self._at_us = -1
+        self._response_us: int | None = None  # expected at its submission
+        self._since_us: int | None = None  # it is on disk
+        self._wait()
+
+    def _wait(self) -> None:
+        """Begin to collect what happens until the next start."""
+        self._head: list[Facts] = []
+        self._promises: list[Facts] = []
+        self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
+        self._removed: Counter[str] = Counter()
+
+    def take(self, record: Record) -> None:
+        """Take in the next record."""
+        at_us, kind = record["at_us"], record["kind"]
+        if at_us != self._at_us:
+            self._at_us = at_us
+            self._searches.clear()
+        mine = record.get("job") == self._job
+        self.mentioned = self.mentioned or mine
+        match kind:
+            case "start":
+                self._started(record, mine=mine)
+            case "reserve":
+                self._reserve(record, mine=mine)
+            case "promise" if mine:
+                self._promises.append({"at_us": at_us, "start_us": record.get("start_us")})
+            case "expect" if mine:
+                self._response_us = record["response_us"]
+            case "reject" if mine:
+                self.rejected = {"at_us": at_us, "reason": record["reason"]}
+            case "suspend" if mine and self.starts and record.get("to_disk"):
+                self._since_us = at_us
+                self.starts[-1]["preempted"]["times"] += 1
+                self.starts[-1]["preempted"]["on_disk_since_us"] = at_us
+            case "resume" if mine and self._since_us is not None:
+                self.starts[-1]["preempted"]["for_us"] += at_us - self._since_us
+                self.starts[-1]["preempted"]["on_disk_since_us"] = self._since_us = None
+            case "suspend" if mine and self.starts:
+                stop = {key: record.get(key) for key in ("at_us", "partner", "measured_slowdown")}
+                self.starts[-1]["suspended"].append(stop | {"until_us": None})
+            case "resume" if mine and self.starts and self.starts[-1]["suspended"]:
+                self.starts[-1]["suspended"][-1]["until_us"] = at_us
+
+    def so_far(self) -> str:
+        """Return what is known of a job that has not started, to go behind a sentence."""
+        parts = [] if self.rejected is None else [rejected_text(self.rejected)]
+        if self._head:
+            parts.append("it was the reserved head of the queue")
+        looked = self._looked_at.total()
+        if looked:
+            parts.append(f"times it was looked at as a partner: {looked}")
+        return "".join(f"; {part}" for part in parts)
+
+    def _reserve(self, record: Record, *, mine: bool) -> None:
+        if mine:
+            if self._head and self._head[-1]["until_us"] is None:
+                self._head[-1]["last_shadow_us"] = record["shadow_us"]
+            else:
+                shadows = {"first_shadow_us": record["shadow_us"], "last_shadow_us": record["shadow_us"]}
+                self._head.append({"from_us": record["at_us"], "until_us": None, **shadows})
+        elif self._head and self._head[-1]["until_us"] is None:
+            self._head[-1]["until_us"] = record["at_us"]
+        self._reserved = record
+
+    def _started(self, record: Record, *, mine: bool) -> None:
+        search = record.get("partners")
+        if search is not None:
+            self._searches[record["job"]] = search
+        if mine:
+            self._own_start(record)
+            return
+        if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
+            guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
+            self.starts[-1]["joined_by"].append(guest)
+        if self.starts and self._job in record.get("group", {}).get("running", ()):
+            guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": None}
+            self.starts[-1]["joined_by"].append(guest)
+        if search is not None:
+            self._looked(search)
+
+    def _own_start(self, record: Record) -> None:
+        if self._head and self._head[-1]["until_us"] is None:
+            self._head[-1]["until_us"] = record["at_us"]
+        facts: Facts = {
+            "at_us": record["at_us"],
+            "submit_us": record["submit_us"],
+            "waited_us": record["at_us"] - record["submit_us"],
+            **{key: record[key] for key in ("processes", "estimate_us", "expected_us")},
+            "places": places(record["runs"]),
+        }
+        for key in (
+            "reason",
+            "waiting",
+            "free_threads",
+            "factor",
+            "promised_us",
+            "together",
+            "host",
+            "chosen_by",
+            "slowdown",
+        ):
+            facts[key] = record.get(key)
+        if record.get("reason") == "backfill" and self._reserved is not None:
+            facts["before"] = {key: self._reserved[key] for key in ("job", "shadow_us")}
+        group = record.get("group")
+        facts["group"] = (
+            None
+            if group is None
+            else {
+                "case": _case_of(group),
+                "role": "primary" if group["primary"] == self._job else "matched",
+                **{key: group[key] for key in ("primary", "matched", "running", "gain", "candidates", "tried")},
+            }
+        )
+        facts["unfair_to"] = record.get("unfair_to")
+        facts["expected_response_us"] = self._response_us
+        facts["head"] = self._head
+        facts["promises"] = self._promises
+        facts["looked_at"] = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
+        facts["no_search"] = record.get("no_search")
+        facts["partner_search"] = _outcome(record.get("partners"))
+        facts["chosen_in"] = _outcome(self._searches.get(record["chosen_by"])) if "chosen_by" in record else None
+        facts["host_search"] = _outcome(record.get("hosts"))
+        facts["suspended"] = []
+        facts["preempted"] = {"times": 0, "for_us": 0, "on_disk_since_us": None}
+        self._since_us = None
+        facts["joined_by"] = []
+        self.starts.append(facts)
+        self._wait()
+
+    def _looked(self, search: Record) -> None:
+        """Count what became of the job in another's search for a partner."""
+        removed_by = next((name for name, jobs in search["removed"].items() if self._job in jobs), None)
+        if removed_by is not None:
+            self.mentioned = True
+            self._looked_at["removed"] += 1
+            self._removed.update(dict.fromkeys(search["removed"], 0))  # all of them, in order
+            self._removed[removed_by] += 1
+            return
+        if self._job not in search["candidates"] or taken(search) == self._job:
+            return
+        self.mentioned = True
+        order = by_profit(search)
+        if order is None:
+            order = search["candidates"]  # the first that is possible is taken
+        if self._job not in order:
+            self._looked_at["without_profit"] += 1
+        elif taken(search) in order[: order.index(self._job)]:
+            self._looked_at["another_taken"] += 1
+        else:
+            self._looked_at["not_admitted"] += 1
+
+
+def _case_of(group: Record) -> int:
+    """Return the case of the G-LOMARC-TS paper, section 4.4: 1, all had waited; 2, running jobs matched; 3, a running primary."""
+    if not group["running"]:
+        return 1
+    return 3 if group["primary"] in group["running"] else 2
+
+
+def places(runs: Iterable[list[int]]) -> list[Facts]:
+    """Return where processes run: groups of nodes with the same hardware threads, both as texts of intervals."""
+    groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for first, count, mask, processes in runs:
+        groups.setdefault((mask, processes), []).append((first, first + count - 1))
+    return [
+        {"nodes": interval_text(nodes), "threads": interval_text(mask_intervals(mask)), "processes_per_node": processes}
+        for (mask, processes), nodes in groups.items()
+    ]
+
+
+def _outcome(search: Record | None) -> Facts | None:
+    """Return a search without the lists of jobs."""
+    if search is None:
+        return None
+    order = by_profit(search)
+    return {
+        "left": search["left"],
+        "candidates": len(search["candidates"]),
+        "with_profit": None if order is None else len(order),
+        "taken": taken(search),
+        "position": position(search),
+        "profit_rank": profit_rank(search),
+        "profit": search.get("profit"),
+        "slowdown": search.get("slowdown"),
+    }

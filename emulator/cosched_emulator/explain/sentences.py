@@ -1,0 +1,321 @@
+"""The facts about one job (`explain`) as sentences for people.
+
+Instants are seconds on the run's clock, as in the run folder, with h:mm:ss behind; spans are h:mm:ss, or seconds below a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cosched_emulator.results.files.seconds import MICROSECONDS, seconds_text
+
+Facts = Mapping[str, Any]
+
+# What a constraint has against a job that another looks at as a partner.
+_AGAINST: Final[Mapping[str, str]] = {
+    "short": "it was too short, not known, or not willing to share",
+    "size": "it was larger than the job that started",
+    "memory": "it did not fit into memory beside the job that started",
+    "type": "the two would have competed for the same resource",
+    "slowdown": "the two would have slowed each other down too much",
+}
+_MATCHABLE: Final = "of medium length or longer, known and willing to share"
+# What is left after a constraint, of candidates for a partner and for a host.
+_LEFT: Final[Mapping[str, tuple[str, str]]] = {
+    "short": (_MATCHABLE, _MATCHABLE),
+    "size": ("not larger", "not smaller"),
+    "memory": ("with room in memory for both", "with room in memory for both"),
+    "type": ("of a matching type", "of a matching type"),
+    "slowdown": ("within the largest slowdown", "within the largest slowdown"),
+}
+_NO_SEARCH: Final[Mapping[str, str]] = {
+    "nobody-waits": "nobody else waited",
+    "no-belief": "nothing is known of pairs",
+    "may-not-share": (
+        "a job that is short, wants its nodes for itself or more than half of each, or of which nothing is known gets none"
+    ),
+    "weak-load": "the queue asked for little more than the free nodes",
+    "short": "it was too short to be worth it",
+    "low-load": "there was room for everybody with one process on a node, so it got a node for each process",
+}
+
+
+def sentences(facts: Facts) -> Iterator[str]:
+    """Yield the story of a job, a line at a time."""
+    starts = facts["starts"]
+    for number, start in enumerate(starts, 1):
+        if len(starts) > 1:
+            yield f"Start {number} of {len(starts)}:"
+        yield _submitted(facts["job"], start)
+        yield from _stood(start)
+        yield from _why(facts["job"], start)
+        yield from _where(start)
+        yield from _afterwards(start)
+    if facts["rejected"] is not None:
+        yield f"Then {rejected_text(facts['rejected'])}."
+
+
+def rejected_text(rejected: Facts) -> str:
+    """Return when a job was rejected, and why: ``it was rejected at 5 s: 'too large'``."""
+    return f"it was rejected at {instant_text(rejected['at_us'])}: {rejected['reason']!r}"
+
+
+def instant_text(at_us: int) -> str:
+    """Return an instant: ``50738 s (14:05:38)``."""
+    seconds = f"{seconds_text(at_us)} s"
+    return seconds if abs(at_us) < 60 * MICROSECONDS else f"{seconds} ({span_text(at_us)})"
+
+
+def span_text(span_us: int) -> str:
+    """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute."""
+    if abs(span_us) < 60 * MICROSECONDS:
+        return f"{seconds_text(round(span_us, -3))} s"
+    whole = round(abs(span_us) / MICROSECONDS)
+    sign = "-" if span_us < 0 else ""
+    return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _submitted(job: int, start: Facts) -> str:
+    size = _count(start["processes"], "process", "processes")
+    at = f"was submitted at {instant_text(start['submit_us'])}"
+    waited = "at once" if not start["waited_us"] else f"{span_text(start['waited_us'])} later"
+    when = f"started {waited}" + (f", at {instant_text(start['at_us'])}" if start["waited_us"] else "")
+    return f"Job {job} ({size}, estimated {span_text(start['estimate_us'])}) {at} and {when}."
+
+
+def _stood(start: Facts) -> Iterator[str]:
+    """Yield where it stood while it waited."""
+    submit_us = start["submit_us"]
+    if start["expected_response_us"] is not None:
+        yield f"At its submission it was expected to end within {span_text(start['expected_response_us'])}."
+    for spell in start["head"]:
+        first, last = spell["first_shadow_us"], spell["last_shadow_us"]
+        expected = f"its start was expected at {instant_text(first)}"
+        if last != first:
+            expected = f"its start was first expected at {instant_text(first)}, last at {instant_text(last)}"
+        since, held_us = spell["from_us"] - submit_us, spell["until_us"] - spell["from_us"]
+        head = f"it was the reserved head of the queue, for {span_text(held_us)}"
+        yield f"From {span_text(since)} after its submission {head}: {expected}."
+    if start["promises"]:
+        first = start["promises"][0]["start_us"]
+        moved = len(start["promises"]) - 1
+        said = "no start could be promised"
+        if first is not None:
+            said = f"it was promised a start at {instant_text(first)}"
+        later = f", which had to be put off {_times(moved)}" if moved else ""
+        after_us = start["promises"][0]["at_us"] - submit_us
+        when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
+        yield f"{when} {said}{later}."
+    looked = start["looked_at"]
+    if looked["times"]:
+        parts = [f"{_times(count)} {_AGAINST.get(name, name)}" for name, count in looked["removed_by"].items() if count]
+        for key, text in (
+            ("without_profit", "it would have been no gain"),
+            ("another_taken", "another was taken"),
+            ("not_admitted", "it found no place there, or would have delayed the reserved job"),
+        ):
+            if looked[key]:
+                parts.append(f"{_times(looked[key])} {text}")
+        jobs = _count(looked["times"], "job that started", "jobs that started")
+        yield f"While it waited {jobs} looked at it as a partner, in vain: {', '.join(parts)}."
+
+
+def _why(job: int, start: Facts) -> Iterator[str]:
+    """Yield why it started when it did."""
+    together, host = start["together"], start["host"]
+    if start["group"] is not None:
+        yield from _in_group(job, start)
+        return
+    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
+    if start["chosen_by"] is not None:
+        yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
+        if start["chosen_in"] is not None:
+            yield f"Job {start['chosen_by']} looked at {_funnel(start['chosen_in'], 'partner')}."
+    elif host is not None and host in (together or ()):
+        yield f"It started because job {host}, which started then, was its neighbour in the queue."
+    elif host is not None:
+        yield f"It started because it could join job {host}, which ran already, on its nodes{_before(start)}."
+        if start["host_search"] is not None:
+            yield f"It looked at {_funnel(start['host_search'], 'host')}."
+    else:
+        yield f"It started because {_turn(start, queue)}."
+        if start["partner_search"] is not None:
+            yield f"For a partner it looked at {_funnel(start['partner_search'], 'partner')}."
+        elif start["no_search"] is not None:
+            yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
+        if start["unfair_to"] is not None:
+            yield f"A group for it was given up, as {_late(job, start)} would have ended too late."
+
+
+def _in_group(job: int, start: Facts) -> Iterator[str]:
+    """Yield how it came to start in a group."""
+    group = start["group"]
+    others = [other for other in group["matched"] if other != job]
+    if group["role"] == "primary":
+        state = "ran already" if group["case"] == 2 else "had waited, too"
+        yield f"It started as the primary job of a group, with {_jobs(others)}, which {state} (Case {group['case']}){_before(start)}."
+    else:
+        state = "which ran already, had room for it" if group["case"] == 3 else "which started then, took it along"
+        besides = f", with {_jobs(others)}" if others else ""
+        yield (
+            f"It started because job {group['primary']}, {state}{besides}: "
+            f"they are a group, with that job as the primary one (Case {group['case']}){_before(start)}."
+        )
+    which = "the first" if group["tried"] == 1 else f"the {_ordinal(group['tried'])}"
+    late = "" if start["unfair_to"] is None else f"; with another one {_late(job, start)} would have ended too late"
+    candidates = _count(group["candidates"], "candidate goes", "candidates go")
+    yield (
+        f"{candidates} well with the primary job; this is {which} group that was tried, "
+        f"with a utilisation gain of {group['gain']:.3f}{late}."
+    )
+
+
+def _late(job: int, start: Facts) -> str:
+    return "it" if start["unfair_to"] == job else f"job {start['unfair_to']}"
+
+
+def _turn(start: Facts, queue: str) -> str:
+    free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
+    match start["reason"]:
+        case "order":
+            first = "the only waiting job" if start["waiting"] == 1 else f"the first{queue}"
+            return f"it was {first}, and there was a place for it{free}"
+        case "overtake":
+            return (
+                f"it was the first in the queue that the nodes in service can hold, and there was a place for it{free}"
+            )
+        case "backfill":
+            before = _before(start) or " before those ahead of it in the queue"
+            return f"there was a place for it{free}: it was backfilled{before}"
+        case "promise":
+            early_us = start["promised_us"] - start["at_us"] if start["promised_us"] is not None else 0
+            if early_us > 1:  # a microsecond is "as soon as the slice comes"
+                return f"there was a place for it {span_text(early_us)} before its promised start"
+            return "its promised start had come"
+        case "company":
+            return "it found company before its promised start"
+        case None:
+            return "the policy decided so, and does not say why"
+        case other:
+            return f"of what the policy calls {other!r}"
+
+
+def _before(start: Facts) -> str:
+    before = start.get("before")
+    if before is None:
+        return ""
+    return f" before the reserved job {before['job']}, whose start at {instant_text(before['shadow_us'])} it does not delay"
+
+
+def _where(start: Facts) -> Iterator[str]:
+    """Yield where it runs, beside whom, and how long that should take."""
+    groups = []
+    for place in start["places"]:
+        word = "thread" if place["threads"].isdecimal() else "threads"
+        processes = _count(place["processes_per_node"], "process", "processes")
+        groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
+    partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
+    group = start["group"]
+    if group is not None:  # matched jobs share nodes with the primary one, and not with each other
+        partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
+    beside = f", beside {_jobs(partner)}" if partner else ""
+    yield f"It runs on {' and '.join(groups)}{beside}."
+    factor = start["factor"]
+    if factor is None:
+        factor = start["expected_us"] / start["estimate_us"] if start["estimate_us"] else 1.0
+    if start["slowdown"] == 1.0 and factor == 1.0:
+        yield "Neither should slow the other down."
+    elif start["slowdown"] is not None:
+        yield (
+            f"While both run each should take {start['slowdown']:.3f} times as long as alone: "
+            f"{span_text(start['expected_us'])} in all, expected, instead of {span_text(start['estimate_us'])}."
+        )
+    elif factor > 1.0:
+        yield f"It should take {factor:.3f} times as long there as estimated: {span_text(round(start['estimate_us'] * factor))}."
+    elif start["factor"] is not None:
+        yield "It should lose nothing to its neighbours there."
+
+
+def _afterwards(start: Facts) -> Iterator[str]:
+    """Yield who came to it, and when it was stopped, in order of time; preemptions in one."""
+    for event in sorted([*start["joined_by"], *start["suspended"]], key=lambda event: int(event["at_us"])):
+        after = f"{span_text(event['at_us'] - start['at_us'])} after its start"
+        if "job" in event:
+            slow = "" if event["slowdown"] is None else f", slowdown {event['slowdown']:.3f} while both run"
+            yield f"{after} job {event['job']} joined it on its nodes{slow}."
+            continue
+        measured, until_us = event["measured_slowdown"], event["until_us"]
+        beside = "" if event["partner"] is None else f"beside job {event['partner']} "
+        why = "" if measured is None else f" because {beside}it took {measured:.3f} times as long as alone"
+        end = (
+            "it was not resumed" if until_us is None else f"it was resumed {span_text(until_us - event['at_us'])} later"
+        )
+        yield f"{after} it was suspended{why}; {end}."
+    preempted = start["preempted"]
+    if preempted["times"]:
+        since_us = preempted["on_disk_since_us"]
+        stays = "" if since_us is None else f"; since {instant_text(since_us)} it has not come back"
+        yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} on disk in all{stays}."
+
+
+def _funnel(search: Facts, role: str) -> str:
+    """Return how many were looked at, how many each constraint left, and which was taken."""
+    left = search["left"]
+    kind = ("other waiting job", "other waiting jobs") if role == "partner" else ("running job", "running jobs")
+    steps = []
+    for name, count in left.items():
+        if name != "all":
+            steps.append(f"{count} {_LEFT[name][role == 'host'] if name in _LEFT else name}")
+            if not count:
+                break
+    text = f"{_count(left['all'], *kind)}: {', '.join(steps)}"
+    if search["taken"] is None:
+        if not search["candidates"]:
+            return text
+        if search["with_profit"] == 0:
+            return f"{text}; none of these promised a profit"
+        return f"{text}; none of these found a place without a delay for the reserved job"
+    place = f"the {_ordinal(search['position'])} of {search['candidates']} candidates"
+    if search["candidates"] == 1:
+        place = "the only candidate"
+    chosen = f"{text}; it took job {search['taken']}, {place}"
+    if search["profit_rank"] is None:
+        return chosen
+    profit = "" if search["profit"] is None else f" of {search['profit']:.4g}"
+    if search["candidates"] == 1:
+        return f"{chosen}, with a profit{profit}"
+    best = "highest" if search["profit_rank"] == 1 else f"{_ordinal(search['profit_rank'])} highest"
+    refused = (
+        ""
+        if search["profit_rank"] == 1
+        else " (those with more found no place, or would have delayed the reserved job)"
+    )
+    return f"{chosen}, with the {best} profit{profit}{refused}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _jobs(jobs: Sequence[int]) -> str:
+    if len(jobs) == 1:
+        return f"job {jobs[0]}"
+    return f"jobs {', '.join(map(str, jobs[:-1]))} and {jobs[-1]}"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _nodes(text: str) -> str:
+    return f"node {text}" if text.isdecimal() else f"nodes {_list(text)}"
+
+
+def _list(text: str) -> str:
+    return text.replace(" ", ", ")

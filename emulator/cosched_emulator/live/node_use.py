@@ -1,0 +1,55 @@
+"""Who is on which node: derived from the running jobs, for people who look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Final, NamedTuple
+
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_plugin.common.allocation import Machine
+
+STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
+
+
+class NodeUse(NamedTuple):
+    """By node: ids of the jobs that hold threads there, ascending; how many threads; how much memory."""
+
+    jobs: list[list[int]]
+    threads: list[int]
+    memory_mb: list[int]
+
+    def neighbours(self, job: ManagedJob) -> list[int]:
+        """Return the jobs, by id, that share a node with a running one."""
+        found: set[int] = set()
+        if not job.on_disk:
+            for first, count, _, _ in job.runs:
+                found.update(*self.jobs[first : first + count])
+            found.discard(job.job.spec.id)
+        return sorted(found)
+
+    def state(self, node: int, machine: Machine, drained: Mapping[int, str], broken: Set[int]) -> str:
+        """Return a node's state, one of `STATES`."""
+        if node in broken:
+            return "DOWN"
+        busy = bool(self.jobs[node])
+        if node in drained:
+            return "DRAINING" if busy else "DRAINED"
+        if not busy:
+            return "IDLE"
+        return "ALLOCATED" if self.threads[node] >= machine.threads_of[node] else "MIXED"
+
+
+def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
+    """Return who is where; jobs on disk are nowhere."""
+    found = NodeUse([[] for _ in range(machine.nodes)], [0] * machine.nodes, [0] * machine.nodes)
+    for job_id, job in sorted(running.items()):
+        if job.on_disk:
+            continue
+        memory_mb = job.job.spec.memory_mb
+        for first, count, mask, processes in job.runs:
+            threads = mask.bit_count()
+            for node in range(first, first + count):
+                found.jobs[node].append(job_id)
+                found.threads[node] += threads
+                found.memory_mb[node] += processes * memory_mb
+    return found

@@ -1,0 +1,1 @@
+"""The resource manager: jobs, nodes, hardware, and what is due when."""

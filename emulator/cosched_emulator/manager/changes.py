@@ -1,0 +1,78 @@
+"""What happened to jobs and nodes, as the accounting writes it down: plain facts, in the order in which they came about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.workload.job import WorkloadJob
+
+
+class Origin(NamedTuple):
+    """Where a job came from: who owns it, and which task of which array it is."""
+
+    owner: str  # name of the user who submitted it; empty: the scenario's workload
+    array_id: int | None = None  # id of the array's first task; None: no array
+    array_index: int | None = None
+    after: tuple[tuple[str, int], ...] = ()  # what it waits for: (afterok or afterany, job id)
+
+
+class JobEntered(NamedTuple):
+    """A job was submitted."""
+
+    at_us: int
+    job: WorkloadJob
+    origin: Origin
+
+
+class JobChanged(NamedTuple):
+    """A job is in another state, or in the same one for another reason.
+
+    ``state`` is PENDING, RUNNING, SUSPENDED or one of the end states; ``reason`` is for people: held, dependency, requeued ...
+    """
+
+    at_us: int
+    job_id: int
+    state: str
+    reason: str = ""
+
+
+class StayEnded(NamedTuple):
+    """A running job left its nodes: one row of its allocations is complete."""
+
+    job_id: int
+    stay: Interval
+
+
+class DiskLeft(NamedTuple):
+    """A job that was preempted to disk left it."""
+
+    job_id: int
+    time: OnDisk
+
+
+class JobFinished(NamedTuple):
+    """A job ended for good; told after the `JobChanged` and the `StayEnded` of its end."""
+
+    at_us: int
+    record: JobRecord
+
+
+class NodeChanged(NamedTuple):
+    """A node is in another state: UP, DOWN (failed), DRAINED (by an operator); ``reason`` is for people."""
+
+    at_us: int
+    node: int
+    state: str
+    reason: str = ""
+
+
+class FaultHappened(NamedTuple):
+    """A planned fault struck, or an unplanned one was noticed (a scheduler lost, a full disk); ``kind`` is a word or two."""
+
+    at_us: int
+    kind: str
+    detail: str = ""
+
+
+Change: TypeAlias = JobEntered | JobChanged | StayEnded | DiskLeft | JobFinished | NodeChanged | FaultHappened

@@ -1,0 +1,67 @@
+"""What happens to jobs and nodes, written down as it happens for whoever keeps accounts; costs nothing where nobody does."""
+
+from __future__ import annotations
+
+from cosched_emulator.manager.changes import (
+    Change,
+    DiskLeft,
+    FaultHappened,
+    JobChanged,
+    JobEntered,
+    JobFinished,
+    NodeChanged,
+    Origin,
+    StayEnded,
+)
+from cosched_emulator.manager.managed_job import ManagedJob
+
+
+class Diary:
+    """The facts since the last `drain`, in order; none unless ``kept``."""
+
+    __slots__ = ("entries", "kept")
+
+    def __init__(self) -> None:
+        self.kept = False
+        self.entries: list[Change] = []
+
+    def drain(self) -> list[Change]:
+        """Return the facts so far, and begin anew."""
+        entries, self.entries = self.entries, []
+        return entries
+
+    def entered(self, at_us: int, job: ManagedJob, origin: Origin) -> None:
+        """Note that a job was submitted."""
+        if self.kept:
+            self.entries.append(JobEntered(at_us, job.job, origin))
+
+    def changed(self, at_us: int, job: ManagedJob, reason: str = "") -> None:
+        """Note that a job is in another state, or in the same for another reason."""
+        if self.kept:
+            self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, reason))
+
+    def left_nodes(self, job: ManagedJob) -> None:
+        """Note the stay on its nodes that a job has just ended."""
+        if self.kept:
+            self.entries.append(StayEnded(job.job.spec.id, job.intervals[-1]))
+
+    def left_disk(self, job: ManagedJob) -> None:
+        """Note the time on disk that a job has just ended."""
+        if self.kept:
+            self.entries.append(DiskLeft(job.job.spec.id, job.disk[-1]))
+
+    def finished(self, at_us: int, job: ManagedJob) -> None:
+        """Note that a job has ended for good."""
+        if self.kept:
+            self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, job.reason))
+            self.entries.append(JobFinished(at_us, job.record()))
+
+    def node(self, at_us: int, node: int, state: str, reason: str = "") -> None:
+        """Note that a node is in another state."""
+        if self.kept:
+            self.entries.append(NodeChanged(at_us, node, state, reason))
+
+    def fault(self, at_us: int, kind: str, detail: str) -> None:
+        """Note a fault."""
+        if self.kept:
+            self.entries.append(FaultHappened(at_us, kind, detail))

@@ -1,0 +1,195 @@
+"""The emulated hardware: what runs where, how fast, and when each job will be done. The truth, which the scheduler never sees.
+
+A change on a node touches only the jobs resident there. Remaining work is a float that is settled only when the job's slowdown
+changes; everything that decides order is an integer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.demand import scaled
+from cosched_hwmodel.topology import NodeShape
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.protocol.messages import DemandTuple, Run
+
+
+class _Resident:
+    """A job on its nodes."""
+
+    __slots__ = ("loads", "remaining", "run_us", "since_us", "slowdowns", "suspended")
+
+    def __init__(self, loads: list[tuple[int, Load]], run_us: int, now_us: int, composition: Composition) -> None:
+        self.loads = loads  # (node, what the job has there)
+        self.run_us = run_us
+        self.remaining = composition.works(run_us, len(loads))  # in work time, as of `since_us`
+        self.slowdowns = [0.0]  # unknown until the first settlement
+        self.since_us = now_us  # it makes no progress before
+        self.suspended = False
+
+    def settle(self, now_us: int) -> None:
+        """Bring the remaining work up to date."""
+        if now_us <= self.since_us:
+            return  # it is still on its way back from disk
+        if self.slowdowns[0] != 0.0:
+            self.remaining = progress(self.remaining, self.slowdowns, now_us - self.since_us)
+        self.since_us = now_us
+
+
+class NoContention:
+    """A contention model in which nobody slows anybody: for a cluster that exists because its nodes may be slow."""
+
+    __slots__ = ()
+    name = "none"
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - ContentionModel
+        """Return 0 for every load."""
+        return [0.0] * len(loads)
+
+
+class Cluster:
+    """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
+
+    __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_slow", "_touched")
+
+    def __init__(self, machine: Machine, model: ContentionModel, composition: Composition) -> None:
+        self._model = model
+        self._composition = composition
+        self._shapes: list[NodeShape] = []
+        self._kinds: list[int] = []  # which class of nodes each is of
+        for kind, item in enumerate(machine.classes):
+            shape = NodeShape(
+                "",
+                item.sockets,
+                item.cores_per_socket,
+                item.memory_mb,
+                item.threads_per_core,
+                (),
+                item.memory_bandwidth_mbs,
+                item.network_mbs,
+                item.disk_mbs,
+            )
+            self._shapes += [shape] * item.nodes
+            self._kinds += [kind] * item.nodes
+        self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # of the jobs that run there, by job
+        self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]  # the same, as last settled
+        self._jobs: dict[int, _Resident] = {}
+        self._touched: dict[int, None] = {}  # nodes that changed since the last settlement
+        self._slow: dict[int, float] = {}  # of nodes on which everything takes longer: how many times as long
+
+    def seat(self, job_id: int, runs: Sequence[Run], run_us: int, demand: DemandTuple | None, now_us: int) -> None:
+        """Put a job on its nodes; `settle` will tell when it ends."""
+        loads = []
+        for first, count, mask, processes in runs:
+            load = Load(job_id, processes, mask, scaled(demand or (0, 0, 0), processes))
+            loads += [(node, load) for node in range(first, first + count)]
+        self._jobs[job_id] = _Resident(loads, run_us, now_us, self._composition)
+        self._add(loads)
+
+    def leave(self, job_id: int, now_us: int) -> int:
+        """Take a job off its nodes; return the work that it did, in microseconds."""
+        resident = self._jobs.pop(job_id)
+        if not resident.suspended:
+            self._remove(resident.loads)
+        resident.settle(now_us)
+        return work_done_us(resident.run_us, resident.remaining)
+
+    def suspend(self, job_id: int, now_us: int) -> int:
+        """Stop a job: it asks nothing of its nodes and makes no progress. Returns the work that it has done."""
+        resident = self._jobs[job_id]
+        resident.settle(now_us)
+        resident.suspended = True
+        resident.slowdowns = [math.inf] * len(resident.remaining)
+        self._remove(resident.loads)
+        return work_done_us(resident.run_us, resident.remaining)
+
+    def resume(self, job_id: int, now_us: int, after_us: int = 0) -> None:
+        """Let a suspended job go on, ``after_us`` from now; `settle` will tell when it ends.
+
+        It counts among those on its nodes at once.
+        """
+        resident = self._jobs[job_id]
+        resident.settle(now_us)
+        resident.suspended = False
+        resident.since_us = now_us + after_us
+        self._add(resident.loads)
+
+    def set_slowdown(self, node: int, factor: float) -> None:
+        """Have everything on a node take ``factor`` (at least 1) times as long from the next settlement on, contention apart."""
+        if factor == self._slow.get(node, 1.0):
+            return
+        if factor > 1.0:
+            self._slow[node] = factor
+        else:
+            del self._slow[node]
+        self._touched[node] = None
+
+    def slowdown(self, job_id: int) -> float:
+        """Return how many times as long as alone the job's slowest work takes at present."""
+        return max(self._jobs[job_id].slowdowns)
+
+    def disturbed(self) -> list[int]:
+        """Return the jobs, by id, with a node on which something changed since the last settlement."""
+        return sorted({load.job_id for node in self._touched for load in self._loads[node]})
+
+    def settle(self, now_us: int) -> list[tuple[int, int]]:
+        """Work out the penalties of all nodes touched since the last call; return (job, end) for every job whose end moved."""
+        affected: set[int] = set()
+        # A job has the same on most of its nodes.
+        known: dict[tuple[int, float, tuple[Load, ...]], dict[int, float]] = {}
+        for node in self._touched:
+            alike = (self._kinds[node], self._slow.get(node, 1.0), self._loads[node])
+            penalties = known.get(alike)
+            if penalties is None:
+                penalties = known[alike] = self._penalties_on(node)
+            before = self._penalties[node]
+            if penalties != before:
+                self._penalties[node] = penalties.copy()
+                affected.update([job_id for job_id, penalty in penalties.items() if before.get(job_id) != penalty])
+        self._touched.clear()
+        moved = []
+        for job_id in sorted(affected):
+            resident = self._jobs[job_id]
+            slowdowns = self._composition.slowdowns([self._penalties[node][job_id] for node, _ in resident.loads])
+            if slowdowns == resident.slowdowns:
+                continue
+            resident.settle(now_us)
+            resident.slowdowns = slowdowns
+            moved.append((job_id, end_us(resident.since_us, resident.remaining, slowdowns)))
+        return moved
+
+    def check(self) -> None:
+        """Re-derive loads and penalties from the residents; AssertionError where they differ."""
+        loads: list[list[Load]] = [[] for _ in self._loads]
+        for _, resident in sorted(self._jobs.items()):
+            for node, load in () if resident.suspended else resident.loads:
+                loads[node].append(load)
+        if [tuple(there) for there in loads] != self._loads:
+            raise AssertionError("loads on nodes differ from those of the jobs there")
+        if not self._touched and [self._penalties_on(node) for node in range(len(loads))] != self._penalties:
+            raise AssertionError("penalties are not settled")
+
+    def _penalties_on(self, node: int) -> dict[int, float]:
+        loads = self._loads[node]
+        penalties = self._model.penalties(self._shapes[node], loads) if loads else []
+        if node in self._slow:
+            factor = self._slow[node]
+            penalties = [(1.0 + penalty) * factor - 1.0 for penalty in penalties]
+        return {load.job_id: penalty for load, penalty in zip(loads, penalties, strict=True)}
+
+    def _add(self, loads: Sequence[tuple[int, Load]]) -> None:
+        for node, load in loads:
+            there = self._loads[node]
+            self._loads[node] = tuple(sorted((*there, load))) if there else (load,)
+            self._touched[node] = None
+
+    def _remove(self, loads: Sequence[tuple[int, Load]]) -> None:
+        for node, load in loads:
+            self._loads[node] = tuple([other for other in self._loads[node] if other is not load])
+            self._penalties[node].pop(
+                load.job_id, None
+            )  # should it come back at this instant, its end is to be told anew
+            self._touched[node] = None

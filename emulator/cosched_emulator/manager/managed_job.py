@@ -1,0 +1,109 @@
+"""A job in the manager's care: its state, where it is, and what has become of it so far."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import Layers
+from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
+
+PENDING: Final = "PENDING"
+RUNNING: Final = "RUNNING"
+SUSPENDED: Final = "SUSPENDED"  # among the running jobs: it keeps what it holds, or its place on disk
+
+
+class ManagedJob:
+    """A job in the manager's care."""
+
+    # What most jobs never change is the class's, which makes a job quick to enter.
+    state = PENDING
+    held = False
+    start_us = 0
+    since_us = 0  # start of the present stay on its nodes
+    resumed = False  # this stay began with its coming back from disk
+    end_us: int | None = None
+    runs: tuple[Run, ...] = ()
+    layers: Layers = ()
+    outcome = COMPLETED  # what its scheduled end will make of it
+    version = 0  # of its scheduled end
+    done_us = 0  # when it completes, if nothing changes
+    suspended_us: int | None = None  # since when it is suspended
+    on_disk = False  # suspended to disk
+    ready_us = 0  # when it last came back from disk and went on, or will; 0: never
+    # Time since its start in which it was suspended, or came back from disk: up to its last resumption, or to `ready_us`.
+    idle_us = 0
+    measured_ppm = 0
+    disturbances = 0  # changes among its neighbours: the version of its scheduled measurement
+    work_us = 0
+    reason = ""
+    intervals: tuple[Interval, ...] = ()
+    disk: tuple[OnDisk, ...] = ()
+
+    def __init__(self, job: WorkloadJob) -> None:
+        self.job = job
+        self.estimate_us = job.spec.estimate_us
+        self.limit_us = job.spec.limit_us
+
+    def idle_until(self, now_us: int) -> int:
+        """Return up to when `idle_us` counts: the present, a suspension, or the end of the way back from disk."""
+        return max(now_us if self.suspended_us is None else self.suspended_us, self.ready_us)
+
+    def work_alone_us(self, now_us: int) -> int:
+        """Return the work done since its start, if nothing has slowed it."""
+        until_us = self.idle_until(now_us) if self.suspended_us is not None or self.ready_us else now_us
+        return min(until_us - self.start_us - self.idle_us, self.job.run_us)
+
+    def lose(self, span_us: int) -> None:
+        """Have its times wait, as it makes no progress for so long."""
+        self.idle_us += span_us
+        self.done_us += span_us
+        self.estimate_us += span_us
+        if self.limit_us is not None:
+            self.limit_us += span_us
+
+    def leave_nodes(self, now_us: int) -> None:
+        """Write down the stay on its nodes that ends now."""
+        self.intervals += (Interval(self.since_us, now_us, self.runs, self.resumed),)
+
+    def leave_disk(self, now_us: int) -> None:
+        """Write down its time on disk, which ends now; where it goes on, this is the beginning of another stay."""
+        assert self.suspended_us is not None
+        self.disk += (OnDisk(self.suspended_us, now_us),)
+        self.on_disk = False
+        self.since_us = now_us
+        self.resumed = True
+
+    def running(self) -> RunningJob:
+        """Return what an inventory tells of it while it is among the running jobs."""
+        return RunningJob(
+            self.job.spec,
+            self.start_us,
+            self.runs,
+            self.estimate_us,
+            self.limit_us,
+            self.suspended_us,
+            self.measured_ppm,
+            self.idle_us,
+            self.on_disk,
+            self.ready_us,
+        )
+
+    def record(self) -> JobRecord:
+        """Return the job's story so far."""
+        disk = self.disk
+        if self.on_disk and self.suspended_us is not None:
+            disk += (OnDisk(self.suspended_us, None),)
+        return JobRecord(
+            self.job,
+            self.state,
+            self.end_us,
+            self.intervals,
+            self.work_us,
+            self.estimate_us,
+            self.limit_us,
+            self.reason,
+            self.idle_us,
+            disk,
+        )

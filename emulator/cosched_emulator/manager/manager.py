@@ -1,0 +1,407 @@
+"""The resource manager: the job state machine, who holds which threads, limits, notes and wakes.
+
+It owns its state alone: a batch of events is committed only when the scheduler has answered it, then the actions in listed order,
+each validated against the state at that moment. `inventory` therefore always tells the state as of the last answered batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, assert_never
+
+from cosched_emulator.manager.changes import Origin
+from cosched_emulator.manager.check import check_holdings
+from cosched_emulator.manager.diary import Diary
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.heap import END, MEASURE, WAKE, Entry, Kernel
+from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.notes import Notes
+from cosched_emulator.manager.progress import Progress
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import (
+    Layers,
+    Machine,
+    ThreadPool,
+    share_nodes,
+    started_by,
+    times_refusal,
+)
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    REJECTED,
+    Action,
+    ActionRefused,
+    Belief,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    PendingJob,
+    ProgressMeasured,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+
+_PPM: Final = 1_000_000
+MOST_WAKES: Final = 100_000
+MOST_VOID: Final = 100_000  # entries of the heap that may be void before they are looked for
+NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
+_Seated: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threads that were taken for it
+
+
+class Manager:
+    """Jobs, nodes and notes, and the only place where they change."""
+
+    __slots__ = (
+        "_belief",
+        "_classes",
+        "_contends",
+        "_now_us",
+        "_on_nodes",
+        "_pool",
+        "_progress",
+        "_resume_us",
+        "_seq",
+        "diary",
+        "down",
+        "ended_jobs",
+        "jobs",
+        "kernel",
+        "machine",
+        "notes",
+        "pending",
+        "refused",
+        "running",
+        "wakes",
+    )
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeClass],
+        belief: Belief,
+        cluster: Cluster | None,
+        measure_after_us: int | None = None,
+        measure_above_ppm: int = _PPM,
+        resume_us: int = 0,
+    ) -> None:
+        """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone.
+
+        A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and told where its slowdown is
+        above ``measure_above_ppm``. A job that comes back from disk makes no progress for ``resume_us``.
+        """
+        self._classes = tuple(nodes)
+        self._belief = belief
+        self._resume_us = resume_us
+        self.kernel = Kernel()
+        self.machine = Machine(nodes)
+        self.diary = Diary()
+        self._contends = cluster is not None
+        self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
+        self._pool = ThreadPool(self.machine)
+        self._on_nodes = RunningJobs(self._pool, self._progress, self.diary, resume_us)
+        self._seq = 0
+        self._now_us = 0
+        self.jobs: dict[int, ManagedJob] = {}
+        self.pending: dict[int, ManagedJob] = {}
+        self.running = self._on_nodes.by_id
+        self.down: set[int] = set()
+        self.notes = Notes()
+        self.wakes: set[int] = set()
+        self.refused = 0
+        # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
+        self.ended_jobs: Callable[[JobRecord], None] | None = None
+
+    @property
+    def seq(self) -> int:
+        """Return the number of the last answered batch."""
+        return self._seq
+
+    @property
+    def now_us(self) -> int:
+        """Return when anything changed last."""
+        return self._now_us
+
+    def let_time_run(self) -> None:
+        """Bear with answers that come late: by then a wake may have passed, and a limit have waited for longer."""
+        self._on_nodes.lenient = True
+
+    def inventory(self) -> Welcome:
+        """Return all that a scheduler needs to go on from the last answered batch."""
+        return Welcome(
+            version=PROTOCOL_VERSION,
+            features=FEATURES,
+            seq=self._seq,
+            now_us=self._now_us,
+            nodes=self._classes,
+            down=tuple(sorted(self.down)),
+            belief=self._belief,
+            running=tuple(job.running() for _, job in sorted(self.running.items())),
+            pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
+            notes=self.notes.told(),
+            wakes=tuple(sorted(self.wakes)),
+            resume_us=self._resume_us,
+        )
+
+    def refusal_of(self, spec: JobSpec) -> str | None:
+        """Return why a submission cannot be taken, or None: a job must fit the empty machine."""
+        most = self.machine.most_processes(spec)
+        if spec.processes > most:
+            return f"{spec.processes} processes wanted, the machine holds {most} of this kind"
+        return None
+
+    def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
+        """Enter a job that was refused at submission; no scheduler ever hears of it."""
+        managed = self._enter(job, now_us, NO_ORIGIN)
+        managed.reason = reason
+        self.end_unheard(managed, now_us, REJECTED)
+
+    def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
+        """Enter a job whose submission is under way, or waits for other jobs first."""
+        return self._enter(job, job.spec.submit_us, origin)
+
+    def ended(self, job_id: int, version: int) -> JobEnded | None:
+        """Return the event for a scheduled end; None if that end is void."""
+        job = self.jobs.get(job_id)  # a live manager forgets those that have ended
+        if job is None or job.state != RUNNING or job.version != version:
+            return None
+        return JobEnded(job_id, job.outcome)
+
+    def measured(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
+        """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
+        job = self.jobs.get(job_id)
+        if job is None or job.state != RUNNING or job.disturbances != disturbances:
+            return None
+        if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
+            return None
+        return self._progress.measure(job_id)
+
+    def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
+        """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
+        self.happen(now_us, events)
+        return self.carry_out(seq, now_us, actions)
+
+    def happen(self, now_us: int, events: Iterable[Event]) -> None:
+        """Let events come true."""
+        self._now_us = now_us
+        jobs = self.jobs
+        for event in events:
+            if type(event) is JobEnded:
+                self._end(jobs[event.job_id], event.state)
+            elif type(event) is JobSubmitted:
+                job_id = event.job.id
+                self.pending[job_id] = jobs[job_id]
+            else:
+                self._happen(event)
+
+    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
+        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each that is impossible now."""
+        self._seq = seq
+        self._now_us = now_us
+        follow: list[Event] = []
+        if not actions:
+            return follow
+        for number, action in enumerate(actions):
+            reason = self._start(action) if type(action) is StartJob else self._act(action)
+            if reason is not None:
+                self.refused += 1
+                follow.append(ActionRefused(seq, number, reason, started_by(action)))
+        # Revisions, and jobs that are cancelled, leave void ends behind.
+        if len(self.kernel) > MOST_VOID and len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+            self.kernel.compact(self._is_void)
+        return follow
+
+    def _is_void(self, entry: Entry) -> bool:
+        _, rank, ident, version = entry
+        if rank not in (END, MEASURE):
+            return False
+        job = self.running.get(ident)
+        return job is None or version != (job.version if rank == END else job.disturbances)
+
+    def settle(self, now_us: int) -> None:
+        """Let the hardware find out what the last changes mean for every job's end."""
+        if self._contends:
+            self._progress.settle(self.running, now_us)
+
+    def set_slowdown(self, node: int, slowdown: float) -> None:
+        """Have everything on a node take so many times as long, from now on."""
+        self._progress.set_slowdown(node, slowdown)
+
+    def skip_to(self, seq: int) -> None:
+        """Count batches on from ``seq``: those up to it were answered, or never will be."""
+        self._seq = seq
+
+    def forget(self, job_id: int) -> None:
+        """Drop what is still known of a job that has ended; KeyError if there is none."""
+        if self.jobs[job_id].end_us is not None:
+            del self.jobs[job_id]
+
+    # ------------------------------------------------------------ events
+
+    def _happen(self, event: Event) -> None:
+        match event:
+            case JobEnded() | JobSubmitted():
+                pass  # the most frequent ones: `happen` has seen to them
+            case JobRequeued():
+                job = self.jobs[event.job_id]
+                self._on_nodes.vacate(job, self._now_us)
+                job.state = PENDING
+                self.pending[event.job_id] = job
+                self.diary.changed(self._now_us, job, "requeued")
+            case JobHeld() | JobReleased():
+                job = self.pending[event.job_id]
+                job.held = isinstance(event, JobHeld)
+                self.diary.changed(self._now_us, job, "held" if job.held else "released")
+            case NodeFailed():
+                self.down.add(event.node)
+                self._pool.fail_node(event.node)
+            case NodeReturned():
+                self.down.discard(event.node)
+                self._pool.return_node(event.node, [job.layers for job in self.running.values() if not job.on_disk])
+            case ProgressMeasured():
+                self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
+            case Woken():
+                self.wakes.discard(event.at_us)
+            case ActionRefused():
+                pass
+            case _:
+                assert_never(event)
+
+    def _end(self, job: ManagedJob, state: str) -> None:
+        job_id = job.job.spec.id
+        if job.state in (RUNNING, SUSPENDED):
+            self._on_nodes.vacate(job, self._now_us)
+        else:
+            del self.pending[job_id]
+        self.notes.drop(job_id)
+        self.end_unheard(job, self._now_us, state)
+
+    def end_unheard(self, job: ManagedJob, now_us: int, state: str) -> None:
+        """End a job of which no scheduler has heard yet, or of which it has told us to forget."""
+        job.state = state
+        job.end_us = now_us
+        if self.diary.kept:
+            self.diary.finished(now_us, job)
+        if self.ended_jobs is not None:
+            del self.jobs[job.job.spec.id]
+            self.ended_jobs(job.record())
+
+    def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
+        managed = self.jobs[job.spec.id] = ManagedJob(job)
+        if self.diary.kept:
+            self.diary.entered(at_us, managed, origin)
+        return managed
+
+    # ------------------------------------------------------------ actions
+
+    def _act(self, action: Action) -> str | None:
+        """Carry out one action, or return why not."""
+        match action:
+            case StartJob():
+                return self._start(action)
+            case StartTogether():
+                return self._start_all(action.starts)
+            case ReviseJob():
+                return self._on_nodes.revise(action)
+            case SuspendJob():
+                return self._on_nodes.suspend(action.job_id, self._now_us, to_disk=action.to_disk)
+            case ResumeJob():
+                return self._on_nodes.resume(action.job_id, self._now_us)
+            case SetNote():
+                return self._set_note(action)
+            case WakeAt():
+                if action.at_us <= self._now_us and not self._on_nodes.lenient:
+                    return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
+                if action.at_us not in self.wakes:
+                    if len(self.wakes) >= MOST_WAKES:
+                        return f"there are {MOST_WAKES} wakes to come already"
+                    self.wakes.add(action.at_us)
+                    self.kernel.schedule(action.at_us, WAKE, 0)
+                return None
+            case RejectJob():
+                job = self.pending.get(action.job_id)
+                if job is None:
+                    return f"job {action.job_id} does not wait"
+                job.reason = action.reason
+                self._end(job, REJECTED)
+                return None
+            case UnknownAction():
+                return f"unknown action {action.type!r}"
+            case _:
+                assert_never(action)
+
+    def _start(self, start: StartJob) -> str | None:
+        """Start a job, or return why not."""
+        taken = self._take(start)
+        if isinstance(taken, str):
+            return taken
+        self._begin(*taken)
+        return None
+
+    def _start_all(self, starts: Sequence[StartJob]) -> str | None:
+        """Start all of these jobs, or none."""
+        seated: list[_Seated] = []
+        for start in starts:
+            twice = any(other.job_id == start.job_id for _, other, _ in seated)
+            taken = _not_waiting(start) if twice else self._take(start)
+            if isinstance(taken, str):
+                for job, other, layers in seated:
+                    self._pool.give_back(job.job.spec, other.runs, layers)
+                return taken
+            seated.append(taken)
+        for each in seated:
+            self._begin(*each)
+        return None
+
+    def _take(self, start: StartJob) -> _Seated | str:
+        """Take the threads for a start, or return why they cannot be had; the job waits on until it begins."""
+        job = self.pending.get(start.job_id)
+        if job is None or job.held:
+            return _not_waiting(start)
+        spec = job.job.spec
+        layers = times_refusal(spec.limit_us, start) or self._pool.place(spec, start.runs)
+        if isinstance(layers, str):
+            return layers
+        self._pool.take(spec, start.runs, layers)
+        return job, start, layers
+
+    def _begin(self, job: ManagedJob, start: StartJob, layers: Layers) -> None:
+        del self.pending[start.job_id]
+        self._on_nodes.start(job, start, layers, self._now_us)
+
+    def _set_note(self, note: SetNote) -> str | None:
+        if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
+            return f"there is no job {note.job_id}"
+        return self.notes.set(note.job_id, note.key, note.value)
+
+    # ------------------------------------------------------------ invariants
+
+    def check(self) -> None:
+        """Re-derive who holds what; InvariantError where it differs."""
+        check_holdings(self.machine, self._pool, self.running, self.pending)
+        self._progress.check()
+
+
+def _not_waiting(start: StartJob) -> str:
+    return f"job {start.job_id} is not waiting to be started"
+
+
+def _submission(job: ManagedJob) -> tuple[int, int]:
+    return (job.job.spec.submit_us, job.job.spec.id)

@@ -1,0 +1,118 @@
+"""How the running jobs get on: when each of them will end, and what is measured of it.
+
+The hardware tells, where there is some; else nothing contends, and every job takes its run time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.heap import END, MEASURE, Kernel
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_plugin.common.allocation import share_nodes
+from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
+
+_PPM: Final = 1_000_000
+
+
+class Progress:
+    """The progress of the running jobs; what is due later is entered into the manager's heap."""
+
+    __slots__ = ("_cluster", "_kernel", "_measure_above_ppm", "_measure_after_us", "_measured")
+
+    def __init__(
+        self, kernel: Kernel, cluster: Cluster | None, measure_after_us: int | None, measure_above_ppm: int
+    ) -> None:
+        """All but ``kernel`` as `Manager` has it."""
+        self._kernel = kernel
+        self._cluster = cluster
+        self._measure_after_us = measure_after_us
+        self._measure_above_ppm = measure_above_ppm
+        self._measured: dict[int, ManagedJob] = {}  # running jobs with a measurement that holds, by id
+
+    def start(self, job: ManagedJob, now_us: int) -> None:
+        """Have a job begin on its nodes."""
+        if self._measured:
+            self._neighbours_change(job)
+        if self._cluster is not None:
+            self._cluster.seat(job.job.spec.id, job.runs, job.job.run_us, job.job.demand, now_us)
+        else:
+            self.schedule_end(job, now_us + job.job.run_us)
+
+    def leave(self, job: ManagedJob, now_us: int) -> None:
+        """Have a job leave, its nodes or the disk, and write down the work that it did."""
+        if self._measured and not job.on_disk:
+            self._neighbours_change(job)
+        if self._cluster is not None:
+            job.work_us = self._cluster.leave(job.job.spec.id, now_us)
+        else:
+            job.work_us = job.work_alone_us(now_us)
+
+    def suspend(self, job: ManagedJob, now_us: int) -> None:
+        """Have a job stop that was suspended just now, and write down the work that it has done."""
+        self._neighbours_change(job)
+        if self._cluster is not None:
+            job.work_us = self._cluster.suspend(job.job.spec.id, now_us)
+        else:
+            job.work_us = job.work_alone_us(now_us)
+
+    def resume(self, job: ManagedJob, now_us: int) -> None:
+        """Have a job go on, at once or when it is back from disk."""
+        self._neighbours_change(job)
+        if self._cluster is not None:
+            self._cluster.resume(job.job.spec.id, now_us, max(now_us, job.ready_us) - now_us)
+        else:
+            self.schedule_end(job, job.done_us)
+
+    def schedule_end(self, job: ManagedJob, end_us: int) -> None:
+        """Enter the job's end: its completion, or its kill if the limit comes first. Completion beats a kill at the same time."""
+        job.version += 1
+        job.done_us = end_us
+        job.outcome = FAILED if job.job.exit_code else COMPLETED
+        if job.limit_us is not None and end_us > job.start_us + job.limit_us:
+            end_us = job.start_us + job.limit_us
+            job.outcome = TIMEOUT
+        self._kernel.schedule(end_us, END, job.job.spec.id, job.version)
+
+    def set_slowdown(self, node: int, slowdown: float) -> None:
+        """Have everything on a node take so many times as long; a manager with slow nodes is one with hardware."""
+        assert self._cluster is not None
+        self._cluster.set_slowdown(node, slowdown)
+
+    def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """Let the hardware find out what the last changes mean for every job's end."""
+        if self._cluster is not None:
+            if self._measure_after_us is not None:
+                for job_id in self._cluster.disturbed():
+                    job = running[job_id]
+                    job.disturbances += 1
+                    since_us = max(now_us, job.ready_us)  # there is nothing to measure before
+                    self._kernel.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
+            for job_id, end_us in self._cluster.settle(now_us):
+                self.schedule_end(running[job_id], end_us)
+
+    def measure(self, job_id: int) -> ProgressMeasured | None:
+        """Return the event for a measurement of a running job; None where it is not slowed by enough to be told."""
+        if self._cluster is None:
+            return None
+        slowdown_ppm = round(self._cluster.slowdown(job_id) * _PPM)
+        return ProgressMeasured(job_id, slowdown_ppm) if slowdown_ppm > self._measure_above_ppm else None
+
+    def remember(self, job: ManagedJob, slowdown_ppm: int) -> None:
+        """Write down what was measured of a job, until its neighbours change."""
+        job.measured_ppm = slowdown_ppm
+        self._measured[job.job.spec.id] = job
+
+    def check(self) -> None:
+        """Have the hardware check itself; AssertionError where it contradicts itself."""
+        if self._cluster is not None:
+            self._cluster.check()
+
+    def _neighbours_change(self, cause: ManagedJob) -> None:
+        """Forget what was measured of a job that comes, goes, stops or goes on, and of those on its nodes."""
+        if not self._measured:
+            return
+        for job_id in [job_id for job_id, job in self._measured.items() if share_nodes(job.layers, cause.layers)]:
+            self._measured.pop(job_id).measured_ppm = 0

@@ -1,0 +1,126 @@
+"""The jobs that hold nodes, or are on disk: how they come, are revised, stop, go on and leave."""
+
+from __future__ import annotations
+
+from cosched_emulator.manager.diary import Diary
+from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.progress import Progress
+from cosched_plugin.common.allocation import Layers, ThreadPool, times_refusal
+from cosched_plugin.protocol.messages import ReviseJob, StartJob
+
+
+class RunningJobs:
+    """Running jobs by id, with the threads, memory and swap space that they hold, and how they get on.
+
+    Whoever calls has checked what only he knows: that a job waits before it starts, that it has a place.
+    """
+
+    __slots__ = ("_diary", "_progress", "_resume_us", "by_id", "lenient", "pool")
+
+    def __init__(self, pool: ThreadPool, progress: Progress, diary: Diary, resume_us: int) -> None:
+        """A job that comes back from disk makes no progress for ``resume_us``."""
+        self.pool = pool
+        self.by_id: dict[int, ManagedJob] = {}
+        # A scheduler's answer may come late: a limit that has waited longer than it could know is not lowered by its revision.
+        self.lenient = False
+        self._progress = progress
+        self._diary = diary
+        self._resume_us = resume_us
+
+    def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
+        """Have a job begin on threads that it has been given."""
+        job_id, runs, job.estimate_us, job.limit_us = start
+        self.by_id[job_id] = job
+        job.state = RUNNING
+        job.start_us = job.since_us = now_us
+        job.runs = tuple(runs)
+        job.layers = layers
+        if job.intervals:  # it comes back
+            job.resumed = False
+            job.idle_us = job.ready_us = 0
+        self._progress.start(job, now_us)
+        if self._diary.kept:
+            self._diary.changed(now_us, job)
+
+    def vacate(self, job: ManagedJob, now_us: int) -> None:
+        """Take a running job off its nodes, or off the disk."""
+        spec = job.job.spec
+        del self.by_id[spec.id]
+        self._progress.leave(job, now_us)
+        if job.on_disk:
+            self.pool.drop_from_disk(spec, job.runs)
+            self._leave_disk(job, now_us)
+        else:
+            self.pool.give_back(spec, job.runs, job.layers)
+            self._leave_nodes(job, now_us)
+        job.version += 1
+        if job.suspended_us is not None or job.ready_us:
+            job.idle_us += now_us - job.idle_until(now_us)
+            job.suspended_us = None
+
+    def revise(self, revision: ReviseJob) -> str | None:
+        """Take another expected run time and limit of a job; return why not."""
+        job = self.by_id.get(revision.job_id)
+        if job is None:
+            return f"job {revision.job_id} does not run"
+        if self.lenient and job.limit_us is not None and revision.limit_us is not None:
+            revision = revision._replace(limit_us=max(revision.limit_us, job.limit_us))
+        reason = times_refusal(job.limit_us, revision)
+        if reason is not None:
+            return reason
+        job.estimate_us = revision.estimate_us
+        if job.limit_us != revision.limit_us:
+            job.limit_us = revision.limit_us
+            if job.state == RUNNING:
+                self._progress.schedule_end(job, job.done_us)
+        return None
+
+    def suspend(self, job_id: int, now_us: int, *, to_disk: bool) -> str | None:
+        """Stop a job where it is, or take it to disk; return why not."""
+        job = self.by_id.get(job_id)
+        if job is None or job.state != RUNNING:
+            return f"job {job_id} does not run"
+        spec = job.job.spec
+        if to_disk:
+            reason = self.pool.disk_refusal(spec, job.runs)
+            if reason is not None:
+                return reason
+            self.pool.to_disk(spec, job.runs, job.layers)
+            job.on_disk = True
+            self._leave_nodes(job, now_us)
+        job.state = SUSPENDED
+        job.suspended_us = now_us
+        job.version += 1
+        self._progress.suspend(job, now_us)
+        self._diary.changed(now_us, job, "to disk" if to_disk else "")
+        return None
+
+    def resume(self, job_id: int, now_us: int) -> str | None:
+        """Let a suspended job go on; return why not."""
+        job = self.by_id.get(job_id)
+        if job is None or job.suspended_us is None:
+            return f"job {job_id} is not suspended"
+        since_us = job.idle_until(now_us)
+        if job.on_disk:
+            spec = job.job.spec
+            reason = self.pool.return_refusal(spec, job.runs, job.layers)
+            if reason is not None:
+                return reason
+            self.pool.from_disk(spec, job.runs, job.layers)
+            self._leave_disk(job, now_us)
+            job.ready_us = now_us + self._resume_us
+        job.lose(max(now_us, job.ready_us) - since_us)
+        job.state = RUNNING
+        job.suspended_us = None
+        self._progress.resume(job, now_us)
+        self._diary.changed(now_us, job, "resumed")
+        return None
+
+    def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
+        job.leave_nodes(now_us)
+        if self._diary.kept:
+            self._diary.left_nodes(job)
+
+    def _leave_disk(self, job: ManagedJob, now_us: int) -> None:
+        job.leave_disk(now_us)
+        self._diary.left_disk(job)

@@ -1,0 +1,1 @@
+"""Metrics, tables and pictures of a run."""

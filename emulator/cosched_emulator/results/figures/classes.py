@@ -1,0 +1,308 @@
+"""The figures of a run by class of jobs: short, medium and long (G-LOMARC-TS paper, sections 4.1, 5.1 and 5.2).
+
+A job's class goes by its user's estimate. Of a class, the completed jobs count:
+
+- response = end - submission; relative response (the paper's RR) = response / max(run, bound), run being the job's run time
+  alone with one process a node, and with neither neighbours nor suspensions.
+
+Of the machine, all jobs count:
+
+- A job waits while it is submitted, has not ended, holds no nodes and is not on disk.
+- A high-load phase of a class is a time in which at least so many of its jobs wait (formula 1); that of several classes, one in
+  which at least so many of one of them do.
+- A core is used while a job holds one of its hardware threads or more; a job that is on disk holds none. Core utilisation
+  (formula 3) = used cores, over time, / (cores · time): over the high-load phases of a class, or over the makespan.
+- The queue's length, in the first and in the second half of the time between first and last submission, tells whether the
+  scheduler keeps up: where it does not, the second is far larger.
+
+What does not exist is None. Figures are rounded to six decimals.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.columns import (
+    BoolArray,
+    DiskColumns,
+    IntArray,
+    JobColumns,
+    StayColumns,
+    int_array,
+    job_columns,
+    stay_columns,
+    stays_of_rows,
+)
+from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, time_average
+from cosched_emulator.results.figures.table import Figure
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_emulator.workload.columns import Interned
+from cosched_plugin.protocol.messages import COMPLETED, NodeClass
+
+Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
+
+CLASSES = ("short", "medium", "long")
+_PLACES = 6
+
+
+class ClassRules(NamedTuple):
+    """What the figures go by; the defaults are the paper's."""
+
+    short_s: int = 600  # estimate of a short job, at most
+    medium_s: int = 10_800  # of a medium one
+    bound_s: int = 60  # run times below count as this
+    high_load: int = 12  # waiting jobs of a class (N_H)
+
+
+class JobFigures(NamedTuple):
+    """The jobs of one class, or all."""
+
+    jobs: int
+    completed: int
+    relative_response_mean: float | None
+    relative_response_median: float | None
+    relative_response_p95: float | None
+    response_mean_s: float | None
+
+
+class PhaseFigures(NamedTuple):
+    """The high-load phases of one class, or of several."""
+
+    length_s: float  # of all phases
+    core_utilisation: float | None
+
+
+class ClassFigures(NamedTuple):
+    """The figures of a run by class."""
+
+    jobs: dict[str, JobFigures]  # by class, and "all"
+    high_load: dict[str, PhaseFigures]  # "medium", "long", and "medium_or_long"
+    core_utilisation: float | None  # over the makespan
+    makespan_s: float | None  # first submission to last end
+    queue_first_half: float | None  # mean number of waiting jobs
+    queue_second_half: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same with plain dictionaries, ready for JSON."""
+        return {
+            **self._asdict(),
+            "jobs": {name: figures._asdict() for name, figures in self.jobs.items()},
+            "high_load": {name: figures._asdict() for name, figures in self.high_load.items()},
+        }
+
+
+PAPER_RULES = ClassRules()
+
+
+def class_figures(
+    records: Sequence[JobRecord], machine: Sequence[NodeClass], rules: ClassRules = PAPER_RULES
+) -> ClassFigures:
+    """Return the figures of a run on ``machine``. Raises ValueError for rules that make no classes."""
+    return class_figures_of_columns(job_columns(records), stay_columns(records), machine, rules)
+
+
+def class_figures_of_run(folder: str | os.PathLike[str], rules: ClassRules = PAPER_RULES) -> ClassFigures:
+    """Return the figures of the run in ``folder``. Raises `InputError` where it is none or damaged, ValueError as above."""
+    run = read_run(folder)
+    return class_figures_of_columns(run.jobs, run.stays, run.machine, rules)
+
+
+def class_figures_of_columns(
+    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], rules: ClassRules
+) -> ClassFigures:
+    """Return the figures of a run that is already in columns; see `class_figures`."""
+    if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
+        raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
+    bounds_us = int_array(bound_s * MICROSECONDS for bound_s in (rules.short_s, rules.medium_s))
+    # What equals a bound belongs to the class below it.
+    number = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
+    of_class = {name: number == index for index, name in enumerate(CLASSES)}
+    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
+    used = cores_used(stays, machine)
+    first_us = min(jobs.submit_us.tolist(), default=0)
+    ends_us = [jobs.end_us[jobs.ended], stays.end_us, jobs.disk.end_us[jobs.disk.ended]]
+    last_us = max([end_us for ends in ends_us for end_us in ends.tolist()], default=first_us)
+    phases = {
+        name: phases_of(jobs_waiting(*_only(jobs, stays, chosen)), rules.high_load, last_us)
+        for name, chosen in of_class.items()
+        if name != "short"
+    }
+    phases["medium_or_long"] = union(*phases.values())
+    halves = _halves(jobs_waiting(jobs, stays), jobs)
+    of_class["all"] = np.ones(len(jobs), dtype=np.bool_)
+    return ClassFigures(
+        jobs={name: _job_figures(jobs, chosen, rules) for name, chosen in of_class.items()},
+        high_load={name: _phase_figures(found, used, cores) for name, found in phases.items()},
+        core_utilisation=_phase_figures([(first_us, last_us)], used, cores).core_utilisation,
+        makespan_s=_rounded((last_us - first_us) / MICROSECONDS) if len(jobs) else None,
+        queue_first_half=halves[0],
+        queue_second_half=halves[1],
+    )
+
+
+def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
+    """Return the rows that show `ClassFigures.as_dict`, by the heading of their table."""
+    names = (*CLASSES, "all")
+    sizes = [Figure(f"{name} jobs", ("jobs", name, "jobs"), "count", "") for name in names]
+    completed = [Figure(f"{name}, completed", ("jobs", name, "completed"), "count", "high") for name in names]
+    return {
+        f"Jobs: short up to an estimate of {rules.short_s} s, medium up to {rules.medium_s} s": sizes + completed,
+        f"Relative response: response / run time alone, which counts as {rules.bound_s} s at least": [
+            Figure(f"{name}, {figure}", ("jobs", name, f"relative_response_{figure}"))
+            for name in names
+            for figure in ("mean", "median", "p95")
+        ],
+        "Response: end - submission": [
+            Figure(f"{name}, mean", ("jobs", name, "response_mean_s"), "seconds") for name in names
+        ],
+        f"High load: {rules.high_load} jobs of a class wait, or more": [
+            figure
+            for text in ("medium", "long", "medium or long")
+            for figure in (
+                Figure(f"{text}, length", ("high_load", text.replace(" ", "_"), "length_s"), "seconds", ""),
+                Figure(f"{text}, cores used", ("high_load", text.replace(" ", "_"), "core_utilisation"), "share", ""),
+            )
+        ],
+        "Whole run": [
+            Figure("cores used", ("core_utilisation",), "share", ""),
+            Figure("makespan", ("makespan_s",), "seconds"),
+            Figure("queue, first half of submissions", ("queue_first_half",), unit="jobs"),
+            Figure("queue, second half", ("queue_second_half",), unit="jobs"),
+        ],
+    }
+
+
+def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
+    """Return how many cores have a job on at least one of their hardware threads, over time."""
+    nodes = sum(item.nodes for item in machine)
+    rows = []
+    first = 0
+    for item in machine:
+        cores = item.sockets * item.cores_per_socket
+        last = first + item.nodes
+        lows = np.maximum(stays.first_node, first)
+        counts = np.minimum(stays.first_node + stays.node_count, last) - lows
+        columns = (stays.job, stays.start_us, stays.end_us, lows, counts)
+        for job, start_us, end_us, low, count, mask in zip(
+            *(column.tolist() for column in columns), stays.mask, strict=True
+        ):
+            if count > 0:  # each core stands for a node of its own: all first cores, all second ones, ...
+                rows += [(job, start_us, end_us, core * nodes + low, count, 1, 1) for core in _cores_of(mask, cores)]
+        first = last
+    deepest = max((item.sockets * item.cores_per_socket for item in machine), default=0)
+    return nodes_with(stays_of_rows(rows), nodes * deepest, 1)
+
+
+def _cores_of(mask: int, cores: int) -> list[int]:
+    """Return the cores of the hardware threads in ``mask``; thread t belongs to core t modulo their number."""
+    folded = 0
+    while mask:
+        folded |= mask & ((1 << cores) - 1)
+        mask >>= cores
+    return [core for core in range(cores) if folded >> core & 1]
+
+
+def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:
+    """Return from when until when the value is ``least`` or more, up to ``last_us``, in order of time and apart."""
+    changes: list[int] = []
+    for time_us, value in zip(steps.times_us.tolist(), steps.values.tolist(), strict=True):
+        if (value >= least) != len(changes) % 2:  # after an odd number of changes it is high
+            changes.append(min(time_us, last_us))
+    if len(changes) % 2:
+        changes.append(last_us)
+    return list(zip(changes[::2], changes[1::2], strict=True))
+
+
+def union(first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the times in one of two sets of spans or in both, in order and apart."""
+    joined: list[tuple[int, int]] = []
+    for start_us, end_us in sorted([*first, *second]):
+        if joined and start_us <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end_us))
+        else:
+            joined.append((start_us, end_us))
+    return joined
+
+
+def _only(jobs: JobColumns, stays: StayColumns, chosen: BoolArray) -> tuple[JobColumns, StayColumns]:
+    """Return the rows of the ``chosen`` jobs, of their times on disk and of their stays."""
+    place = np.cumsum(chosen) - 1  # of a chosen job among the chosen
+    disk = _rows(replace(jobs.disk, job=place[jobs.disk.job]), chosen[jobs.disk.job])
+    return _rows(replace(jobs, disk=disk), chosen), _rows(replace(stays, job=place[stays.job]), chosen[stays.job])
+
+
+def _rows(columns: Columns, where: BoolArray) -> Columns:
+    """Return the columns with some of their rows; what is no column stays."""
+    kept: dict[str, Any] = {}
+    for field in fields(columns):
+        values = getattr(columns, field.name)
+        if isinstance(values, np.ndarray):
+            kept[field.name] = values[where]
+        elif isinstance(values, Interned):
+            kept[field.name] = values.taken(where)
+    return replace(columns, **kept)
+
+
+def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobFigures:
+    number = int(np.count_nonzero(chosen))
+    done = chosen & jobs.ended & jobs.state.where(COMPLETED)
+    if not done.any():
+        return JobFigures(number, 0, None, None, None, None)
+    response_us = jobs.end_us[done] - jobs.submit_us[done]
+    relative = response_us / np.maximum(jobs.run_us[done], rules.bound_s * MICROSECONDS)
+    median, p95 = np.percentile(relative, [50, 95]).tolist()
+    return JobFigures(
+        number,
+        response_us.size,
+        _rounded(float(relative.mean())),
+        _rounded(median),
+        _rounded(p95),
+        _rounded(sum(response_us.tolist()) / response_us.size / MICROSECONDS),
+    )
+
+
+def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -> PhaseFigures:
+    length_us = sum(end_us - start_us for start_us, end_us in phases)
+    held_us = _integral(used, int_array(edge for phase in phases for edge in phase))
+    return PhaseFigures(
+        _rounded(length_us / MICROSECONDS), _rounded(held_us / (cores * length_us)) if cores * length_us else None
+    )
+
+
+def _integral(steps: Steps, edges_us: IntArray) -> int:
+    """Return the exact sum of the values over time, from the first edge to the second, the third to the fourth, and so on."""
+    times, values = steps.times_us.tolist(), steps.values.tolist()
+    until = [0]  # integral up to each time; Python's integers do not overflow
+    for value, (start_us, end_us) in zip(values, pairwise(times), strict=False):
+        until.append(until[-1] + value * (end_us - start_us))
+    total = 0
+    sign = -1
+    for edge_us, index in zip(
+        edges_us.tolist(), np.searchsorted(steps.times_us, edges_us, "right").tolist(), strict=True
+    ):
+        if index:
+            total += sign * (until[index - 1] + values[index - 1] * (edge_us - times[index - 1]))
+        sign = -sign
+    return total
+
+
+def _halves(waiting: Steps, jobs: JobColumns) -> tuple[float | None, float | None]:
+    """Return the mean number of waiting jobs in each half of the time between first and last submission."""
+    submits = jobs.submit_us.tolist()
+    if not submits or max(submits) - min(submits) < 2:  # no two halves of whole microseconds
+        return None, None
+    edges = int_array([min(submits), (min(submits) + max(submits)) // 2, max(submits)])
+    first, second = time_average(waiting, edges).tolist()
+    return _rounded(first), _rounded(second)
+
+
+def _rounded(value: float) -> float:
+    return round(value, _PLACES)

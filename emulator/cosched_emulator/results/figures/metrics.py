@@ -1,0 +1,248 @@
+"""The figures of a run: waits, slowdowns, penalties, kills and utilisation.
+
+Definitions, for one job (`columns` says what counts when a job was requeued or preempted):
+
+- wait = last start - submission; response = end - submission; run = work done since the last start, which for a completed
+  job is its run time alone; penalised = time on the nodes since then - run (negative if it ran faster than alone).
+- bounded slowdown = max(1, response / max(run, bound)), relative response = response / max(run, bound) (LOMARC's RBR),
+  slowdown = response / run, percent penalised = 100·penalised / run. The last two do not exist for a job with run 0.
+
+Every quantity is given for two populations, ``finished`` (COMPLETED: what the RUA paper counts) and ``all`` (every job
+that ran and ended), as count, mean, median, 95th percentile, standard deviation (of the population: divided by n) and
+maximum. Percentiles interpolate linearly between order statistics (numpy's rule "linear", Hyndman and Fan's type 7).
+What does not exist is None. Figures are rounded to six decimals, so times are exact to the microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.columns import (
+    BoolArray,
+    DiskColumns,
+    IntArray,
+    JobColumns,
+    StayColumns,
+    job_columns,
+    stay_columns,
+)
+from cosched_emulator.results.figures.occupancy import exact_sum, occupancy, product_sum, swap_taken
+from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Summary: TypeAlias = dict[str, Any]  # JSON-ready
+
+STATES = (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED)
+UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was cut short
+POPULATIONS = ("finished", "all")
+SUMMARY_FORMAT = 1
+PERCENTILE_RULE: Literal["linear"] = "linear"
+_PLACES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs count: all but the first ``warmup`` and the last ``cooldown`` by (submission, id).
+
+    The others run all the same, and the figures of the machine (utilisation, makespan, ...) include them.
+    """
+
+    warmup: int = 0
+    cooldown: int = 0
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0 or self.cooldown < 0:
+            raise ValueError(f"a selection cannot leave out a negative number of jobs: {self}")
+
+    def mask(self, jobs: int) -> BoolArray:
+        """Return which of ``jobs`` rows in order of submission count."""
+        row = np.arange(jobs)
+        return (row >= self.warmup) & (row < jobs - self.cooldown)
+
+
+ALL_JOBS = Selection()
+
+
+def summarise(records: Sequence[JobRecord], machine: Sequence[NodeClass], selection: Selection = ALL_JOBS) -> Summary:
+    """Return the figures of a run as plain JSON values, keys always in the same order."""
+    return summarise_columns(job_columns(records), stay_columns(records), machine, selection)
+
+
+def summarise_columns(
+    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection = ALL_JOBS
+) -> Summary:
+    """Return the figures of a run that is already in columns; see `summarise`."""
+    counted = selection.mask(len(jobs))
+    ran = population(jobs, "all", selection)
+    killed = int(np.count_nonzero(ran & jobs.state.where(TIMEOUT)))
+    return {
+        "format": SUMMARY_FORMAT,
+        "selection": {
+            "jobs": len(jobs),
+            "warmup": selection.warmup,
+            "cooldown": selection.cooldown,
+            "counted": int(np.count_nonzero(counted)),
+        },
+        "states": {name: int(np.count_nonzero(counted & jobs.ended & jobs.state.where(name))) for name in STATES}
+        | {UNFINISHED: int(np.count_nonzero(counted & ~jobs.ended))},
+        "ran": int(np.count_nonzero(ran)),
+        "killed": {"count": killed, "share": _ratio(killed, int(np.count_nonzero(ran)))},
+        "machine": _machine_figures(jobs, stays, machine),
+        "percentile_rule": PERCENTILE_RULE,
+        **{name: _population_figures(jobs, population(jobs, name, selection)) for name in POPULATIONS},
+    }
+
+
+def _population_figures(jobs: JobColumns, rows: BoolArray) -> dict[str, dict[str, float | int | None]]:
+    return {key: statistics(quantity(jobs, key, rows)) for key in QUANTITIES}
+
+
+def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> BoolArray:
+    """Return which rows make up population ``name`` (``finished`` or ``all``) of the selected jobs."""
+    ran = selection.mask(len(jobs)) & jobs.started & jobs.ended
+    if name == "finished":
+        return ran & jobs.state.where(COMPLETED)
+    if name == "all":
+        return ran
+    raise ValueError(f"no population {name!r}; there are {', '.join(POPULATIONS)}")
+
+
+def quantity(jobs: JobColumns, name: str, rows: BoolArray) -> FloatArray:
+    """Return quantity ``name`` (a key of `QUANTITIES`) of those ``rows`` for which it exists."""
+    return QUANTITIES[name](jobs, rows)
+
+
+def statistics(values: FloatArray) -> dict[str, float | int | None]:
+    """Return count, mean, median, p95, standard_deviation and max; all but the count are None without values."""
+    if values.size == 0:
+        return {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}
+    median, p95 = np.percentile(values, [50, 95], method=PERCENTILE_RULE).tolist()
+    return {
+        "count": int(values.size),
+        "mean": _rounded(values.mean()),
+        "median": _rounded(median),
+        "p95": _rounded(p95),
+        "standard_deviation": _rounded(values.std()),
+        "max": _rounded(values.max()),
+    }
+
+
+# ---------------------------------------------------------------- quantities of jobs
+
+
+def _wait_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+    return (jobs.start_us[rows] - jobs.submit_us[rows]) / MICROSECONDS
+
+
+def _response_us(jobs: JobColumns, rows: BoolArray) -> IntArray:
+    return jobs.end_us[rows] - jobs.submit_us[rows]
+
+
+def _response_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+    return _response_us(jobs, rows) / MICROSECONDS
+
+
+def _relative_response(bound_s: int) -> Callable[[JobColumns, BoolArray], FloatArray]:
+    def relative_response(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+        return _response_us(jobs, rows) / np.maximum(jobs.work_us[rows], bound_s * MICROSECONDS)
+
+    return relative_response
+
+
+def _bounded_slowdown(bound_s: int) -> Callable[[JobColumns, BoolArray], FloatArray]:
+    relative_response = _relative_response(bound_s)
+
+    def bounded_slowdown(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+        return np.maximum(1.0, relative_response(jobs, rows))
+
+    return bounded_slowdown
+
+
+def _slowdown(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+    worked = rows & (jobs.work_us > 0)
+    return _response_us(jobs, worked) / jobs.work_us[worked]
+
+
+def _penalised_percent(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+    worked = rows & (jobs.work_us > 0)
+    return 100 * (jobs.wall_us[worked] - jobs.work_us[worked]) / jobs.work_us[worked]
+
+
+QUANTITIES: dict[str, Callable[[JobColumns, BoolArray], FloatArray]] = {
+    "wait_s": _wait_s,
+    "response_s": _response_s,
+    "bounded_slowdown_10s": _bounded_slowdown(10),
+    "bounded_slowdown_60s": _bounded_slowdown(60),
+    "relative_response_60s": _relative_response(60),
+    "slowdown": _slowdown,
+    "penalised_percent": _penalised_percent,
+}
+
+
+# ---------------------------------------------------------------- figures of the machine
+
+
+def _machine_figures(
+    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass]
+) -> dict[str, float | int | None]:
+    """Return what all jobs together did to the machine, the warm-up included.
+
+    Utilisation counts threads held, node utilisation nodes with at least one job, each over machine · makespan.
+    Node sharing is the share of that node time with two or more jobs; node efficiency (LOMARC's E) is Σ nodes·run over
+    nodes · makespan. The queue's mean length is over the makespan, which goes from the first submission to the last
+    end. Offered load is Σ run·threads asked over cores · time between the first and the last submission: a second hardware
+    thread makes no second processor.
+
+    Only where some job was preempted: how often, how often on average of the jobs that were, and the most swap space that was taken
+    at any time on all nodes together, if any was. A job on disk counts neither as running nor as waiting.
+    """
+    nodes = sum(node_class.nodes for node_class in machine)
+    threads = sum(node_class.nodes * node_class.threads for node_class in machine)
+    cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
+    held = occupancy(stays, nodes)
+    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
+    disk = jobs.disk
+    ends_us = [jobs.end_us[jobs.ended], stays.end_us, disk.end_us[disk.ended]]
+    last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
+    makespan_us = last_us - first_us
+    submit_span_us = int(jobs.submit_us.max()) - first_us if len(jobs) else 0
+    queued_us = np.where(jobs.ended, jobs.end_us, last_us) - jobs.submit_us - jobs.held_us
+    np.subtract.at(queued_us, disk.job, np.where(disk.ended, disk.end_us, last_us) - disk.start_us)
+    completed = int(np.count_nonzero(jobs.state.where(COMPLETED)))
+    return {
+        "nodes": nodes,
+        "threads": threads,
+        "makespan_s": _rounded(makespan_us / MICROSECONDS) if len(jobs) else None,
+        "utilisation": _ratio(held.thread_us, threads * makespan_us),
+        "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
+        "node_sharing": _ratio(held.shared_us, held.used_us),
+        "node_efficiency": _ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
+        "mean_queue_length": _ratio(exact_sum(np.maximum(queued_us, 0)), makespan_us),
+        "offered_load": _ratio(product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
+        "jobs_per_hour": _ratio(completed * 3600 * MICROSECONDS, makespan_us),
+        **(_preemption_figures(disk) if len(disk) else {}),
+    }
+
+
+def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
+    peak_mb = int(swap_taken(disk).values.max())
+    return {
+        "preemptions": len(disk),
+        "preemptions_per_job": _ratio(len(disk), np.unique(disk.job).size),
+        **({"peak_swap_mb": peak_mb} if peak_mb else {}),
+    }
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return _rounded(part / whole) if whole else None
+
+
+def _rounded(value: float | np.floating[Any]) -> float:
+    return round(float(value), _PLACES)

@@ -1,0 +1,151 @@
+"""How much of the machine was held, in total and over time: threads, nodes, nodes that jobs shared, and the queue."""
+
+from __future__ import annotations
+
+from operator import mul
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
+
+# Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
+PAIRS_AT_ONCE = 100_000
+_NUMBERS_AT_ONCE = 10_000
+
+
+class MachineUse(NamedTuple):
+    """Exact totals in microseconds, over all nodes and all jobs."""
+
+    thread_us: int  # hardware threads held · time
+    used_us: int  # node time with at least one job
+    shared_us: int  # node time with at least two jobs
+
+
+def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
+    """Return what ``stays`` held of a machine of ``nodes`` nodes."""
+    lengths = stays.end_us - stays.start_us
+    thread_us = product_sum(stays.threads * stays.node_count, lengths)
+    used_us = shared_us = 0
+    for first, last in _node_groups(stays, nodes):
+        times, jobs = _depths(stays, first, last)
+        spans = np.diff(times)
+        used_us += exact_sum(spans[jobs[:-1] >= 1])
+        shared_us += exact_sum(spans[jobs[:-1] >= 2])
+    return MachineUse(thread_us, used_us, shared_us)
+
+
+class Steps(NamedTuple):
+    """Something that changes in steps: ``values[i]`` holds from ``times_us[i]`` on. Times ascend strictly."""
+
+    times_us: IntArray
+    values: IntArray
+
+
+def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
+    """Return the running total of ``changes``, which happen at ``times_us`` in any order."""
+    times, place = np.unique(times_us, return_inverse=True)
+    total = np.zeros(times.size, dtype=np.int64)
+    np.add.at(total, place, changes)
+    return Steps(times, np.cumsum(total))
+
+
+def nodes_with(stays: StayColumns, nodes: int, jobs: int) -> Steps:
+    """Return how many nodes have at least ``jobs`` jobs on them, over time."""
+    times, changes = [], []
+    for first, last in _node_groups(stays, nodes):
+        at, depth = _depths(stays, first, last)
+        change = np.diff((depth >= jobs).astype(np.int64), prepend=0)
+        times.append(at[change != 0])
+        changes.append(change[change != 0])
+    if not times:
+        return Steps(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    return steps_of(np.concatenate(times), np.concatenate(changes))
+
+
+def threads_held(stays: StayColumns) -> Steps:
+    """Return how many hardware threads are held, over time."""
+    held = stays.threads * stays.node_count
+    return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
+
+
+def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
+    """Return how many submitted jobs hold no nodes, are not on disk and have not ended, over time."""
+    _, start_us, end_us = distinct_stays(stays)
+    disk = jobs.disk
+    more_us = [jobs.submit_us, end_us, disk.end_us[disk.ended]]
+    fewer_us = [jobs.end_us[jobs.ended], start_us, disk.start_us]
+    changes = [np.full(times.size, sign) for sign, group in ((1, more_us), (-1, fewer_us)) for times in group]
+    return steps_of(np.concatenate(more_us + fewer_us), np.concatenate(changes))
+
+
+def swap_taken(disk: DiskColumns) -> Steps:
+    """Return how much swap space jobs take on all nodes, in MB, over time."""
+    taken, given = disk.swap_mb, -disk.swap_mb[disk.ended]
+    return steps_of(np.concatenate([disk.start_us, disk.end_us[disk.ended]]), np.concatenate([taken, given]))
+
+
+def time_average(steps: Steps, edges_us: IntArray) -> npt.NDArray[np.float64]:
+    """Return the mean of ``steps`` over time between neighbouring ``edges_us``; 0 before the first step."""
+    if steps.times_us.size == 0:
+        return np.zeros(edges_us.size - 1)
+    # The integral is piecewise linear, so interpolating it is exact.
+    times = np.append(steps.times_us, max(steps.times_us[-1], edges_us[-1]) + 1)
+    integral = np.concatenate([[0.0], np.cumsum(steps.values.astype(np.float64) * np.diff(times))])
+    averages: npt.NDArray[np.float64] = np.diff(np.interp(edges_us, times, integral)) / np.diff(edges_us)
+    return averages
+
+
+def _node_groups(stays: StayColumns, nodes: int) -> list[tuple[int, int]]:
+    """Cut the nodes into ranges [first, last) with a bounded number of stays each (but at least one node)."""
+    change = np.zeros(nodes + 1, dtype=np.int64)
+    np.add.at(change, stays.first_node, 1)
+    np.add.at(change, stays.first_node + stays.node_count, -1)
+    stays_until = np.cumsum(np.cumsum(change[:nodes]))
+    groups = []
+    first = 0
+    while first < nodes:
+        before = int(stays_until[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(stays_until, before + PAIRS_AT_ONCE, side="right")))
+        groups.append((first, last))
+        first = last
+    return groups
+
+
+def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray]:
+    """Return (times, jobs): on some node of [first, last), ``jobs[i]`` are there from ``times[i]`` to ``times[i + 1]``.
+
+    One node after the other; every node ends empty, so the step from one to the next counts for nothing.
+    """
+    ends = stays.first_node + stays.node_count
+    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
+    low = np.maximum(stays.first_node[rows], first)
+    counts = np.minimum(ends[rows], last) - low
+    stay = np.repeat(rows, counts)
+    node = np.repeat(low, counts) + _counters(counts)
+    nodes = np.concatenate([node, node])
+    times = np.concatenate([stays.start_us[stay], stays.end_us[stay]])
+    steps = np.repeat(np.array([1, -1], dtype=np.int64), stay.size)
+    order = np.lexsort((times, nodes))
+    return times[order], np.cumsum(steps[order])
+
+
+def _counters(counts: IntArray) -> IntArray:
+    """Return 0..c-1 for every c of ``counts``, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def exact_sum(values: IntArray) -> int:
+    """Return the sum of values that are not negative, where int64 would overflow, too."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+
+
+def product_sum(left: IntArray, right: IntArray) -> int:
+    """Return Σ left·right in Python's integers, which do not overflow."""
+    total = 0
+    for first in range(0, left.size, _NUMBERS_AT_ONCE):
+        some = slice(first, first + _NUMBERS_AT_ONCE)
+        total += sum(map(mul, left[some].tolist(), right[some].tolist()))
+    return total

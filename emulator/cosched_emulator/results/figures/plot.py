@@ -1,0 +1,342 @@
+"""Pictures of runs, as PNG, SVG or PDF by the file's ending; the only file of the package that needs matplotlib.
+
+Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. The same data give the same
+bytes with the same matplotlib.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
+from cosched_emulator.results.columns import JobColumns, StayColumns
+from cosched_emulator.results.figures.metrics import POPULATIONS
+from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, threads_held, time_average
+from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.table import NOTHING, Figure, number_texts, time_unit, value_of
+from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_plugin.protocol.messages import NodeClass
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+RUN_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D1F", "#6B6B6B")
+RUN_DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 2, 2)))
+# One hue per number of jobs on the node (1, 2, 3 and more), shades of it for neighbouring jobs.
+SHARING_COLOURS = (
+    ("#A6CEE6", "#8DBFDF", "#BBDAED"),
+    ("#F0A92E", "#E69F00", "#F5BC5C"),
+    ("#CC79A7", "#C06A99", "#D68FB6"),
+)
+SHARING_NAMES = ("1 job on the node", "2 jobs", "3 or more")
+INK, QUIET, GRID = "#222222", "#666666", "#E4E4E4"
+MOST_BOXES = 300_000
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "cosched",
+    "path.simplify": True,
+}
+# Without what would differ between two runs of the same program.
+_METADATA: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+COMPARED = (
+    Figure("bounded slowdown, mean", ("*", "bounded_slowdown_10s", "mean")),
+    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
+    Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
+    Figure("bounded slowdown, p95", ("*", "bounded_slowdown_10s", "p95")),
+    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
+    Figure("jobs killed at their limit", ("killed", "count"), "count"),
+)
+
+
+class Series(NamedTuple):
+    """A named sample of a per-job quantity."""
+
+    name: str
+    values: npt.NDArray[np.float64]
+
+
+def plot_comparison(
+    file: str | os.PathLike[str],
+    names: Sequence[str],
+    summaries: Sequence[Mapping[str, Any]],
+    population: str = "finished",
+    title: str = "",
+) -> None:
+    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run, the best value bold."""
+    with _drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
+        panels = picture.subplots(2, 3, sharey=True)
+        for panel, figure in zip(panels.flat, COMPARED, strict=True):
+            _draw_bars(panel, figure, names, [value_of(summary, figure, population) for summary in summaries])
+        which = "jobs that completed" if population == POPULATIONS[0] else "all jobs that ran"
+        _caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
+
+
+def plot_gantt(
+    file: str | os.PathLike[str],
+    machine: Sequence[NodeClass],
+    jobs: JobColumns,
+    stays: StayColumns,
+    window_s: tuple[float | None, float | None] = (None, None),
+    title: str = "",
+) -> None:
+    """Draw who held which hardware threads when: a row per node, coloured by how many jobs were on the node.
+
+    ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
+    """
+    begin_us, end_us = _window_us(jobs, stays, window_s)
+    boxes = shared_boxes(machine, stays, begin_us, end_us)
+    if len(boxes) > MOST_BOXES:
+        raise EmulatorError(
+            f"{len(boxes)} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time"
+        )
+    nodes = sum(node_class.nodes for node_class in machine)
+    size, unit = time_unit((end_us - begin_us) / MICROSECONDS)
+    scale = size * MICROSECONDS
+    with _drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.2 * nodes))) as picture:
+        axes = picture.subplots()
+        axes.set_xlim(begin_us / scale, end_us / scale)
+        axes.set_ylim(0, nodes)
+        _draw_boxes(axes, jobs, boxes, scale)
+        outlines = job_outlines(machine, stays, begin_us, end_us)
+        if len(outlines) <= 5000:  # more would leave nothing but lines
+            _draw_outlines(picture, axes, jobs, outlines, scale)
+        _mark_nodes(axes, nodes)
+        axes.set_xlabel(f"time [{unit}]")
+        axes.set_ylabel("node")
+        deepest = max((box.jobs_on_node for box in boxes), default=1)
+        _patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
+        _caption(picture, title, "")
+
+
+def plot_load(
+    file: str | os.PathLike[str],
+    machine: Sequence[NodeClass],
+    jobs: JobColumns,
+    stays: StayColumns,
+    window_s: tuple[float | None, float | None] = (None, None),
+    title: str = "",
+) -> None:
+    """Draw over time: nodes in use and nodes shared, hardware threads held, and the length of the queue."""
+    begin_us, end_us = _window_us(jobs, stays, window_s)
+    nodes = sum(node_class.nodes for node_class in machine)
+    threads = sum(node_class.nodes * node_class.threads for node_class in machine)
+    size, unit = time_unit((end_us - begin_us) / MICROSECONDS)
+    edges = np.unique(np.linspace(begin_us, end_us, 601).astype(np.int64))
+    times = edges / (size * MICROSECONDS)
+
+    def percent(steps: Steps, whole: int) -> npt.NDArray[np.float64]:
+        return 100 * time_average(steps, edges) / whole
+
+    with _drawing(file, 9.6, 5.0) as picture:
+        upper, lower = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        used, shared = percent(nodes_with(stays, nodes, 1), nodes), percent(nodes_with(stays, nodes, 2), nodes)
+        colours = [SHARING_COLOURS[0][0], SHARING_COLOURS[1][0]]
+        upper.stairs(used, times, fill=True, color=colours[0], label="nodes with one job")
+        upper.stairs(shared, times, fill=True, color=colours[1], label="nodes with two jobs or more")
+        upper.stairs(percent(threads_held(stays), threads), times, baseline=None, color=INK, linewidth=1.1)
+        upper.plot([], [], color=INK, linewidth=1.1, label="hardware threads held")
+        upper.set_ylim(0, 103)
+        upper.set_ylabel("of the machine [%]")
+        upper.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=9, borderaxespad=0.2)
+        queue = time_average(jobs_waiting(jobs, stays), edges)
+        lower.stairs(queue, times, fill=True, color="#C9C9C9")
+        lower.stairs(queue, times, baseline=None, color=QUIET, linewidth=0.9)
+        lower.set_ylim(0, max(1.0, 1.05 * float(queue.max())))
+        lower.set_ylabel("jobs waiting")
+        lower.set_xlabel(f"time [{unit}]")
+        lower.set_xlim(times[0], times[-1])
+        for axes in (upper, lower):
+            axes.grid(axis="y", color=GRID, linewidth=0.8)
+            axes.set_axisbelow(True)
+        picture.align_ylabels()
+        _caption(picture, title, "")
+
+
+def plot_distribution(
+    file: str | os.PathLike[str], series: Sequence[Series], label: str, title: str = "", floor: float | None = None
+) -> None:
+    """Draw the share of jobs at or below a value (ECDF), a line per run, on a logarithmic axis if ``floor`` is given.
+
+    Values below ``floor`` are drawn at it: waits of zero have no place on such an axis.
+    """
+    with _drawing(file, 7.2, 4.4) as picture:
+        axes = picture.subplots()
+        for index, (name, values) in enumerate(series):
+            if values.size == 0:
+                continue
+            ordered = np.sort(values if floor is None else np.maximum(values, floor))
+            share = np.arange(1, ordered.size + 1) / ordered.size
+            axes.step(
+                np.concatenate([ordered[:1], ordered]),
+                np.concatenate([[0.0], share]),
+                where="post",
+                color=RUN_COLOURS[index % len(RUN_COLOURS)],
+                linestyle=RUN_DASHES[index % len(RUN_DASHES)],
+                linewidth=1.9,
+                label=name,
+            )
+        if floor is not None:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.set_ylim(0, 1.02)
+        axes.axhline(0.95, color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)))
+        axes.annotate("95 %", (1.0, 0.95), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
+                      textcoords="offset points", fontsize=9, color=QUIET)  # fmt: skip
+        axes.set_xlabel(label)
+        axes.set_ylabel("share of jobs at or below")
+        axes.grid(color=GRID, linewidth=0.8)
+        if any(values.size for _, values in series):
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=9, handlelength=2.8,
+                        borderaxespad=0.2)  # fmt: skip
+        _caption(picture, title, "")
+
+
+# ---------------------------------------------------------------- parts of pictures
+
+
+def _draw_bars(axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None]) -> None:
+    known = [value for value in values if value is not None]
+    size, unit = time_unit(max(known, default=0.0)) if figure.kind == "seconds" else (1.0, figure.unit)
+    scaled = [None if value is None else value / size for value in values]
+    texts = number_texts(scaled)
+    if figure.kind == "count":
+        texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
+    best = texts[values.index(min(known))] if len(set(texts)) > 1 and known else None
+    places = np.arange(len(names))
+    lengths = [0.0 if value is None else value for value in scaled]
+    colours = [RUN_COLOURS[index % len(RUN_COLOURS)] for index in range(len(names))]
+    axes.barh(places, lengths, height=0.68, color=colours)
+    low, high = min([0.0, *lengths]), max([0.0, *lengths]) or 1.0
+    axes.set_xlim(low, high + 0.24 * (high - low))
+    for place, length, text in zip(places, lengths, texts, strict=True):
+        weight = "bold" if text == best else "normal"
+        axes.annotate(text, (max(length, 0.0), place), xytext=(4, 0), textcoords="offset points", va="center",
+                      fontsize=9.5, fontweight=weight)  # fmt: skip
+    axes.set_title(f"{figure.label} [{unit}]" if unit else figure.label, pad=4)
+    axes.set_yticks(places, names)
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.tick_params(left=False, bottom=False, labelbottom=False)
+    axes.spines["bottom"].set_visible(False)
+
+
+def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+
+    colours = [
+        SHARING_COLOURS[min(box.jobs_on_node, len(SHARING_COLOURS)) - 1][int(jobs.id[box.job]) % 3] for box in boxes
+    ]
+    axes.add_collection(PolyCollection(_corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
+
+
+def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+
+    edges = PolyCollection(
+        _corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
+    )
+    axes.add_collection(edges, autolim=False)
+    box_of_job: dict[int, Box] = {}
+    for box in boxes:
+        if box.job not in box_of_job or box.area > box_of_job[box.job].area:
+            box_of_job[box.job] = box
+    picture.draw_without_rendering()  # lays out, so that sizes in pixels are known
+    to_pixels = axes.transData.transform
+    for job, box in box_of_job.items():
+        text = str(jobs.id[job])
+        (left, bottom), (right, top) = to_pixels(((box.begin_us / scale, box.low), (box.end_us / scale, box.high)))
+        points = 72 / picture.dpi
+        if (right - left) * points > 5.2 * len(text) + 4 and (top - bottom) * points > 8:
+            middle = ((box.begin_us + box.end_us) / 2 / scale, (box.low + box.high) / 2)
+            axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=7.5, color=INK)
+
+
+def _corners(boxes: Sequence[Box], scale: float) -> list[npt.NDArray[np.float64]]:
+    if not boxes:
+        return []
+    left, right, low, high = np.array([(box.begin_us, box.end_us, box.low, box.high) for box in boxes]).T
+    left, right = left / scale, right / scale
+    return list(np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2))
+
+
+def _mark_nodes(axes: Axes, nodes: int) -> None:
+    if nodes <= 48:
+        for node in range(1, nodes):
+            axes.axhline(node, color=QUIET, linewidth=0.6)
+    step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**9) if nodes / step <= 16)
+    axes.set_yticks([node + 0.5 for node in range(0, nodes, step)], [str(node) for node in range(0, nodes, step)])
+    axes.tick_params(axis="y", length=0)
+
+
+def _patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
+    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=9,
+                borderaxespad=0.2)  # fmt: skip
+
+
+def _caption(picture: Picture, title: str, note: str) -> None:
+    if title:
+        picture.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    if note:
+        picture.supxlabel(note, x=0.01, ha="left", fontsize=9, color=QUIET)
+
+
+def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
+    begin_s, end_s = window_s
+    first_us = min(jobs.submit_us.tolist(), default=0)
+    last_us = max([*jobs.end_us.tolist(), *stays.end_us.tolist()], default=first_us)
+    begin_us = first_us if begin_s is None else int(begin_s * MICROSECONDS)
+    end_us = last_us if end_s is None else int(end_s * MICROSECONDS)
+    if end_us <= begin_us:
+        raise EmulatorError(f"nothing to draw between {begin_us / MICROSECONDS:g} s and {end_us / MICROSECONDS:g} s")
+    return begin_us, end_us
+
+
+@contextmanager
+def _drawing(file: str | os.PathLike[str], width_in: float, height_in: float) -> Iterator[Picture]:
+    """Yield an empty picture, and save it to ``file`` when the block ends well."""
+    path = Path(file)
+    if path.suffix not in _METADATA:
+        raise ConfigurationError("out", f"a name that ends in {', '.join(_METADATA)}", str(file))
+    try:
+        import matplotlib  # noqa: PLC0415
+        from matplotlib.figure import Figure as Picture  # noqa: PLC0415
+    except ImportError as error:
+        raise EmulatorError("pictures need matplotlib: pip install 'cosched[plot]'") from error
+    with matplotlib.rc_context(_STYLE):
+        picture = Picture(figsize=(width_in, height_in), layout="constrained")
+        yield picture
+        try:
+            picture.savefig(path, dpi=160, metadata=_METADATA[path.suffix])
+        except OSError as error:
+            raise InputError(str(file), "a file that can be written", error.strerror or str(error)) from error

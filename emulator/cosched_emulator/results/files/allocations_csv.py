@@ -1,0 +1,25 @@
+"""``allocations.csv``: where and when every job held what, exactly; a preempted job has a stay for each time on its nodes.
+
+One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask``
+(hexadecimal) says which hardware threads it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by
+job id, stay and run; times are exact decimals of seconds.
+"""
+
+from __future__ import annotations
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.files.seconds import seconds_text
+
+COLUMNS = (
+    "job_id", "interval", "start_s", "end_s", "first_node", "node_count", "thread_mask", "processes_per_node",
+)  # fmt: skip
+
+
+def allocation_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; nothing where it never ran."""
+    text = ""
+    for number, stay in enumerate(record.intervals):
+        head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{seconds_text(stay.end_us)}"
+        for first, count, mask, processes in stay.runs:
+            text += f"{head},{first},{count},{mask:#x},{processes}\n"
+    return text

@@ -1,0 +1,270 @@
+"""The run folder: everything that a run leaves behind, complete or not at all.
+
+========================  ==========================================================================
+``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
+``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
+``preemptions.csv``       every time of a job on disk (`preemptions_csv`); only where there is any
+``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
+``workload.swf``          the workload as it was run
+``workload-usage.csv``    true characteristics of its jobs (`annotations`); only where some are known
+``summary.json``          the figures (`metrics.summarise`)
+``run.json``              what was run: resolved configuration, seed, machine, workload, versions
+``timing.json``           everything that may differ between two runs of the same seed
+========================  ==========================================================================
+
+All files but ``timing.json`` are byte-identical between two runs of the same configuration and seed. A folder is
+written as ``OUT.partial`` and renamed when it is whole, so a folder without that ending can be trusted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, SCHEDULE, RunFiles, run_files_of
+from cosched_emulator.workload.annotations import annotation_lines
+from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.swf.writer import write_swf
+from cosched_plugin.protocol.messages import NodeClass
+
+RUN_FORMAT = 1
+WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
+SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
+TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
+
+
+def write_run(
+    out: str | os.PathLike[str],
+    records: Sequence[JobRecord],
+    machine: Sequence[NodeClass],
+    *,
+    summary: Mapping[str, Any],
+    resolved_config: Mapping[str, Any],
+    workload: Workload,
+    timing: Mapping[str, Any],
+    seed: int | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a whole run folder and return its path.
+
+    ``timing`` may hold anything that JSON can; with ``wall_s`` in it, jobs per second are added. Raises `InputError` if
+    ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; then nothing is left behind.
+    """
+    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine) as files:
+        write_files(
+            folder,
+            files,
+            machine,
+            summary=summary,
+            resolved_config=resolved_config,
+            workload=workload,
+            timing=timing,
+            seed=seed,
+        )
+    return Path(out)
+
+
+@contextmanager
+def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
+    """Yield ``OUT.partial``, which becomes ``out`` when the block ends and disappears when the block raises.
+
+    With ``force`` an older run folder is replaced; anything else is never removed. Raises `InputError`.
+    """
+    check_run_folder(out, force=force)
+    target = Path(out).resolve()
+    partial = _partial(target)
+    try:
+        if force and _is_left_over(partial):
+            left_over = _held(partial)
+            try:
+                shutil.rmtree(partial)
+            finally:
+                os.close(left_over)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir()
+        held = _held(partial)
+    except BlockingIOError as error:
+        raise InputError(str(partial), "a new folder", "one that another run is writing") from error
+    except OSError as error:
+        raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+    try:
+        yield partial
+        _move_into_place(partial, target, force=force)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
+        raise
+    finally:
+        os.close(held)
+
+
+def write_files(
+    folder: Path,
+    files: RunFiles,
+    machine: Sequence[NodeClass],
+    *,
+    summary: Mapping[str, Any],
+    resolved_config: Mapping[str, Any],
+    workload: Workload,
+    timing: Mapping[str, Any],
+    seed: int | None = None,
+) -> None:
+    """Write all files of a run, the rows of whose jobs are in ``files``, into an existing ``folder``."""
+    files.complete(folder, workload.origin)
+    with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
+        write_swf(stream, workload)
+    jobs = columns_of(workload.jobs)
+    if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
+        _write_lines(folder / USAGE, annotation_lines(workload))
+    _write_json(folder / SUMMARY, summary)
+    _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
+    _write_json(folder / TIMING, _timing(timing, len(files)))
+
+
+def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return ``summary.json`` of a run folder; raise `InputError` if it is none."""
+    return read_json(folder, SUMMARY, ("selection", "states", "killed", "machine", "finished", "all"))
+
+
+def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the object in file ``name`` of a run folder, in which ``keys`` must be; raise `InputError`."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(str(folder), "a run folder", "a file" if path.exists() else "nothing of that name")
+    file = path / name
+    if not file.is_file():
+        raise InputError(str(folder), f"a run folder (with {name} in it)", f"a folder without {name}")
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(str(file), "JSON", error.msg, line=error.lineno) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise InputError(str(file), "JSON", "something else") from error
+    except OSError as error:
+        raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
+    if not isinstance(value, dict):
+        raise InputError(str(file), "a JSON object", type(value).__name__)
+    if value.get("format") != RUN_FORMAT:
+        raise InputError(str(file), str(RUN_FORMAT), repr(value.get("format")), field="format")
+    for key in keys:
+        if key not in value:
+            raise InputError(str(file), "a value", "none", field=key)
+    return value
+
+
+def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise `InputError` for a folder that no run could be written to: worth knowing before the run."""
+    shown = str(out)
+    target = Path(out).resolve()
+    partial = _partial(target)
+    try:
+        if target.exists():
+            if not force:
+                raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
+            if not _is_run_folder(target):
+                raise InputError(shown, "a run folder to replace", "one with something else in it, which is left alone")
+        if partial.exists() and not (force and _is_left_over(partial)):
+            text = "one that exists: another run is writing it, or was killed; remove it"
+            raise InputError(str(partial), "a new folder", text)
+    except OSError as error:
+        raise InputError(shown, "a folder that can be written", error.strerror or str(error)) from error
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(shown, "a folder that can be written", f"{above} cannot be written to")
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(target.name + ".partial")
+
+
+def _held(partial: Path) -> int:
+    """Keep a folder from being taken for a left-over one, until what is returned is closed; BlockingIOError if another run does."""
+    descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        pass  # a file system without locks
+    return descriptor
+
+
+def _is_run_folder(path: Path) -> bool:
+    """Tell whether ``path`` holds a run, and nothing that somebody has put beside it."""
+    return _is_left_over(path) and (path / RUN).is_file() and (path / JOBS).is_file()
+
+
+def _is_left_over(path: Path) -> bool:
+    """Tell whether ``path`` is a folder with nothing in it but a run's files, or some of them."""
+    names = {JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
+    return path.is_dir() and all(inside.name in names for inside in path.iterdir())
+
+
+def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
+    if not force or not target.exists():
+        os.rename(partial, target)
+        return
+    old = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    os.rename(target, old)
+    try:
+        os.rename(partial, target)
+    except BaseException:
+        os.rename(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _description(
+    machine: Sequence[NodeClass], config: Mapping[str, Any], workload: Workload, seed: int | None
+) -> dict[str, Any]:
+    from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
+
+    try:
+        version = metadata.version("cosched")
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        version = "unknown"
+    return {
+        "format": RUN_FORMAT,
+        "seed": seed,
+        "config": config,
+        "machine": [node_class._asdict() for node_class in machine],
+        "workload": {"origin": workload.origin, "jobs": len(workload.jobs), "notes": list(workload.notes)},
+        "versions": {"cosched": version, "python": platform.python_version(), "numpy": np.__version__},
+    }
+
+
+def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:
+    wall_s = timing.get("wall_s")
+    return {
+        "format": RUN_FORMAT,
+        **timing,
+        **({"jobs_per_second": round(jobs / wall_s, 3)} if wall_s else {}),
+        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host_cpus": os.cpu_count(),
+        "platform": platform.platform(),
+    }
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with open(path, "x", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(lines)
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    _write_lines(path, (text, "\n"))

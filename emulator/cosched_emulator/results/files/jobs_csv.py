@@ -1,0 +1,99 @@
+"""``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that its tools read ours.
+
+Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
+decimals of seconds; the start is the last one, and execution time goes from there to the end, time on disk included. A job
+that never started has empty times, one that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
+execution time, to six places. Energy is not measured: -1, as Batsim writes.
+
+``metadata`` holds what Batsim has no column for: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
+percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply
+``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to
+disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``,
+``source`` (number in the trace), ``reason``, and ``end_s`` (of a job that was refused: Batsim leaves its times empty).
+"""
+
+from __future__ import annotations
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.files.seconds import seconds_text
+from cosched_emulator.results.threads import ThreadNumbering
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
+
+COLUMNS = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
+    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
+    "stretch", "allocated_resources", "consumed_energy", "metadata",
+)  # fmt: skip
+WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
+BATSIM_STATES = {
+    COMPLETED: "COMPLETED_SUCCESSFULLY",
+    FAILED: "COMPLETED_FAILED",
+    NODE_FAIL: "COMPLETED_FAILED",
+    TIMEOUT: "COMPLETED_WALLTIME_REACHED",
+    CANCELLED: "COMPLETED_KILLED",
+    REJECTED: "REJECTED",
+}
+_ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '%;,"\r\n'})
+
+
+def completion(record: JobRecord) -> tuple[bool, int, int]:
+    """Return the key of the order of rows: (end, id); those that never ended come last."""
+    return (record.end_us is None, record.end_us or 0, record.job.spec.id)
+
+
+def csv_field(text: str) -> str:
+    """Return ``text`` as one CSV field, quoted only if it must be (RFC 4180)."""
+    if any(character in text for character in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
+    """Return the row of a job, line end included."""
+    spec = record.job.spec
+    end_us = record.end_us
+    start = execution = finish = waiting = turnaround = stretch = resources = ""
+    if end_us is not None and record.state != REJECTED:
+        finish = seconds_text(end_us)
+        turnaround = seconds_text(end_us - spec.submit_us)
+    if record.intervals:
+        stay = record.last_stays[0]
+        wall_us = record.left_us - stay.start_us
+        start = seconds_text(stay.start_us)
+        execution = seconds_text(wall_us)
+        waiting = seconds_text(stay.start_us - spec.submit_us)
+        resources = numbering.text(stay.runs)
+        if end_us is not None and wall_us > 0:
+            # In integers: seconds_text of millionths is six places of the ratio, rounded half up.
+            stretch = seconds_text(((end_us - spec.submit_us) * 2_000_000 + wall_us) // (2 * wall_us))
+    unfinished = "RUNNING" if record.intervals else "SUBMITTED"
+    state = unfinished if end_us is None else BATSIM_STATES[record.state]
+    success = 1 if record.state == COMPLETED else 0
+    asked = spec.processes * spec.threads_per_process
+    return (
+        f"{spec.id},{WORKLOAD_NAME},{csv_field(spec.name or str(spec.id))},{seconds_text(spec.submit_us)},{asked},"
+        f"{seconds_text(spec.estimate_us)},{success},{state},{start},{execution},{finish},"
+        f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record)}\n"
+    )
+
+
+def _metadata(record: JobRecord) -> str:
+    job = record.job
+    text = f"state={record.state};run_s={seconds_text(job.run_us)}"
+    if record.intervals:
+        text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
+        if record.limit_us is not None:
+            text += f";limit_s={seconds_text(record.limit_us)}"
+        if record.starts > 1:
+            text += f";starts={record.starts}"
+        if record.disk:
+            text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
+    if record.state == REJECTED and record.end_us is not None:
+        text += f";end_s={seconds_text(record.end_us)}"
+    if job.spec.user:
+        text += f";user={job.spec.user.translate(_ENCODED)}"
+    if job.source_id != job.spec.id:
+        text += f";source={job.source_id}"
+    if record.reason:
+        text += f";reason={record.reason.translate(_ENCODED)}"
+    return text

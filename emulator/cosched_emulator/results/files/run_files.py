@@ -1,0 +1,146 @@
+"""The files of a run that have a row, or some, for every job: rows are written as the jobs end, before the run is over.
+
+They wait on the disk of the run folder, in files without a name, which vanish with the process however that ends. When all are there,
+they are put into the order of their file. So memory holds some numbers a job, and no text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.columns import IntArray
+from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
+from cosched_emulator.results.files.allocations_csv import allocation_rows
+from cosched_emulator.results.files.jobs_csv import completion, job_row
+from cosched_emulator.results.files.preemptions_csv import preemption_rows
+from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
+from cosched_emulator.results.growing import Growing
+from cosched_emulator.results.threads import ThreadNumbering
+from cosched_plugin.protocol.messages import NodeClass
+
+JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
+# Of every job; the last three: how many bytes its rows take.
+_TYPES: Mapping[str, npt.DTypeLike] = {
+    "id": np.int64,
+    "submit_us": np.int64,
+    "allocations": np.uint32,
+    "preemptions": np.uint32,
+    "schedule": np.uint32,
+}
+
+
+class RunFiles:
+    """The rows of jobs on their way into a run folder."""
+
+    def __init__(self, out: str | os.PathLike[str], machine: Sequence[NodeClass]) -> None:
+        """Get ready to write; `InputError` where nothing can be written beside ``out``, which is not touched."""
+        self._out = str(out)
+        self._machine = machine
+        self._numbering = ThreadNumbering(machine)
+        self._rows = Growing(_TYPES)
+        self._same_instant: list[JobRecord] = []  # jobs that have ended, which others at this instant may come before
+        beside = next(folder for folder in Path(out).resolve().parents if folder.exists())
+        self._files: list[IO[bytes]] = []
+        try:
+            for _ in range(4):
+                self._files.append(tempfile.TemporaryFile(dir=beside))  # noqa: SIM115 - `close` closes it
+        except OSError as error:
+            self.close()
+            raise self._trouble(error) from error
+        self._jobs, self._allocations, self._preemptions, self._schedule = self._files
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        for file in self._files:
+            with suppress(OSError):  # what a full disk has no room for is not wanted any more
+                file.close()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, record: JobRecord) -> None:
+        """Write the rows of a job; jobs come in the order of their ends, those without an end last. Raises `InputError`."""
+        try:
+            if self._same_instant and completion(record)[:2] != completion(self._same_instant[0])[:2]:
+                self._write_jobs()
+            self._same_instant.append(record)
+            self._rows.add(
+                record.job.spec.id,
+                record.job.spec.submit_us,
+                self._allocations.write(allocation_rows(record).encode()),
+                self._preemptions.write(preemption_rows(record).encode()),
+                self._schedule.write(schedule_row(record).encode()),
+            )
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def complete(self, folder: Path, origin: str) -> None:
+        """Write the files of all jobs into ``folder``; ``origin`` says where the workload came from. Raises OSError."""
+        self._write_jobs()
+        with open(folder / JOBS, "xb") as file:
+            file.write((",".join(jobs_csv.COLUMNS) + "\n").encode())
+            self._jobs.seek(0)
+            shutil.copyfileobj(self._jobs, file)
+        rows = self._rows
+        by_id = np.argsort(rows.column("id"), kind="stable")
+        header = ",".join(allocations_csv.COLUMNS) + "\n"
+        _reordered(self._allocations, rows.column("allocations"), by_id, folder / ALLOCATIONS, header)
+        preemptions = rows.column("preemptions")
+        preempted = bool(preemptions.any())
+        if preempted:
+            header = ",".join(preemptions_csv.COLUMNS) + "\n"
+            _reordered(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
+        header = schedule_header(len(rows), self._machine, origin, preempted=preempted)
+        by_submission = np.lexsort((rows.column("id"), rows.column("submit_us")))
+        _reordered(self._schedule, rows.column("schedule"), by_submission, folder / SCHEDULE, header)
+
+    def _write_jobs(self) -> None:
+        for record in sorted(self._same_instant, key=completion):
+            self._jobs.write(job_row(record, self._numbering).encode())
+        self._same_instant.clear()
+
+    def _trouble(self, error: OSError) -> InputError:
+        return InputError(self._out, "a folder that can be written", error.strerror or str(error))
+
+
+def run_files_of(records: Iterable[JobRecord], out: str | os.PathLike[str], machine: Sequence[NodeClass]) -> RunFiles:
+    """Return the rows of jobs in any order."""
+    files = RunFiles(out, machine)
+    try:
+        for record in sorted(records, key=completion):
+            files.add(record)
+    except BaseException:
+        files.close()
+        raise
+    return files
+
+
+def _reordered(texts: IO[bytes], sizes: IntArray, order: IntArray, path: Path, header: str) -> None:
+    """Write a new file: a header, and the texts, which have these sizes, in this order of their numbers."""
+    texts.flush()
+    ends = np.cumsum(sizes, dtype=np.int64)
+    with open(path, "xb") as target:
+        target.write(header.encode())
+        for number in order:
+            size = int(sizes[number])
+            target.write(os.pread(texts.fileno(), size, int(ends[number]) - size))

@@ -1,0 +1,74 @@
+"""``schedule.swf``: the schedule that came out, in the Standard Workload Format.
+
+The format knows whole seconds. Submissions, starts and ends are each rounded up: the order of events stays, and no two
+jobs overlap that did not. Processors are hardware threads; the last start of a job counts, and its run time goes from there to its
+end: others may have been on its processors while it was on disk. Status: 1 completed,
+5 cancelled or refused, 0 failed, killed at its limit, or lost with a node, -1 not ended. A job that never started has
+no run time and no allocated processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_emulator.workload.swf.writer import format_row, header_lines
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
+
+STATUS = {COMPLETED: 1, FAILED: 0, TIMEOUT: 0, NODE_FAIL: 0, CANCELLED: 5, REJECTED: 5}
+NOTES = (
+    "the schedule of an emulated machine; submissions, starts and ends rounded up to whole seconds",
+    "processors are hardware threads; status 0 includes jobs killed at their limit",
+)
+PREEMPTED = "the run times of preempted jobs include their time on disk, when others may have had their processors"
+
+
+def schedule_header(jobs: int, machine: Sequence[NodeClass], origin: str, *, preempted: bool) -> str:
+    """Return the lines above the rows of so many jobs; ``origin`` says where the workload came from."""
+    threads = sum(node_class.nodes * node_class.threads for node_class in machine)
+    nodes = sum(node_class.nodes for node_class in machine)
+    header = header_lines(
+        jobs=jobs,
+        processors=threads,
+        origin=origin,
+        notes=(*NOTES, PREEMPTED) if preempted else NOTES,
+        computer="cosched emulator",
+        more=[("MaxNodes", str(nodes))],
+    )
+    return "".join(f"{line}\n" for line in header)
+
+
+def schedule_row(record: JobRecord) -> str:
+    """Return the row of a job, line end included."""
+    spec = record.job.spec
+    submit_us = _whole(spec.submit_us)
+    wait_us = run_us = None
+    allocated = -1
+    if record.intervals:
+        stay = record.last_stays[0]
+        start_us = _whole(stay.start_us)
+        wait_us = start_us - submit_us
+        allocated = sum(count * mask.bit_count() for _, count, mask, _ in stay.runs)
+        if record.end_us is not None:
+            run_us = _whole(record.left_us) - start_us
+    elif record.end_us is not None:
+        wait_us = _whole(record.end_us) - submit_us
+    row = format_row(
+        spec.id,
+        submit_us,
+        wait_us=wait_us,
+        run_us=run_us,
+        processes=spec.processes * spec.threads_per_process,
+        allocated=allocated,
+        estimate_us=_whole(spec.estimate_us),
+        status=-1 if record.end_us is None else STATUS[record.state],
+        user=spec.user,
+        name=spec.name,
+    )
+    return row + "\n"
+
+
+def _whole(us: int) -> int:
+    """Return ``us`` rounded up to whole seconds, in microseconds."""
+    return -(-us // MICROSECONDS) * MICROSECONDS

@@ -1,0 +1,18 @@
+"""Seconds as text, exactly: results are integer microseconds inside and decimals of seconds in files."""
+
+from __future__ import annotations
+
+from cosched_emulator.workload.swf.writer import MICROSECONDS, seconds_text
+
+__all__ = ["MICROSECONDS", "parse_seconds", "seconds_text"]
+
+
+def parse_seconds(text: str) -> int:
+    """Return the microseconds that `seconds_text` wrote as ``text``; raise ValueError on anything else."""
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    whole, point, fraction = digits.partition(".")
+    # isdecimal alone would let digits of other scripts through.
+    good = digits.isascii() and whole.isdecimal() and (fraction.isdecimal() and len(fraction) <= 6 if point else True)
+    if not good:
+        raise ValueError(f"not a decimal of seconds with at most six places: {text!r}")
+    return sign * (int(whole) * MICROSECONDS + int(fraction.ljust(6, "0")))

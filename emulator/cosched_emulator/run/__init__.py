@@ -1,0 +1,1 @@
+"""A run in virtual time, from preparation to its results."""

@@ -1,0 +1,98 @@
+"""The loop of a run: time goes from instant to instant, and each instant's events are answered before time goes on.
+
+All events of one instant travel in one batch, in the order that PROTOCOL.md fixes; what the answer causes at that same instant
+follows in further batches. Contention settles once, after the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.errors import InvariantError, LinkError
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_plugin.protocol.messages import Event, JobEnded, Woken
+
+# So many batches at one instant are a scheduler and a manager that quarrel for ever.
+MOST_ROUNDS: Final = 1000
+# So many wakes in a row without anything else are a scheduler that will never end.
+MOST_IDLE_WAKES: Final = 5_000_000
+
+
+class Simulation:
+    """One run of a workload on one machine under one scheduler, in virtual time."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        agenda: Agenda,
+        link: Link,
+        *,
+        progress: Callable[[int], None] | None = None,
+        committed: Callable[[], None] | None = None,
+        ended: Callable[[JobRecord], None] | None = None,
+    ) -> None:
+        """``progress`` is called with the number of jobs that have ended, ``committed`` after every batch, and when all is over.
+
+        ``ended`` gets the record of every job as it ends; None: `run` returns them all.
+        """
+        self.manager = manager
+        self.batches = 0
+        self._agenda = agenda
+        self._link = link
+        self._progress = progress
+        self._committed = committed
+        self._ended = 0
+        self._records: list[JobRecord] = []
+        manager.ended_jobs = self._records.append if ended is None else ended
+
+    def run(self) -> list[JobRecord]:
+        """Run to the end and return the records of the jobs that are left, in order of id: all, unless somebody else gets them.
+
+        Ends when nothing is due any more; jobs that still wait then (held, or never started by the scheduler) have no end.
+        """
+        manager = self.manager
+        agenda = self._agenda
+        self._link.open(manager.inventory)
+        try:
+            idle = 0
+            while (now_us := agenda.next_us()) is not None:
+                events = agenda.due(now_us)
+                # Wakes are the last events of a batch.
+                idle = 0 if events and type(events[0]) is not Woken else idle + 1
+                if idle > MOST_IDLE_WAKES:
+                    raise LinkError(f"the scheduler has had itself woken {idle} times, and nothing else has happened")
+                if events:
+                    self._answered(now_us, events)
+                manager.settle(now_us)
+            if self._committed is not None:
+                self._committed()
+        finally:
+            self._link.close()
+        self._records += [job.record() for job in manager.jobs.values()]
+        return sorted(self._records, key=_job_id)
+
+    def _answered(self, now_us: int, events: list[Event]) -> None:
+        """Have the events of one instant answered, and what follows from the answers."""
+        manager = self.manager
+        if self._progress is not None:
+            self._ended += sum([type(event) is JobEnded for event in events])
+            self._progress(self._ended)
+        rounds = 0
+        while events:
+            rounds += 1
+            if rounds > MOST_ROUNDS:
+                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
+            seq = manager.seq + 1
+            self.batches += 1
+            actions = self._link.exchange(seq, now_us, tuple(events))
+            events = manager.commit(seq, now_us, events, actions)
+            if self._committed is not None:
+                self._committed()
+
+
+def _job_id(record: JobRecord) -> int:
+    return record.job.spec.id

@@ -1,0 +1,1 @@
+"""Requests of users to a live manager: server side, client side, and messages."""

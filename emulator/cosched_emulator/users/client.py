@@ -1,0 +1,197 @@
+"""The user's end of a running manager: one question at a time, and a deadline for each.
+
+A request is never sent twice. While there is nobody to take it, it does not leave; once it has left and no answer comes, nobody here
+can know whether it was carried out, and the error says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
+from cosched_emulator.users.requests import (
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    Done,
+    ListHistory,
+    ListJobs,
+    ListNodes,
+    Refused,
+    Request,
+    ShowJobs,
+    ShowOverview,
+    ShowStatus,
+    decode_answer,
+    encode_request,
+)
+from cosched_plugin.protocol.endpoint import takes_keys, why_not
+from cosched_plugin.protocol.errors import RemoteProtocolError
+
+QUESTIONS: Final = (ListJobs, ListNodes, ShowJobs, ListHistory, ShowStatus, ShowOverview)  # what changes nothing
+TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same question may be asked again
+_NO_TICKET: Final = 0  # of an answer to a request that could not even be read
+_SLICE_MS: Final = 100  # longest wait that notices nothing
+
+
+class SilenceError(LinkError):
+    """There is no manager, or it does not answer."""
+
+
+class Connection:
+    """A connection to the manager at ``endpoint``; with both keys, and where it takes any, a secured one.
+
+    Raises ConfigurationError for an endpoint or a combination of keys that cannot be.
+    """
+
+    def __init__(self, endpoint: str, timeout_s: float, key: str = "", manager_key: str = "") -> None:
+        if bool(key) != bool(manager_key):
+            missing, given = ("--manager-key", "--key") if key else ("--key", "--manager-key")
+            raise ConfigurationError(missing, f"both keys or none; {given} was given", "nothing")
+        reason = why_not(endpoint, secured=bool(key))
+        if reason is not None:
+            raise ConfigurationError("--manager", f"the endpoint of a manager ({reason})", repr(endpoint))
+        self.endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._keys = (key, manager_key) if key and takes_keys(endpoint) else None
+        self._ticket = 0
+        self._context = zmq.Context()
+        self._socket: zmq.Socket[bytes] | None = None
+        self._events: zmq.Socket[bytes] | None = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; what has not left by now never will."""
+        self._hang_up()
+        self._context.term()
+
+    def result(self, request: Request, timeout_s: float | None = None) -> Mapping[str, Any]:
+        """Return the result of a request; EmulatorError where it was refused, SilenceError as `ask`."""
+        answer = self.ask(request, timeout_s)
+        if isinstance(answer, Refused):
+            raise EmulatorError(refusal_text(answer))
+        return answer.result
+
+    def ask(
+        self, request: Request, timeout_s: float | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Done | Refused:
+        """Send a request and return the answer to it; SilenceError where none comes in time, which the next request survives.
+
+        ``meanwhile`` is called about every tenth of a second; it may raise what it likes.
+        """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + timeout_s
+        self._ticket += 1
+        try:
+            frames = encode_request(request, self._ticket)
+        except UnicodeEncodeError as error:  # bytes of a command line that are no text
+            raise ConfigurationError("arguments", "text in UTF-8", repr(error.object)) from None
+        if len(frames[1]) > MAX_REQUEST_BYTES:
+            raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {MAX_REQUEST_BYTES}")
+        try:
+            return self._converse(frames, request, deadline, timeout_s, meanwhile or _nothing)
+        except BaseException:
+            self._hang_up()  # so that nothing old arrives, here or there, when the manager is back
+            raise
+
+    def _converse(
+        self, frames: list[bytes], request: Request, deadline: float, timeout_s: float, meanwhile: Callable[[], None]
+    ) -> Done | Refused:
+        socket = self._dial()
+        while not socket.poll(_left_ms(deadline), zmq.POLLOUT):
+            meanwhile()
+            if time.monotonic() >= deadline:
+                raise SilenceError(f"no manager there within {timeout_s:g} s{self._handshake_trouble()}", self.endpoint)
+        socket.send_multipart(frames, zmq.NOBLOCK)
+        while True:
+            if socket.poll(_left_ms(deadline), zmq.POLLIN):
+                try:
+                    ticket, answer = decode_answer(socket.recv_multipart(zmq.NOBLOCK))
+                except RemoteProtocolError as error:
+                    raise LinkError(f"an answer that is none: {error}", self.endpoint) from None
+                if ticket in (self._ticket, _NO_TICKET):
+                    return answer
+                continue
+            meanwhile()
+            if time.monotonic() >= deadline:
+                unknown = (
+                    ""
+                    if isinstance(request, QUESTIONS)
+                    else "; whether the request was carried out is not known: look before you repeat it"
+                )
+                raise SilenceError(f"the manager did not answer within {timeout_s:g} s{unknown}", self.endpoint)
+
+    def _dial(self) -> zmq.Socket[bytes]:
+        """Return the socket, connected or about to be."""
+        if self._socket is not None:
+            return self._socket
+        socket = self._context.socket(zmq.DEALER)
+        try:
+            socket.linger = 0
+            socket.immediate = True  # nothing waits here for a manager that may come: it would come as a surprise
+            socket.maxmsgsize = MAX_ANSWER_BYTES
+            socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 1000
+            if self._keys is not None:
+                from cosched_plugin.common.curve import secure_client  # noqa: PLC0415 - most need no keys
+
+                secure_client(socket, *self._keys)
+            self._events = socket.get_monitor_socket(_HANDSHAKE_FAILED)
+            socket.connect(self.endpoint)
+        except zmq.ZMQError as error:
+            self._socket = socket
+            self._hang_up()
+            raise ConfigurationError(
+                "--manager", f"an endpoint to connect to ({error})", repr(self.endpoint)
+            ) from error
+        except BaseException:
+            socket.close(0)
+            raise
+        self._socket = socket
+        return socket
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            if self._events is not None:
+                self._socket.disable_monitor()
+                self._events.close(0)
+                self._events = None
+            self._socket.close(0)
+            self._socket = None
+
+    def _handshake_trouble(self) -> str:
+        """Return what went wrong between two that have found each other, for an error's text."""
+        if self._events is None or not self._events.poll(0):
+            return ""
+        recv_monitor_message(self._events, zmq.NOBLOCK)
+        return "; something is there that does not take this connection: wrong or missing keys, or no manager"
+
+
+_HANDSHAKE_FAILED: Final = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+
+def refusal_text(refused: Refused) -> str:
+    """Return a refusal in one line."""
+    place = f"{refused.path}: " if refused.path else ""
+    return f"refused ({refused.code}): {place}{refused.text}"
+
+
+def _nothing() -> None:
+    """Do nothing meanwhile."""
+
+
+def _left_ms(deadline: float) -> int:
+    return min(_SLICE_MS, max(0, round(1000 * (deadline - time.monotonic()))))

@@ -1,0 +1,1 @@
+"""What the scheduler is told of jobs, where that is not the truth."""

@@ -1,0 +1,83 @@
+"""What the scheduler is told of how jobs use their nodes: the truth, something near it, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.beliefs.draws import check_belief, noisy
+from cosched_emulator.workload.columns import Column, Jobs, Made, Same, columns_of
+from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_plugin.protocol.messages import UsageTuple
+
+_LARGEST_BIAS = 1_000.0
+
+
+class UsageBelief(NamedTuple):
+    """How belief differs from truth. ``exact`` with noise, bias and missing at 0 is the truth itself."""
+
+    usage: str = "exact"  # or unknown: nothing of any job
+    noise: float = 0.0  # relative, from 0 to below 1
+    bias: float = 0.0  # relative, above -1
+    missing: float = 0.0  # share of jobs of which nothing is known
+
+
+def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) -> Workload:
+    """Return the workload with what the scheduler is told of each job's usage in its spec; the truth stays.
+
+    Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
+    """
+    check_belief("usage", belief.usage, "usage_noise", belief.noise)
+    if not -1 < belief.bias <= _LARGEST_BIAS:
+        raise ConfigurationError("belief.usage_bias", f"a number above -1, at most {_LARGEST_BIAS:g}", str(belief.bias))
+    if not 0 <= belief.missing <= 1:
+        raise ConfigurationError("belief.usage_missing", "a share from 0 to 1", str(belief.missing))
+    jobs = columns_of(workload.jobs)
+    if not jobs.knows(jobs.usage):
+        return workload
+    exact = belief._replace(noise=0.0, bias=0.0)
+    # Of how many something is told does not depend on what, which takes longer to work out.
+    known = jobs.known(_told(jobs, exact, seed))
+    jobs = replace(jobs, told_usage=_told(jobs, belief, seed))
+    note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
+    if known and (belief.noise or belief.bias):
+        note += f", noise {belief.noise:g}, bias {belief.bias:g}"
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def _told(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
+    if belief.usage == "unknown":
+        return Same(None)
+    if belief == UsageBelief():
+        return jobs.usage
+    return Made(partial(_told_usage, belief, seed), jobs.usage, jobs.source_id)
+
+
+def _told_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:
+    return None if usage is None else told_usage(usage, belief, seed, source_id)
+
+
+def told_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:
+    """Return what is told of a job with this true usage; None: nothing.
+
+    Each fraction and the memory is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each; that of the
+    job's bound and the memory by 1 + bias, too. Then fractions are scaled to a sum of 1, memory is cut at 1. The bound
+    that is told is the true one, even where noise makes another fraction the largest.
+    """
+    if belief.usage == "unknown" or uniform(seed, "usage_missing", source_id) < belief.missing:
+        return None
+    if not (belief.noise or belief.bias):
+        return usage
+    bound = usage[0]
+    own = BOUNDS.index(bound)
+    parts = [noisy(value, belief.noise, seed, "usage_noise", source_id, index) for index, value in enumerate(usage[1:])]
+    parts[own] *= 1 + belief.bias
+    memory = min(WHOLE_PPM, round(parts[3] * (1 + belief.bias)))
+    total = parts[0] + parts[1] + parts[2]
+    told = [int(value * WHOLE_PPM / total) for value in parts[:3]]
+    told[own] = WHOLE_PPM - sum(told[:own]) - sum(told[own + 1 :])  # what rounding down left over goes to the bound
+    return (bound, told[0], told[1], told[2], memory)

@@ -1,0 +1,282 @@
+"""The Standard Workload Format: real logs in, repaired by named rules; workloads out.
+
+A log row has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs break naive readers in
+known ways, and each way has a rule here (`SwfOptions`) that says what is done about it and a count (`RepairReport`) of
+the rows that it touched. A rule that is switched off leaves the row as it is where that means something, and refuses
+it where it does not.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
+from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.swf.table import LARGEST, MICROSECONDS, Field, SwfTable, error_of, read_table
+from cosched_emulator.workload.swf.writer import format_row, header_lines, seconds_text, write_swf
+
+__all__ = [
+    "VERBATIM", "Limits", "MissingEstimate", "RepairReport", "SwfOptions", "SwfTrace",
+    "format_row", "header_lines", "load_swf", "read_swf", "seconds_text", "write_swf",
+]  # fmt: skip
+
+MissingEstimate = Literal["run", "drop", "refuse"]
+Limits = Literal["estimate", "none"]
+_BURST_STATUS = (2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class SwfOptions:
+    """What to do about the known flaws of real logs, one rule a field. Raises `ConfigurationError` on nonsense.
+
+    - ``missing_estimate``: requested time (field 9) <= 0. ``run``: the run time is the estimate; ``drop``; ``refuse``.
+    - ``minimum_estimate_s``: estimates that are present are raised to this. 0: left alone.
+    - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as a manager that kills would have.
+      Off: the job keeps its run time and will meet its limit, if it has one.
+    - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) where 5 is missing.
+    - ``drop_empty``: rows with run time <= 0 or without processors are left out. Off: they are errors.
+    - ``drop_bursts``: rows of status 2, 3, 4 repeat parts of a job that has a row of its own, and are left out.
+    - ``sort``: rows are put in submit order, equal times as in the file. Off: a row out of order is an error.
+    - ``rebase``: submit times are counted from the first job that is read. Off: as in the file.
+    - ``skip_bad_rows``: malformed rows are left out and counted. Off: the first one is an error.
+    - ``limits``: ``estimate``: jobs are killed when their estimate ends; ``none``: never.
+    """
+
+    missing_estimate: MissingEstimate = "run"
+    minimum_estimate_s: float = 60
+    cap_run_at_estimate: bool = True
+    size_from_request: bool = True
+    drop_empty: bool = True
+    drop_bursts: bool = True
+    sort: bool = True
+    rebase: bool = True
+    skip_bad_rows: bool = False
+    limits: Limits = "estimate"
+
+    def __post_init__(self) -> None:
+        if self.missing_estimate not in get_args(MissingEstimate):
+            raise ConfigurationError.unknown_name(
+                "missing_estimate", str(self.missing_estimate), get_args(MissingEstimate)
+            )
+        if self.limits not in get_args(Limits):
+            raise ConfigurationError.unknown_name("limits", str(self.limits), get_args(Limits))
+        if not 0 <= self.minimum_estimate_s <= LARGEST:
+            raise ConfigurationError("minimum_estimate_s", "seconds, 0 or more", str(self.minimum_estimate_s))
+
+
+# Reads back exactly what `write_swf` wrote.
+VERBATIM = SwfOptions(minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False)
+_DEFAULTS = SwfOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """How many rows of the whole file each rule touched, wherever the window of jobs lies."""
+
+    rows: int = 0  # data rows in the file
+    bad_rows_skipped: int = 0
+    bursts_dropped: int = 0
+    without_run_time_dropped: int = 0
+    without_processors_dropped: int = 0
+    without_estimate_dropped: int = 0
+    sizes_from_request: int = 0
+    estimates_from_run: int = 0
+    estimates_raised: int = 0
+    runs_capped: int = 0
+    out_of_order: int = 0  # rows submitted before a row above them
+    jobs: int = 0  # rows left after all drops
+
+    def lines(self) -> tuple[str, ...]:
+        """Return one line for people for each rule that touched a row."""
+        texts = (
+            (self.bad_rows_skipped, "malformed: skipped"),
+            (self.bursts_dropped, "status 2-4, part of another row's job: dropped"),
+            (self.without_run_time_dropped, "run time <= 0: dropped"),
+            (self.without_processors_dropped, "no processors: dropped"),
+            (self.without_estimate_dropped, "no estimate: dropped"),
+            (self.sizes_from_request, "no allocated processors: requested ones taken"),
+            (self.estimates_from_run, "no estimate: run time taken"),
+            (self.estimates_raised, "estimate below the minimum: raised"),
+            (self.runs_capped, "run time above the estimate: cut to it"),
+            (self.out_of_order, "not in submit order: sorted"),
+        )
+        head = f"{self.rows} rows, {self.jobs} usable jobs"
+        return (head, *(f"{count} rows {text}" for count, text in texts if count))
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return asdict(self)
+
+
+class SwfTrace(NamedTuple):
+    """All that a log holds for us."""
+
+    workload: Workload
+    header: dict[str, str]  # repeated keys: one line each
+    report: RepairReport
+
+
+def read_swf(
+    path: str | os.PathLike[str], options: SwfOptions = _DEFAULTS, first: int = 0, count: int | None = None
+) -> Workload:
+    """Read jobs ``first`` .. ``first + count`` of a log, counted after all repairs in submit order.
+
+    Plain or gzip, by content. Ids are dense from 1; `WorkloadJob.source_id` is the number in the log. What was repaired
+    is in `Workload.notes`. Raises `InputError` for a file that is no log, a malformed row (anywhere in the file), or a
+    window without jobs.
+    """
+    return load_swf(path, options, first, count).workload
+
+
+def load_swf(
+    path: str | os.PathLike[str], options: SwfOptions = _DEFAULTS, first: int = 0, count: int | None = None
+) -> SwfTrace:
+    """Read a log as `read_swf` does, and return its header and the repair counts, too."""
+    if first < 0:
+        raise ConfigurationError("first", "a number of jobs, 0 or more", str(first))
+    if count is not None and count < 1:
+        raise ConfigurationError("count", "a number of jobs, 1 or more", str(count))
+    file = os.fspath(path)
+    table = read_table(file, skip_bad_rows=options.skip_bad_rows)
+    rows, report = _repaired(table, file, options)
+    if not report.jobs:
+        raise InputError(file, "at least one job that can run", "; ".join(report.lines()))
+    if first >= report.jobs:
+        raise InputError(file, f"more than {first} jobs (first = {first})", str(report.jobs))
+    last = report.jobs if count is None else min(report.jobs, first + count)
+    window = _Rows(*(column[first:last].copy() for column in rows))
+    notes = list(report.lines())
+    if last - first < report.jobs:
+        notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
+    if count is not None and last - first < count:
+        notes.append(f"{count} jobs asked for, {last - first} there")
+    first_us = int(window.submit_us[0])
+    if options.rebase and first_us:
+        notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
+    jobs = _jobs(window, first_us if options.rebase else 0, options.limits)
+    return SwfTrace(Workload(jobs, _machine_size(table.header), file, tuple(notes)), table.header, report)
+
+
+class _Rows(NamedTuple):
+    """The usable rows in submit order, by column."""
+
+    submit_us: NDArray[np.int64]
+    run_us: NDArray[np.int64]
+    processes: NDArray[np.int64]
+    estimate_us: NDArray[np.int64]
+    number: NDArray[np.int64]
+    user: NDArray[np.int64]
+    name: NDArray[np.int64]
+
+
+def _repaired(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, RepairReport]:
+    """Apply the rules, each a mask over the rows that the rules before it left, and count what they touched."""
+    columns = table.columns
+    skipped = table.skipped
+    left = np.ones(len(table.lines), dtype=np.bool_)
+    refused = np.zeros(len(table.lines), dtype=np.bool_)
+
+    def take_out(mask: NDArray[np.bool_], *, allowed: bool) -> int:
+        nonlocal left, refused
+        hit = left & mask
+        left = left & ~hit
+        if allowed:
+            return int(np.count_nonzero(hit))
+        refused |= hit
+        return 0
+
+    bursts = take_out(np.isin(columns[Field.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
+    no_run = take_out(columns[Field.RUN] <= 0, allowed=options.drop_empty)
+    unallocated = columns[Field.ALLOCATED] <= 0
+    processes = np.where(unallocated & options.size_from_request, columns[Field.REQUESTED], columns[Field.ALLOCATED])
+    no_size = take_out(processes <= 0, allowed=options.drop_empty)
+    unestimated = columns[Field.ESTIMATE] <= 0
+    no_estimate = 0
+    if options.missing_estimate != "run":
+        no_estimate = take_out(unestimated, allowed=options.missing_estimate == "drop")
+    latest = np.maximum.accumulate(np.where(left, columns[Field.SUBMIT], 0.0))
+    out_of_order = left & (columns[Field.SUBMIT] < latest)
+    if not options.sort:
+        take_out(out_of_order, allowed=False)
+    if refused.any():
+        if not options.skip_bad_rows:
+            raise _refusal(table, file, int(np.argmax(refused)))
+        skipped += int(np.count_nonzero(refused))
+
+    kept = np.flatnonzero(left)
+    submit_us = table.microseconds(Field.SUBMIT, kept)
+    run_us = table.microseconds(Field.RUN, kept)
+    missing = unestimated[kept]
+    estimate_us = np.where(missing, run_us, table.microseconds(Field.ESTIMATE, kept))
+    minimum_us = math.ceil(options.minimum_estimate_s * MICROSECONDS)
+    raised = ~missing & (estimate_us < minimum_us)
+    estimate_us = np.where(raised, minimum_us, estimate_us)
+    capped = (run_us > estimate_us) & options.cap_run_at_estimate
+    run_us = np.where(capped, estimate_us, run_us)
+    order = np.argsort(submit_us, kind="stable")
+    whole = [columns[field][kept].astype(np.int64) for field in (Field.NUMBER, Field.USER, Field.NAME)]
+    rows = (submit_us, run_us, processes[kept].astype(np.int64), estimate_us, *whole)
+    report = RepairReport(
+        rows=len(table.lines) + table.skipped,
+        bad_rows_skipped=skipped,
+        bursts_dropped=bursts,
+        without_run_time_dropped=no_run,
+        without_processors_dropped=no_size,
+        without_estimate_dropped=no_estimate,
+        sizes_from_request=int(np.count_nonzero((unallocated & left)[kept])),
+        estimates_from_run=int(np.count_nonzero(missing)),
+        estimates_raised=int(np.count_nonzero(raised)),
+        runs_capped=int(np.count_nonzero(capped)),
+        out_of_order=int(np.count_nonzero(out_of_order & left)),
+        jobs=len(kept),
+    )
+    return _Rows(*(column[order] for column in rows)), report
+
+
+def _refusal(table: SwfTable, file: str, row: int) -> InputError:
+    """Return the error for a row that a switched-off rule would have repaired."""
+    columns = table.columns
+    if columns[Field.RUN][row] <= 0:
+        flaw = table.flaw(row, Field.RUN, "a run time above 0")
+    elif columns[Field.ALLOCATED][row] <= 0:
+        flaw = table.flaw(row, Field.ALLOCATED, "processors above 0")
+    elif columns[Field.ESTIMATE][row] <= 0:
+        flaw = table.flaw(row, Field.ESTIMATE, "an estimate above 0")
+    else:
+        flaw = table.flaw(row, Field.SUBMIT, "rows in submit order")
+    return error_of(flaw, file, int(table.lines.numbers[row]))
+
+
+def _jobs(rows: _Rows, origin_us: int, limits: Limits) -> Jobs:
+    estimate_us = Numbers(rows.estimate_us)
+    return Jobs(
+        id=Numbers(range(1, len(rows.number) + 1)),
+        submit_us=Numbers(rows.submit_us - origin_us),
+        processes=Numbers(rows.processes),
+        estimate_us=estimate_us,
+        run_us=Numbers(rows.run_us),
+        source_id=Numbers(rows.number),
+        limit_us=estimate_us if limits == "estimate" else Same(None),
+        user=_texts(rows.user),
+        name=_texts(rows.name),
+    )
+
+
+def _texts(numbers: NDArray[np.int64]) -> Interned[str]:
+    distinct, places = np.unique(numbers, return_inverse=True)  # a log has few users
+    return Interned(places.astype(np.uint32), ["" if number < 0 else str(number) for number in distinct.tolist()])
+
+
+def _machine_size(header: dict[str, str]) -> int | None:
+    for key in ("MaxProcs", "MaxNodes"):  # CTC: "338 (batch partition; 512 total)"
+        words = header.get(key, "").split()
+        if words and words[0].isdecimal() and int(words[0]) > 0:
+            return int(words[0])
+    return None

@@ -1,0 +1,1 @@
+"""Memory, network and disk bandwidth shared by co-located jobs (RUA paper)."""

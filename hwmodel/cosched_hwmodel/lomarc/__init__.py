@@ -1,0 +1,1 @@
+"""Pairwise slowdown on hyperthreaded nodes (LOMARC paper)."""

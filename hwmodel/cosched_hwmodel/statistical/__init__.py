@@ -1,0 +1,1 @@
+"""Drawn slowdowns of a job on its own nodes and beside others (G-LOMARC-TS paper)."""

@@ -1,0 +1,64 @@
+"""How a command line ends: every error one line on standard error, every kind of end its exit code. Both commands use it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from cosched_plugin.common.log import ERROR, Log
+
+
+class Terminated(BaseException):
+    """SIGTERM, as an exception, so that what must be cleaned up is."""
+
+
+def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
+    """Run ``command`` and exit.
+
+    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
+    ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
+    ends in a traceback. Usage errors exit with 2, SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
+    """
+    # Read from the arguments themselves: an error may come before any option has been understood.
+    log = Log(program, as_json="--log-json" in sys.argv[1:])
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = command.main(standalone_mode=False)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else program
+        _fail(log, f"{error.format_message()} (see {path} --help)", error.exit_code)
+    except click.ClickException as error:
+        _fail(log, error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        log("interrupted", "interrupted")
+        sys.exit(130)
+    except Terminated:
+        log("terminated", "terminated")
+        sys.exit(143)
+    except Exception as error:
+        exit_code = exit_code_of(error)
+        if exit_code is None or os.environ.get("COSCHED_TRACEBACK"):
+            raise
+        _fail(log, str(error), exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
+    raise Terminated
+
+
+def _fail(log: Log, text: str, exit_code: int) -> NoReturn:
+    """Say in one line what is wrong, and exit; of a traceback in ``text`` (the last words of a plugin) the end is told."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
+    if traceback is not None:
+        lines[traceback:] = lines[-1:]
+    log("failed", "; ".join(lines), level=ERROR, exit_code=exit_code)
+    sys.exit(exit_code)

@@ -1,0 +1,147 @@
+"""Choosing threads for a job from a set of free ones: lowest nodes first, or fullest nodes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.common.allocation import Layers, Machine, bits_of, is_plain, room_on, size
+from cosched_plugin.protocol.messages import JobSpec, Run
+
+
+def lowest_threads(mask: int, count: int) -> int:
+    """Return the ``count`` lowest set bits of ``mask``, a set of threads or of nodes."""
+    taken = 0
+    for _ in range(count):
+        low = mask & -mask
+        taken |= low
+        mask ^= low
+    return taken
+
+
+def thread_mask(free: Layers, node: int) -> int:
+    """Return the free threads of one node as a mask over its threads."""
+    mask = 0
+    for thread, layer in enumerate(free):
+        mask |= (layer >> node & 1) << thread
+    return mask
+
+
+def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
+    """Return the number of threads in the set, node by node."""
+    width = (nodes + 7) // 8
+    packed = np.frombuffer(b"".join([layer.to_bytes(width, "little") for layer in layers]), np.uint8)
+    bits = np.unpackbits(packed.reshape(len(layers), width), axis=1, count=nodes, bitorder="little")
+    counts: NDArray[np.int64] = np.add.reduce(bits, axis=0, dtype=np.int64)
+    return counts
+
+
+def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:
+    """Return ``job`` on the lowest free threads, node by node, or None if it does not fit."""
+    if not is_plain(job):
+        return _fill(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
+    if len(free) == 1:
+        return lowest_nodes(job.processes, free[0])
+    if job.processes > size(free):
+        return None
+    return _first_fit_threads(job.processes, free)
+
+
+def packed(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:
+    """Return ``job`` on the nodes with the fewest free threads first (ties: lowest node), or None if it does not fit."""
+    if len(free) == 1 and is_plain(job):
+        return lowest_nodes(job.processes, free[0])
+    nodes = sorted(bits_of(any_layer(free)), key=lambda node: (thread_mask(free, node).bit_count(), node))
+    return _fill(job, free, machine, free_memory_mb, nodes)
+
+
+def any_layer(layers: Layers) -> int:
+    """Return the nodes that have at least one thread in the set."""
+    nodes = 0
+    for layer in layers:
+        nodes |= layer
+    return nodes
+
+
+def runs_from(placed: Iterable[tuple[int, int, int]]) -> tuple[Run, ...]:
+    """Join (node, thread mask, processes) triples into runs; order of nodes is kept ascending."""
+    runs: list[Run] = []
+    first = count = mask = processes = 0
+    for node, node_mask, node_processes in sorted(placed):
+        if count and node == first + count and node_mask == mask and node_processes == processes:
+            count += 1
+            continue
+        if count:
+            runs.append((first, count, mask, processes))
+        first, count, mask, processes = node, 1, node_mask, node_processes
+    if count:
+        runs.append((first, count, mask, processes))
+    return tuple(runs)
+
+
+def lowest_nodes(need: int, free: int) -> tuple[Run, ...] | None:
+    """Return first fit where a node is one thread, whole runs of set bits from the bottom; None if there are not enough."""
+    if need > free.bit_count():
+        return None
+    runs: list[Run] = []
+    while True:
+        low = free & -free
+        first = low.bit_length() - 1
+        above = free >> first
+        length = (~above & (above + 1)).bit_length() - 1
+        if length >= need:
+            runs.append((first, need, 1, 1))
+            return tuple(runs)
+        runs.append((first, length, 1, 1))
+        need -= length
+        free &= ~(((1 << length) - 1) << first)
+
+
+def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
+    """First fit over several threads a node; the caller has checked that there are enough."""
+    depth = full_mask = some = 0  # of the threads that are free on any node at all
+    whole = -1
+    for thread, layer in enumerate(free):
+        if layer:
+            depth += 1
+            full_mask |= 1 << thread
+            whole &= layer
+            some |= layer
+    runs: list[Run] = []
+    while need:
+        low = some & -some
+        node = low.bit_length() - 1
+        if whole & low and need >= depth:
+            above = whole >> node
+            length = min((~above & (above + 1)).bit_length() - 1, need // depth)
+            runs.append((node, length, full_mask, depth))
+            need -= length * depth
+            some &= ~(((1 << length) - 1) << node)
+            continue
+        mask = full_mask if whole & low else thread_mask(free, node)
+        threads = min(mask.bit_count(), need)
+        runs.append((node, 1, lowest_threads(mask, threads), threads))
+        need -= threads
+        some ^= low
+    return tuple(runs)
+
+
+def _fill(
+    job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], nodes: Iterable[int]
+) -> tuple[Run, ...] | None:
+    """Fill ``nodes`` in the order given, each up to the job's own limits."""
+    need = job.processes
+    placed: list[tuple[int, int, int]] = []
+    for node in nodes:
+        mask = thread_mask(free, node)
+        processes = min(need, room_on(job, mask.bit_count(), machine.threads_of[node], free_memory_mb[node]))
+        if not processes:
+            continue
+        taken = mask if job.exclusive else lowest_threads(mask, processes * job.threads_per_process)
+        placed.append((node, taken, processes))
+        need -= processes
+        if not need:
+            return runs_from(placed)
+    return None

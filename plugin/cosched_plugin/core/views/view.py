@@ -1,0 +1,279 @@
+"""What a policy may see: the state, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
+from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
+from cosched_plugin.core.contention import empty_table
+from cosched_plugin.core.first_fit import thread_counts
+from cosched_plugin.core.forecast import Forecast, side_by_side
+from cosched_plugin.core.queue import Queue
+from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.trace import Trace
+from cosched_plugin.core.work import Work
+from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
+
+
+class View:
+    """A window on the scheduler's state, always current: after each decision it shows that decision's effect.
+
+    Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
+    """
+
+    __slots__ = ("_counts", "_counts_version", "_forecast", "_forecast_us", "_forecast_version", "_state", "trace")
+
+    def __init__(self, state: State, trace: Trace | None = None) -> None:
+        self._state = state
+        self.trace = trace
+        self._forecast: Forecast | None = None
+        self._forecast_us = 0
+        self._forecast_version = -1
+        self._counts: dict[Layers, Ints] = {}
+        self._counts_version = -1
+
+    @property
+    def now_us(self) -> int:
+        """Return the present instant."""
+        return self._state.now_us
+
+    @property
+    def machine(self) -> Machine:
+        """Return the nodes."""
+        return self._state.machine
+
+    @property
+    def work(self) -> Work:
+        """Return how much more of the queue this decision may look at."""
+        return self._state.work
+
+    @property
+    def belief(self) -> Belief:
+        """Return what the site believes about contention."""
+        return self._state.belief
+
+    @property
+    def pairs(self) -> LomarcModel | None:
+        """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
+        return self._state.pairs
+
+    @property
+    def statistical(self) -> StatisticalModel | None:
+        """Return what the site believes of the measured slowdowns of pairs; None if that is not its model of contention."""
+        return self._state.statistical
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether the number of free threads alone says if a plain job fits."""
+        return True
+
+    def open_to(self, job: JobSpec, free: Layers) -> Layers:  # noqa: ARG002 - other views look at the job
+        """Return the threads, out of a free set, on which ``job`` may be put."""
+        return free
+
+    def never(self, job: JobSpec) -> bool:  # noqa: ARG002 - other views look at the job
+        """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
+        return False
+
+    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+        """Return the free threads that nobody else can have once a job is on ``runs``."""
+        return layers_of(runs, self.machine.depth)
+
+    @property
+    def queue(self) -> list[JobSpec]:
+        """Return the jobs that may be started, in order of (submission, id); a fresh list."""
+        return list(self._state.queue.values())
+
+    @property
+    def whole_queue(self) -> Queue | None:
+        """Return the queue itself, to look at thousands of jobs at once; None where the view shows some of them only."""
+        return self._state.queue
+
+    @property
+    def queued(self) -> int:
+        """Return the number of jobs that may be started."""
+        return len(self._state.queue)
+
+    @property
+    def running(self) -> Mapping[int, Running]:
+        """Return the running jobs by id."""
+        return self._state.running
+
+    @property
+    def releases(self) -> Sequence[tuple[int, int]]:
+        """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end any moment."""
+        return self._state.releases
+
+    @property
+    def free(self) -> Layers:
+        """Return the free threads of the nodes in service."""
+        return self._state.pool.free
+
+    @property
+    def free_threads(self) -> int:
+        """Return the number of free threads of the nodes in service."""
+        free = self._state.pool.free
+        return free[0].bit_count() if len(free) == 1 else size(free)
+
+    @property
+    def in_service(self) -> Layers:
+        """Return all threads of the nodes in service, free or not."""
+        up = self._state.pool.up
+        return tuple([layer & up for layer in self._state.machine.exists])
+
+    @property
+    def all_free(self) -> Layers:
+        """Return the free threads of the nodes in service, also on nodes that others are on."""
+        return self._state.pool.free
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows whenever nodes or running jobs change; for caches, it says nothing else."""
+        return self._state.version
+
+    @property
+    def free_memory_mb(self) -> Sequence[int]:
+        """Return the free memory of each node."""
+        return self._state.pool.free_memory_mb
+
+    def node_table(self) -> NodeTable:
+        """Return who runs on each node, until when, and what they ask, under the believed contention model."""
+        return self._state.node_table()
+
+    def empty_node_table(self) -> NodeTable:
+        """Return the same nodes with nobody on them."""
+        return empty_table(self._state.model, self._state.machine)
+
+    def note(self, job_id: int | None, key: str) -> NoteValue:
+        """Return what was left under ``key`` about a job, or (None) about the cluster; None if nothing was."""
+        notes = self._state.notes.get(job_id)
+        return None if notes is None else notes.get(key)
+
+    def noted(self, key: str) -> Collection[int | None]:
+        """Return about which jobs something was left under ``key``, in no order: those of other views, too, and held ones."""
+        return self._state.noted.get(key, ())
+
+    def noted_waiting(self, key: str) -> list[JobSpec]:
+        """Return the jobs that may be started about which something was left under ``key``, in order of (submission, id)."""
+        noted = self.noted(key)
+        if all(job_id is None or job_id in self._state.running for job_id in noted):
+            return []
+        return [job for job in self.queue if job.id in noted]
+
+    def wakes(self) -> Sequence[int]:
+        """Return the instants at which the manager will wake the scheduler, ascending."""
+        return sorted(self._state.wakes)
+
+    @property
+    def resume_us(self) -> int:
+        """Return how long a job that comes back from disk makes no progress."""
+        return self._state.resume_us
+
+    @property
+    def on_disk(self) -> Sequence[int]:
+        """Return the running jobs that are suspended to disk, by id."""
+        on_disk = self._state.on_disk
+        return sorted(on_disk) if on_disk else ()
+
+    @property
+    def free_swap_mb(self) -> Sequence[int]:
+        """Return the disk space of each node for the memory of further jobs."""
+        return self._state.pool.free_swap_mb
+
+    def may_resume(self, running: Running) -> bool:
+        """Tell whether a job on disk could go on now: its threads and memory are free."""
+        return self._state.pool.return_refusal(running.job, running.runs, running.layers) is None
+
+    def progress_us(self, running: Running) -> int:
+        """Return for how long a running job has made progress since its start: neither suspended nor on its way back from disk."""
+        told = self._state.running[running.job.id]  # another view may tell of another time
+        until_us = self._state.now_us if told.suspended_us is None else told.suspended_us
+        return max(until_us, told.ready_us) - told.start_us - told.idle_us
+
+    def wall_us(self, at_us: int) -> int:
+        """Return when an instant of this view's time will be: views of a part of the time have time of their own."""
+        return at_us
+
+    def expected_end(self, running: Running) -> int:
+        """Return when a running job should end; one that is over its time may end at the next instant."""
+        return max(running.end_us, self._state.now_us + 1)
+
+    def threads_back(self, running: Running) -> int:
+        """Return how many threads will be free when a running job ends: those on nodes in service."""
+        pool = self._state.pool
+        if running.on_disk:
+            return 0
+        if pool.all_up:
+            return running.threads
+        return sum([(layer & pool.up).bit_count() for layer in running.layers])
+
+    def shadow(self, threads: int) -> tuple[int, int] | None:
+        """Return the first expected end after which so many threads are free, and how many more are; None if there is none.
+
+        All jobs that should end at that same instant count.
+        """
+        state = self._state
+        running = state.running
+        missing = threads - size(state.pool.free)
+        soonest_us = state.now_us + 1
+        shadow_us = 0
+        in_place = state.pool.all_up and not state.on_disk
+        for expected_us, job_id in state.releases:
+            end_us = expected_us if expected_us > soonest_us else soonest_us
+            if missing <= 0 and end_us > shadow_us:
+                break
+            missing -= running[job_id].threads if in_place else self.threads_back(running[job_id])
+            shadow_us = end_us
+        return None if missing > 0 else (shadow_us, -missing)
+
+    def plan(self) -> Forecast:
+        """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
+        state = self._state
+        if self._forecast is None or self._forecast_version != state.version:
+            self._forecast = None
+        elif self._forecast_us != state.now_us:
+            self._forecast = self._forecast.at(state.now_us)
+        if self._forecast is None:
+            self._forecast = self._forecasted()
+            self._forecast_version = state.version
+        self._forecast_us = state.now_us
+        return self._forecast
+
+    def _forecasted(self) -> Forecast:
+        state = self._state
+        nodes, depth = state.machine.nodes, state.machine.depth
+        soonest_us = state.now_us + 1
+        running = state.running
+        ends = [
+            (expected_us if expected_us > soonest_us else soonest_us, running[job_id].joined)
+            for expected_us, job_id in state.releases
+            if job_id not in state.on_disk
+        ]
+        if not state.pool.all_up:
+            up = side_by_side((state.pool.up,) * depth, nodes)
+            ends = [(end_us, threads & up) for end_us, threads in ends]
+        return Forecast.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
+
+    def thread_counts(self, layers: Layers) -> Ints:
+        """Return the number of threads in the set, node by node; not to be changed."""
+        if self._counts_version != self._state.version:
+            self._counts_version = self._state.version
+            self._counts.clear()
+        counts = self._counts.get(layers)
+        if counts is None:
+            counts = self._counts[layers] = thread_counts(layers, self.machine.nodes)
+        return counts
+
+    def memory_at(self, instant_us: int) -> Sequence[int]:
+        """Return the free memory of each node at a later instant, as running jobs tell."""
+        state = self._state
+        memory = list(state.pool.free_memory_mb)
+        for running in state.running.values():
+            if running.job.memory_mb and not running.on_disk and self.expected_end(running) <= instant_us:
+                for first, count, _, processes in running.runs:
+                    for node in range(first, first + count):
+                        memory[node] += processes * running.job.memory_mb
+        return memory

@@ -1,0 +1,214 @@
+"""One class of jobs and the machine as that class has it: its own queue, its own running jobs, and a clock that stands still meanwhile.
+
+Under time slices every class of jobs has the whole machine to itself, for a part of the time (Scojo-PECT, G-LOMARC-TS paper,
+section 4.7). A policy that plans with this view schedules the class and need not know of slices: its time is that in which the
+class makes progress, and a job that is on disk while others have their slice holds its nodes like one that runs.
+
+Whoever turns the slices sets what the clock says, and on which nodes jobs of the class may be started at this moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cosched_plugin.common.allocation import Layers, each_node
+from cosched_plugin.core.first_fit import any_layer
+from cosched_plugin.core.state import Running
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
+from cosched_plugin.protocol.messages import JobSpec
+
+
+class VirtualMachine(WholeNodesView):
+    """A view of the jobs whose estimates are in a certain range."""
+
+    __slots__ = (
+        "_above_us",
+        "_held",
+        "_held_at",
+        "_jobs",
+        "_jobs_key",
+        "_most_us",
+        "_nodes",
+        "_occupancies",
+        "_open",
+        "_queue",
+        "_queue_key",
+        "_stays_key",
+        "_virtual_us",
+        "_wall_us",
+    )  # fmt: skip
+
+    def __init__(self, view: View, above_us: int, most_us: int) -> None:
+        """Show the jobs with an estimate above ``above_us``, and of ``most_us`` at most."""
+        super().__init__(view)
+        self._above_us = above_us
+        self._most_us = most_us
+        self._virtual_us = 0
+        self._open = 0
+        self._wall_us: Callable[[int], int] = int
+        self._jobs: dict[int, Running] = {}
+        self._jobs_key: object = None
+        self._nodes: dict[int, int] = {}  # of each running job, as a set of bits
+        self._held = 0  # all of these nodes
+        self._held_at = -1
+        self._queue: list[JobSpec] = []
+        self._queue_key: object = None
+        self._occupancies: list[Occupancy] = []
+        self._stays_key: object = None
+
+    def turn_to(self, virtual_us: int, open_nodes: int, wall_us: Callable[[int], int]) -> None:
+        """Set the clock, the nodes on which jobs may be started now, and when later instants of the clock will be."""
+        self._virtual_us = virtual_us
+        self._open = open_nodes
+        self._wall_us = wall_us
+
+    @property
+    def key(self) -> object:
+        """Return what changes whenever time passes, or nodes or running jobs change, or others may be started on."""
+        return (self._virtual_us, self._state.now_us, self._state.version, self._open)
+
+    @property
+    def now_us(self) -> int:
+        """Return the present instant of the class's own time."""
+        return self._virtual_us
+
+    def wall_us(self, at_us: int) -> int:
+        """Return when an instant of the class's time will be."""
+        return self._wall_us(at_us)
+
+    @property
+    def queue(self) -> list[JobSpec]:
+        """Return the jobs of the class that may be started, in order of (submission, id); a fresh list."""
+        return list(self._queue_now())
+
+    @property
+    def whole_queue(self) -> None:
+        """Return None: others have their jobs in it, too."""
+        return None
+
+    @property
+    def queued(self) -> int:
+        """Return the number of jobs of the class that may be started."""
+        return len(self._queue_now())
+
+    @property
+    def populated(self) -> bool:
+        """Tell whether a job of the class waits or has been started."""
+        return bool(self._queue_now() or self._nodes_now())
+
+    @property
+    def running(self) -> Mapping[int, Running]:
+        """Return the jobs of the class that have been started, on disk or not, with times of the class's own."""
+        key = (self._virtual_us, self._state.now_us, self._state.version)
+        if self._jobs_key != key:
+            self._jobs_key = key
+            jobs = self._state.running
+            self._jobs = {job_id: self._told(jobs[job_id]) for job_id in self._nodes_now()}
+        return self._jobs
+
+    @property
+    def releases(self) -> Sequence[tuple[int, int]]:
+        """Return (expected end, job id) of the running jobs, sorted."""
+        return [(occupancy.end_us, occupancy.job_id) for occupancy in self.occupancies()]
+
+    def expected_end(self, running: Running) -> int:
+        """Return when a running job should end; one that is over its time may end at the next instant."""
+        return max(running.end_us, self._virtual_us + 1)
+
+    @property
+    def free_nodes(self) -> int:
+        """Return the nodes, as a set of bits, that no job of the class holds and that are open to it now."""
+        self._nodes_now()
+        return self._state.pool.up & self._open & ~self._held
+
+    @property
+    def idle_nodes(self) -> int:
+        """Return the free nodes, as a set of bits, that no job of another class has to leave first."""
+        return super().free_nodes & self.free_nodes
+
+    @property
+    def unclaimed_nodes(self) -> int:
+        """Return the idle nodes, as a set of bits, to which no job of another class on disk will want to come back."""
+        claimed = 0
+        for job_id in self._state.on_disk:
+            claimed |= any_layer(self._state.running[job_id].layers)
+        return self.idle_nodes & ~claimed
+
+    @property
+    def all_free(self) -> Layers:
+        """Return the threads that no job of the class holds, on nodes that are open to it now."""
+        nodes = self._state.pool.up & self._open
+        free = [layer & nodes for layer in self._state.machine.exists]
+        for running in self.running.values():
+            free = [layer & ~held for layer, held in zip(free, running.layers, strict=True)]
+        return tuple(free)
+
+    @property
+    def free_memory_mb(self) -> Sequence[int]:
+        """Return the memory of each node that no job of the class holds."""
+        memory = list(self._state.machine.memory_mb)
+        for running in self.running.values():
+            for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+                memory[node] -= processes * running.job.memory_mb
+        return memory
+
+    def memory_at(self, instant_us: int) -> Sequence[int]:
+        """Return the memory of each node that no job of the class will hold at a later instant, as running jobs tell."""
+        memory = list(self.free_memory_mb)
+        for running in self.running.values():
+            if running.job.memory_mb and self.expected_end(running) <= instant_us:
+                for node, processes in each_node(running.runs):
+                    memory[node] += processes * running.job.memory_mb
+        return memory
+
+    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
+        """Return (instant, free nodes from then on as a set of bits), ascending: nodes closed to the class now are open at the next."""
+        closed = self._state.pool.up & ~self._open
+        return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if closed else besides)
+
+    def occupancies(self) -> list[Occupancy]:
+        """Return who holds nodes until when in the class's time, by (expected end, job id)."""
+        key = (self._virtual_us, self._state.now_us, self._state.version)
+        if self._stays_key != key:
+            self._stays_key = key
+            soonest_us = self._virtual_us + 1
+            nodes = self._nodes_now()
+            self._occupancies = sorted(
+                [
+                    Occupancy(max(running.end_us, soonest_us), job_id, nodes[job_id])
+                    for job_id, running in self.running.items()
+                ]
+            )
+        return self._occupancies
+
+    def _queue_now(self) -> list[JobSpec]:
+        """Return the jobs of the class that may be started, in order of (submission, id)."""
+        queue = self._state.queue
+        key = (queue.changes, len(queue))
+        if self._queue_key != key:
+            self._queue_key = key
+            above_us, most_us = self._above_us, self._most_us
+            self._queue = [job for job in queue.values() if above_us < job.estimate_us <= most_us]
+        return self._queue
+
+    def _nodes_now(self) -> dict[int, int]:
+        """Return the nodes of each job of the class that has been started."""
+        if self._held_at != self._state.version:
+            self._held_at = self._state.version
+            above_us, most_us = self._above_us, self._most_us
+            self._nodes = {
+                job_id: any_layer(running.layers)
+                for job_id, running in self._state.running.items()
+                if above_us < running.job.estimate_us <= most_us
+            }
+            self._held = 0
+            for nodes in self._nodes.values():
+                self._held |= nodes
+        return self._nodes
+
+    def _told(self, running: Running) -> Running:
+        """Return a running job with its times as the class's clock has them: what it has left counts from now."""
+        since_us = self._state.now_us if running.suspended_us is None else running.suspended_us
+        by_us = self._virtual_us - max(since_us, running.ready_us)
+        return running._replace(start_us=running.start_us + by_us, end_us=running.end_us + by_us)

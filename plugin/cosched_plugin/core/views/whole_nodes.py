@@ -1,0 +1,181 @@
+"""The machine as it is for jobs that take whole nodes: a node is free when nobody is on it.
+
+A job takes the first hardware thread of each core it uses, so the second ones are left over for a partner that a policy may put
+beside it (LOMARC paper, section 5). Everything that plans with free threads, reservations included, works on this view as on
+the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
+from cosched_plugin.core.first_fit import any_layer, first_fit
+from cosched_plugin.core.forecast import Forecast, side_by_side
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.messages import JobSpec, Run
+
+
+class Occupancy(NamedTuple):
+    """A job on nodes from now on."""
+
+    end_us: int
+    job_id: int
+    nodes: int  # a set of bits
+
+
+class WholeNodesView(View):
+    """A view in which ``free`` means the first threads of the cores of empty nodes."""
+
+    __slots__ = ("_alike", "_free", "_free_key", "_free_threads", "_plan", "_plan_key")
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view._state, view.trace)
+        self._free: Layers = ()
+        self._free_threads = 0
+        self._free_key: object = None
+        self._plan: Forecast | None = None
+        self._plan_key: object = None
+        classes = view.machine.classes
+        # Cores of each node, where all nodes have as many; else 0.
+        self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
+
+    @property
+    def counts(self) -> bool:
+        """Tell that a number of free threads says what fits only where nodes have one core each."""
+        return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
+
+    @property
+    def key(self) -> object:
+        """Return what changes whenever time passes, or nodes or running jobs change: for caches."""
+        return (self._state.now_us, self._state.version)
+
+    @property
+    def free_nodes(self) -> int:
+        """Return the nodes, as a set of bits, that a job may start on now."""
+        pool = self._state.pool
+        held = 0
+        for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
+            held |= exists & ~free
+        return pool.up & ~held
+
+    @property
+    def idle_nodes(self) -> int:
+        """Return the free nodes, as a set of bits, that nobody has to leave first."""
+        return self.free_nodes
+
+    @property
+    def unclaimed_nodes(self) -> int:
+        """Return the idle nodes, as a set of bits, to which nobody will want to come back."""
+        return self.idle_nodes
+
+    @property
+    def free(self) -> Layers:
+        """Return the first threads of the cores of empty nodes in service."""
+        if self._free_key != self.key:
+            self._free_key = self.key
+            self._free = self.firsts(self.free_nodes)
+            self._free_threads = size(self._free)
+        return self._free
+
+    @property
+    def free_threads(self) -> int:
+        """Return the number of these threads."""
+        if self._free_key != self.key:
+            return size(self.free)  # which is counted then
+        return self._free_threads
+
+    def firsts(self, nodes: int) -> Layers:
+        """Return the first threads of the cores of ``nodes``, a set of bits."""
+        return tuple([layer & nodes for layer in self._state.machine.first_threads])
+
+    def open_to(self, job: JobSpec, free: Layers) -> Layers:
+        """Return ``free``, and for a job that wants whole nodes for itself the other threads of these nodes, too."""
+        if not job.exclusive:
+            return free
+        nodes = any_layer(free)
+        return tuple([layer & nodes for layer in self._state.machine.exists])
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether ``job`` does not fit on the first threads of all cores: a manager counts the second ones, too."""
+        machine = self._state.machine
+        if job.processes > size(machine.first_threads):
+            return True  # also an exclusive one, which would find room on the second threads: one process a core
+        if self._alike == 1 and is_plain(job):
+            return False
+        return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
+
+    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+        """Return the first threads of all cores of the nodes that ``runs`` name: nobody else gets any of them."""
+        (nodes,) = layers_of(runs, 1)
+        return self.firsts(nodes)
+
+    def shadow(self, threads: int) -> tuple[int, int] | None:
+        """Return the first expected end after which so many of these threads are free, and how many more are."""
+        state = self._state
+        alike, up, running = self._alike, state.pool.up, state.running
+        soonest_us = state.now_us + 1
+        found: tuple[int, int] | None = None
+        at_us = 0
+        busy = 0  # after `at_us`
+        # From the last end backwards, as long as there are enough: the node of a job is free once the last one there has left.
+        for expected_us, job_id in reversed(state.releases):
+            end_us = expected_us if expected_us > soonest_us else soonest_us
+            leaving = running[job_id]
+            if leaving.on_disk:
+                continue
+            if end_us != at_us:
+                nodes = up & ~busy
+                extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
+                if extra < 0:
+                    return found
+                at_us = end_us
+                found = (at_us, extra)
+            layers = leaving.layers
+            busy |= layers[0] | layers[1] if len(layers) == 2 else any_layer(layers)
+        return found
+
+    def plan(self) -> Forecast:
+        """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
+        if self._plan is None or self._plan_key != self.key:
+            self._plan_key = self.key
+            machine = self._state.machine
+            steps = self.steps()
+            joined = [side_by_side(self.firsts(nodes), machine.nodes) for _, nodes in steps]
+            self._plan = Forecast([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
+        return self._plan
+
+    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
+        """Return (instant, free nodes from then on as a set of bits) now and at every expected end, ascending.
+
+        ``besides``: further stays, as if those jobs were there from now on.
+        """
+        occupancies = sorted([*self.occupancies(), *besides]) if besides else self.occupancies()
+        now_us = self.now_us
+        steps = [(now_us, 0)]
+        for end_us, _, nodes in occupancies:
+            if steps[-1][0] == end_us:
+                steps[-1] = (end_us, steps[-1][1] | nodes)
+            else:
+                steps.append((end_us, nodes))
+        up = self._state.pool.up
+        busy = 0
+        free: list[tuple[int, int]] = []
+        for at_us, leaving in reversed(steps):
+            free.append((at_us, up & ~busy))
+            busy |= leaving
+        free.reverse()
+        # Now also less the nodes that a job on its way out of service holds.
+        free[0] = (now_us, free[0][1] & self.free_nodes)
+        return free
+
+    def occupancies(self) -> list[Occupancy]:
+        """Return who holds nodes until when, by (expected end, job id); an end that has passed is at the next instant."""
+        state = self._state
+        soonest_us = state.now_us + 1
+        return [
+            Occupancy(max(end_us, soonest_us), job_id, any_layer(running.layers))
+            for end_us, job_id in state.releases
+            if not (running := state.running[job_id]).on_disk
+        ]

@@ -1,0 +1,1 @@
+"""FCFS, EASY, SJBF and conservative backfilling."""

@@ -1,0 +1,224 @@
+"""Backfilling with no reservation for anyone (`none`) and with one for the head of the queue (`easy`, `sjbf`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator
+from typing import ClassVar, Final, Protocol
+
+from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
+from cosched_plugin.policies.backfilling.easy_counted import Counting
+from cosched_plugin.policies.lomarc.job_columns import may_share
+from cosched_plugin.policies.orders.orders import Fcfs, Order, Shortest
+from cosched_plugin.policies.placement.first_fit import FirstFit, Placement
+from cosched_plugin.policies.planning.matching import Matching, NoMatching
+from cosched_plugin.policies.planning.offers import Offer, Seat, plan_now
+from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper, Reservation, reserve
+from cosched_plugin.policies.planning.waiting import Waiting
+
+_NOTHING: Iterator[Action] = iter(())
+LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
+NEVER = "{} processes wanted, more than fit when each node is one job's alone"
+
+
+class Backfill(Protocol):
+    """The pass over the queue: who starts now."""
+
+    name: ClassVar[str]
+
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+        """Yield decisions until one more pass would find nothing to do."""
+        ...
+
+
+class NoBackfill:
+    """Start jobs in queue order until one does not fit."""
+
+    name: ClassVar[str] = "none"
+
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+        """Yield the starts of the jobs at the head of the queue that fit."""
+        if view.queued:
+            yield from start_in_order(view, Waiting(order.arrange(view.queue, view)), placement, matching)
+
+
+class Easy:
+    """One reservation, for the first job that cannot start; others may run before it where that does not delay it.
+
+    ``candidates`` orders those others: None as the queue does (EASY, Lifka 1995), shortest first for SJBF (Tsafrir et al. 2007).
+    """
+
+    name: ClassVar[str] = "easy"
+    candidates: ClassVar[Order | None] = None
+
+    def __init__(self) -> None:
+        self._counting = Counting(self.candidates)
+
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+        """Return the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
+        queue = view.whole_queue
+        if queue is not None:
+            if not queue:
+                return _NOTHING
+            # What follows is a matter of numbers where nobody cares on which nodes he runs, beside whom, or in what order.
+            alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
+            if alike and type(matching) is NoMatching and isinstance(placement, FirstFit) and placement.counts:
+                starts = self._counting.starts(queue, view, placement)
+                return _NOTHING if starts is None else self._counted(starts, view, order, placement, matching)
+        return self._passes(view, order, placement, matching)
+
+    def _counted(
+        self, starts: Generator[Action, None, bool], view: View, order: Order, placement: Placement, matching: Matching
+    ) -> Iterator[Action]:
+        if (yield from starts):
+            yield from self._passes(view, order, placement, matching)
+
+    def _passes(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+        while view.queued and (yield from self._pass(view, order, placement, matching)):
+            pass
+
+    def _pass(
+        self, view: View, order: Order, placement: Placement, matching: Matching
+    ) -> Generator[Action, None, bool]:
+        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        waiting = Waiting(order.arrange(view.queue, view))
+        reason = "order"
+        while True:
+            left = view.work.left
+            waiting = yield from start_in_order(view, waiting, placement, matching, reason)
+            free = view.free_threads
+            behind = waiting.jobs[1:]
+            fitting = [job for job in behind if job.processes <= free]
+            if not fitting and not (behind and matching.has_hosts(view)):
+                return False
+            head = waiting.jobs[0]
+            reservation = reserve(view, head, placement)
+            if reservation is not None:
+                break
+            if not fitting and not matching.join_candidates(waiting, view):
+                return False
+            # More than the nodes in service can hold: nothing to reserve, the next one is the head, and that there was a look at this
+            # one costs those behind it nothing. Else nobody might ever be looked at who could start.
+            view.work.left = left
+            waiting = Waiting(behind)
+            reason = "overtake"
+        if view.trace is not None and (fitting or matching.join_candidates(waiting, view)):
+            view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
+        # Whom the reservation lets join none of those who run may still join one who starts in this pass. Where looks are limited, or
+        # not all get one, it has to be the same jobs that get one.
+        gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
+        join_candidates = matching.join_candidates(waiting, view, gate)
+        if not (fitting or join_candidates):
+            return False
+        fitting = reservation.may_admit(fitting, free)
+        others = _worth_a_try(behind, fitting, join_candidates)
+        if not placement.counts:
+            others = placement.promising(others, reservation.plan(plan_now(view)))
+        others = self._arranged(others, view)
+        at_first = waiting
+        started: set[int] = set()
+        place = 0
+        while place < len(others):
+            job = others[place]
+            place += 1
+            if job.id in started or (job.processes > free and job.id not in join_candidates):
+                continue
+            if not view.work.spend(LOOK):
+                break
+            seat = backfill_seat(
+                view, job, waiting, placement, matching, reservation, may_join=job.id in join_candidates
+            )
+            if seat is not None:
+                if gate is reservation and isinstance(seat, Offer) and may_share(job):
+                    gate = UNRESERVED
+                    join_candidates = matching.join_candidates(at_first, view, gate)
+                    others = self._arranged(_worth_a_try(behind, fitting, join_candidates), view)
+                    place = others.index(job) + 1
+                yield from decided(seat, "backfill", view)
+                started.update(seat.job_ids)
+                waiting = waiting.without(seat.job_ids)
+                free = view.free_threads
+        # A start may have made way: the head has another place now, or another place is the best for a job refused before.
+        return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
+
+    def _arranged(self, others: list[JobSpec], view: View) -> list[JobSpec]:
+        return others if self.candidates is None else self.candidates.arrange(others, view)
+
+
+class Sjbf(Easy):
+    """EASY whose backfilled jobs are taken shortest estimate first."""
+
+    name: ClassVar[str] = "sjbf"
+    candidates: ClassVar[Order | None] = Shortest()
+
+
+def start_in_order(
+    view: View, waiting: Waiting, placement: Placement, matching: Matching, reason: str = "order"
+) -> Generator[Action, None, Waiting]:
+    """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
+    jobs = waiting.jobs
+    gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
+    while gone < len(jobs):
+        job = jobs[gone]
+        offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
+        seat = (
+            matching.join(job, waiting, view, UNRESERVED)
+            if offer is None
+            else matching.seat(offer, waiting, view, UNRESERVED)
+        )
+        if seat is not None:
+            yield from decided(seat, reason, view)
+        elif view.never(job):
+            yield RejectJob(job.id, NEVER.format(job.processes))
+        else:
+            break
+        if matching.settled:
+            gone += 1
+        elif seat is None or len(seat.job_ids) == 1:
+            waiting = Waiting(jobs[1:])
+            jobs = waiting.jobs
+        else:
+            waiting = waiting.without(seat.job_ids)
+            jobs = waiting.jobs
+    return Waiting(jobs[gone:]) if gone else waiting
+
+
+def backfill_seat(
+    view: View,
+    job: JobSpec,
+    waiting: Waiting,
+    placement: Placement,
+    matching: Matching,
+    reservation: Reservation,
+    *,
+    may_join: bool,
+) -> Seat | None:
+    """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
+    now_us = view.now_us
+    if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
+        plan = reservation.plan(plan_now(view))
+        offer = placement.offer(job, plan)
+        if offer is not None:
+            seat = matching.seat(offer, waiting, view, reservation)
+            elsewhere = reservation.spare(plan) if seat is None else None
+            if elsewhere is not None:
+                offer = placement.offer(job, elsewhere)
+                seat = None if offer is None else matching.seat(offer, waiting, view, reservation)
+            if seat is not None:
+                return seat
+    return matching.join(job, waiting, view, reservation) if may_join else None
+
+
+def decided(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
+    """Yield the decisions that take a seat, and say why; ``facts`` are what a trace should tell besides."""
+    if view.trace is not None:
+        for job_id in seat.job_ids:
+            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)
+    yield from seat.decisions
+
+
+def _worth_a_try(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
+    """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
+    if not join_candidates:
+        return fitting
+    may = {job.id for job in fitting}
+    return [job for job in jobs if job.id in may or job.id in join_candidates]

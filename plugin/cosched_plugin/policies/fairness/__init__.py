@@ -1,0 +1,1 @@
+"""Fairness rules: which jobs a co-located start may delay, and by how much."""

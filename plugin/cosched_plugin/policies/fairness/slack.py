@@ -1,0 +1,196 @@
+"""Fairness: nobody ends much later than was to be expected when the job was submitted (G-LOMARC-TS paper, sections 4.1 and 4.5).
+
+A job's expected response time is worked out at its submission, as if all jobs were started first come, first served with
+conservative backfilling and alone on their nodes. Company for some is refused if somebody would then end after his expected response
+time times a slack factor, unless he would anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import ClassVar, Final, Protocol
+
+from cosched_plugin.api import Action, JobSpec, Occupancy, Running, SetNote, View, WholeNodesView
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.matching import Matching
+from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
+from cosched_plugin.policies.planning.profile import NodeProfile, start_of
+from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
+from cosched_plugin.policies.planning.waiting import Waiting
+
+NOTE: Final = "response"
+# Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
+_SIMULATED: Final = 15
+_SHARE: Final = 4
+
+
+def expected_response_us(job_id: int, view: View) -> int | None:
+    """Return the response time that was expected at submission; None if none was worked out."""
+    value = view.note(job_id, NOTE)
+    return value if isinstance(value, int) else None
+
+
+def delay_of(running: Running, view: View) -> float:
+    """Return a running job's response time as it looks now, over the one expected at submission, or over its estimate."""
+    expected_us = expected_response_us(running.job.id, view) or running.job.estimate_us
+    return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
+
+
+class Fairness(Protocol):
+    """Limits what company may cost others."""
+
+    name: ClassVar[str]
+
+    def over(self, matching: Matching, spread: Spread) -> Matching:
+        """Return ``matching`` under this limit, for jobs that ``spread`` places when they are alone."""
+        ...
+
+
+class NoFairness:
+    """No limit."""
+
+    name: ClassVar[str] = "none"
+
+    def over(self, matching: Matching, spread: Spread) -> Matching:  # noqa: ARG002 - part of Fairness
+        """Return the matching as it is."""
+        return matching
+
+
+class Slack:
+    """Nobody is to respond later than expected at submission times ``factor``.
+
+    The expectation is the one of the simulation times ``adjust``: the paper's .75 stands for what it does not see, that jobs run in
+    other slices, and that later company makes everybody faster (section 5.1).
+    """
+
+    name: ClassVar[str] = "slack"
+
+    def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
+        self.factor = factor
+        self.adjust = adjust
+
+    def over(self, matching: Matching, spread: Spread) -> Matching:
+        """Return the matching under this limit."""
+        return _FairMatching(matching, self, spread)
+
+
+class _FairMatching:
+    """A matching whose seats delay nobody too much."""
+
+    def __init__(self, matching: Matching, slack: Slack, spread: Spread) -> None:
+        self.name = matching.name
+        self.remembers = matching.remembers
+        self.settled = matching.settled
+        self._matching = matching
+        self._slack = slack
+        self._spread = spread
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
+        yield from self._matching.prepare(view)
+        noted, queue, work = view.noted(NOTE), view.queue, view.work
+        if work.limited:
+            queue = queue[: max(0, work.left) // _SHARE // _SIMULATED]  # the others once they have come so far
+        new = [job for job in queue if job.id not in noted]
+        if new:
+            work.spend(len(queue) * _SIMULATED)
+            ends_us = forecast(queue, view, self._spread)
+            for job in new:
+                if job.id in ends_us:
+                    response_us = view.wall_us(ends_us[job.id]) - job.submit_us
+                    expected_us = max(1, round(response_us * self._slack.adjust))
+                    if view.trace is not None:
+                        view.trace.tell("expect", job=job.id, response_us=expected_us)
+                    yield SetNote(job.id, NOTE, expected_us)
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return ``offer``, with company that is fair or without any."""
+        return self._matching.seat(offer, waiting, view, self._gate(gate, waiting, view))
+
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that somebody might join."""
+        return self._matching.has_hosts(view)
+
+    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the waiting jobs that might join a running one."""
+        return self._matching.join_candidates(waiting, view, gate)
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return a fair seat for ``job`` on a running job's nodes."""
+        return self._matching.join(job, waiting, view, self._gate(gate, waiting, view))
+
+    def _gate(self, gate: Gate, waiting: Waiting, view: View) -> Gate:
+        return _FairGate(gate, waiting.jobs, view, self._slack, self._spread)
+
+
+class _FairGate:
+    """What a seat has to leave alone, and nobody delayed too much besides."""
+
+    __slots__ = ("_gate", "_jobs", "_slack", "_spread", "_view", "_without")
+
+    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: Spread) -> None:
+        self._gate = gate
+        self._jobs = jobs
+        if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
+            noted = view.noted(NOTE)
+            self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
+        self._view = view
+        self._slack = slack
+        self._spread = spread
+        self._without: dict[int, int] | None = None
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        return self._gate.may_hold(since_us, until_us, threads)
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat`` may be taken: a job alone on its nodes is in nobody's debt."""
+        return (isinstance(seat, Offer) or self._is_fair(seat)) and self._gate.admit(seat)
+
+    def _is_fair(self, seat: Seat) -> bool:
+        view = self._view
+        if view.work.limited:
+            price = (2 - (self._without is not None)) * len(self._jobs) * _SIMULATED
+            if price > view.work.left:
+                return False  # not to be told now
+            view.work.spend(price)
+        if self._without is None:
+            self._without = forecast(self._jobs, view, self._spread)
+            self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
+        occupancies = seat.occupancies
+        own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
+        others = [job for job in self._jobs if job.id not in own]
+        ends_us = forecast(others, view, self._spread, occupancies) | own
+        for job_id, end_us in ends_us.items():
+            without_us = self._without.get(job_id)
+            if without_us is None or end_us <= without_us:
+                continue
+            expected_us = expected_response_us(job_id, view)
+            if expected_us is None:
+                continue
+            job = view.running[job_id].job if job_id in view.running else next(j for j in self._jobs if j.id == job_id)
+            if view.wall_us(end_us) - job.submit_us > self._slack.factor * expected_us:
+                if view.trace is not None:
+                    view.trace.explain(seat.job_ids[0], unfair_to=job_id)
+                return False
+        return True
+
+
+def forecast(
+    jobs: Sequence[JobSpec], view: View, spread: Spread, occupancies: Sequence[Occupancy] = ()
+) -> dict[int, int]:
+    """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
+
+    ``stays``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
+    """
+    assert isinstance(view, WholeNodesView)
+    profile = NodeProfile(view, spread, occupancies)
+    ends_us: dict[int, int] = {}
+    for job in jobs:
+        promise = profile.earliest(job)
+        if promise is not None:
+            profile.reserve(job, promise)
+            footprint = spread.footprint(job, view)
+            assert footprint is not None
+            ends_us[job.id] = start_of(promise) + footprint.run_us
+    return ends_us

@@ -1,0 +1,1 @@
+"""G-LOMARC-TS: groups of jobs on the same nodes."""

@@ -1,0 +1,152 @@
+"""What has to be remembered of a group while it runs, and what follows when one of its jobs is gone.
+
+A note on each job of a group says who is in it, how much the job has left to do and how fast it goes; `keep_up` brings expected
+ends up to date when the company changes, and disbands the group when the primary or the last matched job has ended
+(G-LOMARC-TS paper, section 4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Final, NamedTuple
+
+from cosched_plugin.api import (
+    Action,
+    JobSpec,
+    Running,
+    SetNote,
+    View,
+    each_node,
+)
+from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
+from cosched_plugin.policies.lomarc.pairs import expect, noted_running
+from cosched_plugin.policies.placement.spread import NodeHalves
+
+NOTE: Final = "group"
+_PLACE: Final = [int, int, float, float]
+MOST_PAIRS: Final = 100_000  # that are remembered
+
+
+class Place(NamedTuple):
+    """What is remembered of a job in a group."""
+
+    primary: int
+    progress_us: int  # time in which it had made progress when this was written
+    left_us: float  # work left then, in run time at one process a node
+    slowdown: float  # from then on, as long as the company stays
+    partners: tuple[int, ...]  # the primary's: the matched jobs; a matched job's: the primary
+
+    def note(self, job_id: int) -> SetNote:
+        """Return the decision that remembers it."""
+        primary, progress_us, left_us, slowdown, partners = self
+        return SetNote(job_id, NOTE, (primary, progress_us, left_us, slowdown, *partners))
+
+
+def place_of(job_id: int, view: View) -> Place | None:
+    """Return what is remembered of a job in a group."""
+    note = view.note(job_id, NOTE)
+    if type(note) is tuple and [type(part) for part in note[:4]] == _PLACE:
+        primary, progress_us, left_us, slowdown, *partners = note
+        return Place(primary, progress_us, left_us, slowdown, tuple(partners))  # type: ignore[arg-type]
+    return None
+
+
+def placed_member(running: Running, halves: NodeHalves) -> Member:
+    """Return a running job as one of a group, but for what it has left: its own slowdown where it is."""
+    placed = list(each_node(running.runs))
+    per_node = max(count for _, count in placed)
+    return Member(running.job, 0.0, halves.footprint(running.job, per_node).factor, per_node, len(placed), running)
+
+
+def as_member(running: Running, view: View, halves: NodeHalves) -> Member:
+    """Return a running job, in a group or not, as it is now."""
+    member = placed_member(running, halves)
+    place = place_of(running.job.id, view)
+    if place is None:
+        return member._replace(left_us=(view.expected_end(running) - view.now_us) / member.factor)
+    gone_us = view.progress_us(running) - place.progress_us
+    return member._replace(left_us=max(1.0, place.left_us - gone_us / place.slowdown))
+
+
+Slowdown = Callable[[JobSpec, JobSpec], float]
+
+
+def slowdown_in(view: View) -> Slowdown | None:
+    """Return what the site believes of the first of two jobs beside the second, own slowdown not counted; None: nothing."""
+    model = view.statistical
+    if model is not None:
+        known: dict[tuple[int, int], float] = {}
+
+        def drawn(job: JobSpec, other: JobSpec) -> float:
+            pair = (job.id, other.id)
+            value = known.get(pair)
+            if value is None:
+                if len(known) > MOST_PAIRS:
+                    known.clear()
+                value = known[pair] = model.coscheduling(*pair)
+            return value
+
+        return drawn
+    pairs = view.pairs
+    if pairs is None:
+        return None
+
+    def slowdown(job: JobSpec, other: JobSpec) -> float:
+        if job.usage is None or other.usage is None:
+            return inf
+        return pairs.slowdown(job.id, job.usage, other.id, other.usage)
+
+    return slowdown
+
+
+def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Action]:
+    """Yield what follows from jobs of groups that are gone."""
+    groups: dict[int, list[int]] = {}
+    broken: dict[int, None] = {}
+    running = view.running
+    for job_id in noted_running(NOTE, view):
+        place = place_of(job_id, view)
+        if place is not None:
+            groups.setdefault(place.primary, []).append(job_id)
+            if any(other not in running or place_of(other, view) is None for other in place.partners):
+                broken[place.primary] = None
+    for primary in broken:
+        yield from _regroup(primary, groups[primary], view, halves, slowdown)
+
+
+def _regroup(
+    primary: int, members: Sequence[int], view: View, halves: NodeHalves, slowdown: Slowdown
+) -> Iterator[Action]:
+    """Yield new expectations for those who are left of a group, and disband it where it is one no more."""
+    left = [as_member(view.running[job_id], view, halves) for job_id in members]
+    own = next((member for member in left if member.job.id == primary), None)
+    if own is None or len(left) == 1:
+        for member in left:
+            yield from expect(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
+            yield SetNote(member.job.id, NOTE, None)
+        return
+    matched = [in_company(member, own.job, slowdown) for member in left if member is not own]
+    outcome = evolve(own, matched)
+    for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
+        yield from expect(member.job.id, view.now_us + span_us, view)
+    yield from remember(own, matched, view)
+
+
+def in_company(member: Member, primary: JobSpec, slowdown: Slowdown) -> Member:
+    """Return a job as a matched one beside ``primary``."""
+    return member._replace(beside=slowdown(member.job, primary), beside_it=slowdown(primary, member.job))
+
+
+def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator[SetNote]:
+    """Yield what to remember of a group as it goes on from now."""
+    own = primary.job.id
+    slowdown = primary.factor * max(member.beside_it for member in matched)
+    yield _place(primary, own, slowdown, tuple(member.job.id for member in matched), view).note(own)
+    for member in matched:
+        yield _place(member, own, member.factor * member.beside, (own,), view).note(member.job.id)
+
+
+def _place(member: Member, primary: int, slowdown: float, partners: tuple[int, ...], view: View) -> Place:
+    progress_us = 0 if member.running is None else view.progress_us(member.running)
+    return Place(primary, progress_us, float(member.left_us), slowdown, partners)

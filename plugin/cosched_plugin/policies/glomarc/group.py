@@ -1,0 +1,137 @@
+"""A group with its nodes: who starts where, who goes on at another pace, and what is remembered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cosched_plugin.api import (
+    Action,
+    Layers,
+    Occupancy,
+    Run,
+    StartJob,
+    StartTogether,
+    View,
+    WholeNodesView,
+    any_layer,
+    bits_of,
+    runs_from,
+)
+from cosched_plugin.policies.glomarc.company import remember
+from cosched_plugin.policies.glomarc.evolution import Member
+from cosched_plugin.policies.glomarc.formation import Found
+from cosched_plugin.policies.lomarc.pairs import expect
+from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
+
+
+class Group(NamedTuple):
+    """A group that starts now, all of it or all but the jobs that run already."""
+
+    found: Found
+    starts: tuple[StartJob, ...]
+    decisions: tuple[Action, ...]
+    occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        return tuple(start.job_id for start in self.starts)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of its jobs should be gone."""
+        return max(occupancy.end_us for occupancy in self.occupancies)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads of the nodes that are free at ``at_us`` without the group, and are not with it."""
+        assert isinstance(view, WholeNodesView)
+        nodes = 0
+        for occupancy in self.occupancies:
+            if occupancy.end_us > at_us:
+                nodes |= occupancy.nodes
+        expected = {occupancy.job_id: occupancy for occupancy in view.occupancies()}
+        for occupancy in self.occupancies:
+            before = expected.get(occupancy.job_id)
+            if before is not None and before.end_us > at_us:
+                nodes &= ~before.nodes
+        return view.firsts(nodes)
+
+
+def seated(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
+    """Return a group on its nodes; None if there are too few empty ones for it."""
+    nodes = _nodes_of(found, spread, view)
+    if nodes is None:
+        return None
+    halves = spread.halves(view)
+    now_us = view.now_us
+    members = (found.primary, *found.matched)
+    taken = _threads_of(members)
+    starts: list[StartJob] = []
+    revisions: list[Action] = []
+    occupancies: list[Occupancy] = []
+    for member, span_us, held in zip(members, found.outcome.spans_us, nodes, strict=True):
+        occupancies.append(Occupancy(now_us + span_us, member.job.id, _bits(held)))
+        if member.running is None:
+            runs = _beside(member, held, halves, taken)
+            starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
+        else:
+            revisions += expect(member.job.id, now_us + span_us, view)
+    start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
+    decisions = (start, *revisions, *remember(found.primary, found.matched, view))
+    return Group(found, tuple(starts), decisions, tuple(occupancies))
+
+
+def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[int]] | None:
+    """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
+
+    Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; what finds no room there goes to
+    empty nodes.
+    """
+    taken = [
+        node
+        for member in (found.primary, *found.matched)
+        if member.running is not None
+        for node in bits_of(any_layer(member.running.layers))
+    ]
+    wanted = found.nodes - len(taken)
+    if wanted > 0:
+        free = view.free_nodes
+        if free.bit_count() < wanted:
+            return None
+        taken += bits_of(spread.preferred(free, wanted, view))
+    placed = [taken[: found.primary.nodes]]
+    at = 0
+    for member in found.matched:
+        placed.append(taken[at : at + member.nodes])
+        at += member.nodes
+    return placed
+
+
+def _threads_of(members: Sequence[Member]) -> dict[int, int]:
+    """Return the hardware threads, by node, of those that run already."""
+    taken: dict[int, int] = {}
+    for member in members:
+        for first, count, mask, _ in () if member.running is None else member.running.runs:
+            for node in range(first, first + count):
+                taken[node] = mask
+    return taken
+
+
+def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dict[int, int]) -> tuple[Run, ...]:
+    """Return the runs of a job that starts: on each node the side that nobody has; its threads are entered in ``taken``."""
+    placed = []
+    left = member.job.processes
+    for node in nodes:
+        count = min(left, member.per_node)
+        left -= count
+        mask = halves.mask(count)
+        if mask & taken.get(node, 0):
+            mask = halves.mask(count, upper=True)
+        taken[node] = taken.get(node, 0) | mask
+        placed.append((node, mask, count))
+    return runs_from(placed)
+
+
+def _bits(nodes: Sequence[int]) -> int:
+    return sum([1 << node for node in nodes])

@@ -1,0 +1,295 @@
+"""G-LOMARC-TS's matchmaking: space sharing, or a group of jobs, whichever uses the nodes better (section 4.4).
+
+The first waiting job is started as the primary of a group of waiting jobs (Case 1), as the primary beside running jobs (Case 2), as
+one of those matched with a running primary (Case 3), or alone on its nodes with some of their cores at work (Case 4) or all of
+them (Case 5). Serial jobs pair up with each other first. Jobs further back are backfilled by Cases 1, 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+from cosched_plugin.api import Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
+from cosched_plugin.policies.fairness.slack import delay_of
+from cosched_plugin.policies.glomarc.company import NOTE as GROUP
+from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, place_of, placed_member, slowdown_in
+from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
+from cosched_plugin.policies.glomarc.formation import Found, Search, groups, preselected
+from cosched_plugin.policies.glomarc.group import Group, seated
+from cosched_plugin.policies.lomarc.pairs import forget_earlier
+from cosched_plugin.policies.placement.spread import NodeHalves, Spread
+from cosched_plugin.policies.planning.offers import Gate, Offer, Seat, plan_now
+from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
+from cosched_plugin.policies.planning.waiting import Waiting
+
+SECOND_US: Final = 1_000_000
+LOW_LOAD: Final = "low-load"
+# Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
+# that candidates are held against a primary, for each of them, and for each group worked out and each given its nodes.
+_SEARCH: Final = 50
+_RUNNING: Final = 2
+_WAITING: Final = 1
+_CANDIDATE: Final = 1
+_EVOLVED: Final = 10
+_SEATED: Final = 40
+_SHARE: Final = 8  # what is left of a decision's work allows for this part of it in jobs that are looked at
+MOST_MEMBERS: Final = 1000  # running jobs that are remembered
+
+
+class Grouping:
+    """Company by groups. ``short_s``: jobs up to so many seconds are started alone, and nobody is matched with them."""
+
+    name: ClassVar[str] = "group"
+    remembers: ClassVar[bool] = False
+    settled: ClassVar[bool] = False
+
+    def __init__(self, *, short_s: float = 600.0, low_load: str = "all", space: bool = True, **search: Any) -> None:
+        """``search`` are the fields of `Search`.
+
+        ``low_load``: a job gets a node for each process while all jobs would fit so, those that run included; while those that wait
+        would (waiting); or never (none). ``space``: whether a group has to gain more than its first job would alone on all cores.
+        """
+        self._space = space
+        self._low_load = low_load
+        self.spread = Spread()  # places the jobs that are alone
+        self._short_us = round(short_s * SECOND_US)
+        self._search = Search(**search)
+        self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: waiting jobs as members of a group
+        self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
+        self._settled_at = -1  # a cache: at this version of the view nobody of a group had gone
+        self._slowdown: tuple[View, Slowdown | None] | None = None
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield what follows from jobs of groups that are gone."""
+        slowdown = self._slowdown_in(view)
+        return iter(()) if slowdown is None else self._kept_up(view, slowdown)
+
+    def _kept_up(self, view: View, slowdown: Slowdown) -> Iterator[Action]:
+        yield from forget_earlier(view, GROUP)
+        if self._settled_at != view.version:
+            settled = True
+            for action in keep_up(view, self.spread.halves(view), slowdown):
+                settled = False
+                yield action
+            self._settled_at = view.version if settled else -1
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return ``offer``, in a group or alone; None if neither is admitted."""
+        assert isinstance(view, WholeNodesView)
+        job = offer.job
+        alone = offer
+        why = self._why_alone(job, waiting, view)
+        if why is None:
+            group = self._company(job, waiting, view, gate, self._gain_of(offer, view))
+            if group is not None:
+                return group
+        elif why == LOW_LOAD:
+            alone = self._spread_out(offer, view)
+        if view.trace is not None and why is not None:
+            view.trace.explain(job.id, no_search=why)
+        return alone if gate.admit(alone) else None
+
+    def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that there are none."""
+        return False
+
+    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
+        """Return none: of the jobs that have no place of their own only the first one looks for company."""
+        return ()
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return a group with the first waiting job, which has no place of its own now."""
+        assert isinstance(view, WholeNodesView)
+        if job.id != waiting.jobs[0].id or self._why_alone(job, waiting, view) is not None:
+            return None
+        return self._company(job, waiting, view, gate, 0.0)
+
+    def _why_alone(self, job: JobSpec, waiting: Waiting, view: WholeNodesView) -> str | None:
+        """Return why no company is sought for a job, None if it is."""
+        if job.estimate_us <= self._short_us:
+            return "short"
+        if self._slowdown_in(view) is None:
+            return "no-belief"
+        halves = self.spread.halves(view)
+        if self._is_low(waiting, view):
+            return LOW_LOAD
+        return None if halves.shared(job) else "may-not-share"
+
+    def _is_low(self, waiting: Waiting, view: WholeNodesView) -> bool:
+        """Tell whether the machine would hold everybody with one process on a node (section 4.3)."""
+        wanted = sum([job.processes for job in waiting.jobs])
+        if (
+            self._low_load == "none"
+            or wanted > view.free_nodes.bit_count()
+            or any(job.ppn_min > 1 for job in waiting.jobs)
+        ):
+            return False
+        running = sum([running.job.processes for running in view.running.values()])
+        return self._low_load == "waiting" or wanted + running <= view.machine.nodes
+
+    def _gain_of(self, offer: Offer, view: WholeNodesView) -> float:
+        """Return the utilisation gain that a group has to beat: that of Case 5; there is none where some cores stay idle."""
+        footprint = self.spread.footprint(offer.job, view)
+        if not self._space or footprint is None or footprint.per_node < self.spread.halves(view).whole:
+            return 0.0
+        return gain_alone(footprint.per_node, footprint.factor)
+
+    def _spread_out(self, offer: Offer, view: WholeNodesView) -> Offer:
+        """Return the job with one process on each node."""
+        footprint = self.spread.halves(view).footprint(offer.job, 1)
+        return self.spread.offered(offer.job, footprint, plan_now(view)) or offer
+
+    def _company(self, job: JobSpec, waiting: Waiting, view: WholeNodesView, gate: Gate, above: float) -> Group | None:
+        """Return the best group with ``job`` that is admitted and gains more than ``above``."""
+        jobs, work = waiting.jobs, view.work
+        if work.limited:
+            jobs = jobs[: 1 + max(0, work.left // _SHARE)]
+        if not work.spend(_SEARCH + len(view.running) * _RUNNING + len(jobs) * _WAITING):
+            return None
+        slowdown = self._slowdown_in(view)
+        assert slowdown is not None
+        seek = _Seeker(self._search, self.spread, view, slowdown)
+        halves = self.spread.halves(view)
+        own = self._waiting(job, view)
+        assert own is not None
+        others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
+        if job.processes == 1:
+            serial = seek.first_of(
+                seek.beside(own, [other for other in others if other.job.processes == 1]), gate, above
+            )
+            if serial is not None:
+                return serial
+        cases: list[Iterator[Found]] = [seek.beside(own, others)]
+        if job.id == waiting.jobs[0].id:
+            running = self._individuals(view, halves)
+            cases.append(seek.beside(own, running))
+            cases += [seek.beside(primary, [own, *others], must=job.id) for primary in running[: self._search.running]]
+        return seek.first_of((found for case in cases for found in case), gate, above)
+
+    def _waiting(self, job: JobSpec, view: View) -> Member | None:
+        """Return a waiting job as it would be in a group; None if it cannot be in one."""
+        known = self._members.get(job.id)
+        if known is None or known[0] is not job:
+            if len(self._members) > 2 * view.queued + 1000:
+                self._members.clear()
+            halves = self.spread.halves(view)
+            per_node = halves.shared(job) if job.estimate_us > self._short_us else 0
+            member = None
+            if per_node:
+                footprint = halves.footprint(job, per_node)
+                member = Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes)
+            known = self._members[job.id] = (job, member)
+        return known[1]
+
+    def _slowdown_in(self, view: View) -> Slowdown | None:
+        """Return what is believed of pairs; remembered, as draws take their time."""
+        if self._slowdown is None or self._slowdown[0] is not view:
+            self._slowdown = (view, slowdown_in(view))
+        return self._slowdown[1]
+
+    def _individuals(self, view: WholeNodesView, halves: NodeHalves) -> list[Member]:
+        """Return the running jobs that are alone on their nodes and leave room for another, the least delayed first."""
+        once = twice = 0
+        nodes_of = {occupancy.job_id: occupancy.nodes for occupancy in view.occupancies()}
+        for nodes in nodes_of.values():
+            twice |= once & nodes
+            once |= nodes
+        closed = ~any_layer(view.in_service) | twice
+        grouped = view.noted(GROUP)
+        found: list[tuple[float, int, Member]] = []
+        for job_id, nodes in nodes_of.items():
+            running = view.running[job_id]
+            if (
+                not nodes & closed
+                and running.suspended_us is None
+                and running.job.estimate_us > self._short_us
+                and (job_id not in grouped or place_of(job_id, view) is None)
+                and (member := self._with_room(running, halves)) is not None
+            ):
+                left_us = (view.expected_end(running) - view.now_us) / member.factor
+                found.append((delay_of(running, view), job_id, member._replace(left_us=left_us, running=running)))
+        return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
+
+    def _with_room(self, running: Running, halves: NodeHalves) -> Member | None:
+        """Return a running job as it would be in a group, but for its work left; None if it leaves no room for another."""
+        known = self._running.get(running.job.id)
+        if known is None or known[0] is not running.runs:
+            if len(self._running) > MOST_MEMBERS:
+                self._running.clear()
+            member = None
+            job = running.job
+            if (
+                max(run[3] for run in running.runs) <= halves.shared(job)
+                and all(halves.on_one_side(run[2]) for run in running.runs)  # whoever placed it
+            ):
+                member = placed_member(running, halves)
+            known = self._running[job.id] = (running.runs, member)
+        return known[1]
+
+
+class _Seeker:
+    """A search for groups at one instant."""
+
+    def __init__(self, search: Search, spread: Spread, view: WholeNodesView, slowdown: Slowdown) -> None:
+        self._search = search
+        self._spread = spread
+        self._view = view
+        self._slowdown = slowdown
+        self._free = view.free_nodes.bit_count()
+        self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and whether they run
+
+    def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
+        """Yield the groups of ``primary`` with some of the candidates, as `groups` does; ``must``: the first of them."""
+        if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
+            return  # nobody brings nodes along
+        if not self._view.work.spend(len(candidates) * _CANDIDATE):
+            return
+        if must is not None and not self._preselected(primary, candidates[:1]):
+            return  # nobody else would do
+        chosen = self._preselected(primary, candidates)
+        if chosen:
+            self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
+            yield from groups(primary, chosen, self._search, self._fits, must)
+
+    def _preselected(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
+        return preselected(primary, candidates, self._search, self._slowdown, self._spread.halves(self._view))
+
+    def first_of(self, candidates: Iterator[Found], gate: Gate, above: float) -> Group | None:
+        """Return the best group that gains more than ``above`` and is admitted, or the first where that is wanted (step 6)."""
+        if self._search.choice == "best":
+            candidates = iter(sorted(candidates, key=lambda found: found.gain, reverse=True))
+        tried = 0
+        for found in candidates:
+            if found.gain <= above:
+                continue
+            tried += 1
+            if not self._view.work.spend(_SEATED):
+                return None
+            group = seated(found, self._spread, self._view)
+            if group is not None and gate.admit(group):
+                self._explain(group, tried)
+                return group
+        return None
+
+    def _fits(self, primary: Member, matched: Sequence[Member]) -> bool:
+        """Tell whether there are empty nodes enough for those that do not run yet, and work enough to see what becomes of them."""
+        there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
+        wanted = max(primary.nodes, sum([member.nodes for member in matched]))
+        return wanted - there <= self._free and self._view.work.spend(_EVOLVED)
+
+    def _explain(self, group: Group, tried: int) -> None:
+        trace = self._view.trace
+        if trace is None:
+            return
+        found = group.found
+        facts = {
+            "primary": found.primary.job.id,
+            "matched": [member.job.id for member in found.matched],
+            "running": [member.job.id for member in (found.primary, *found.matched) if member.running is not None],
+            "gain": round(found.gain, 6),
+            "candidates": self._looked[found.primary.job.id, found.matched[0].running is not None],
+            "tried": tried,
+        }
+        for job_id in group.job_ids:
+            trace.explain(job_id, group=facts)

@@ -1,0 +1,1 @@
+"""LOMARC: pairs of jobs on hyperthreaded nodes."""

@@ -1,0 +1,119 @@
+"""Which jobs may share nodes at all: the constraints of LOMARC, as named masks over many candidates at once.
+
+One code path serves the decision, the funnel of the paper's table 5 and the reasons in a decision trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cosched_plugin.api import (
+    BOUNDS,
+    WHOLE_PPM,
+    Floats,
+    Ints,
+    JobSpec,
+    LomarcModel,
+    c_ppm,
+    slowdowns,
+)
+from cosched_plugin.policies.lomarc.job_columns import UNKNOWN, Bools, Jobs, may_share
+
+# The funnel, in the order of table 5; "type" is the paper's "matchable".
+CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
+_CPU: Final = BOUNDS.index("cpu")
+_DISK: Final = BOUNDS.index("disk")
+_STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
+
+
+class Rules(NamedTuple):
+    """What makes a match. ``standard``: the CPU is time-shared, and only cpu-bound and disk-bound jobs go together."""
+
+    max_slowdown: float
+    standard: bool
+
+
+class Filtered(NamedTuple):
+    """What is left of the candidates: ``fine`` [candidate], and for each constraint those that pass it and all before."""
+
+    fine: Bools
+    slowdowns: Floats
+    passed: Mapping[str, Bools]
+    self_place: int | None = None  # of the job itself among them, if it is there
+
+    def without(self, place: int) -> Filtered:
+        """Return the same with one candidate left out of all counts: the job itself."""
+        for mask in self.passed.values():
+            mask[place] = False
+        return self._replace(self_place=place)
+
+    def facts(self, jobs: Jobs, fine: Ints, profits: Floats | None) -> dict[str, object]:
+        """Return what a decision trace should say: how many were left after each constraint, and what removed the others.
+
+        ``fine``: places of the candidates that were compared, in the order of ``profits`` (None: not computed).
+        """
+        ids = jobs.ids.tolist()
+        before = np.ones(len(ids), dtype=np.bool_)
+        if self.self_place is not None:
+            before[self.self_place] = False
+        left = {"all": int(np.count_nonzero(before))}
+        removed: dict[str, list[int]] = {}
+        for name, mask in self.passed.items():
+            left[name] = int(np.count_nonzero(mask))
+            removed[name] = [ids[place] for place in np.flatnonzero(before & ~mask).tolist()]
+            before = mask
+        facts: dict[str, object] = {"left": left, "removed": removed}
+        facts["candidates"] = [ids[place] for place in fine.tolist()]
+        if profits is not None:
+            facts["profits"] = [round(profit, 9) for profit in profits.tolist()]
+        return facts
+
+
+def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as_host: bool) -> Filtered:
+    """Hold ``candidates`` against the constraints for sharing nodes with ``job``.
+
+    ``as_host``: the candidates are to come onto the nodes of ``job`` and may not be larger; else ``job`` onto theirs.
+    """
+    bound, _, _, _, memory_ppm = job.usage or UNKNOWN
+    own = BOUNDS.index(bound)
+    usage = candidates.usage
+    c = c_ppm(model, job.id, own, usage)
+    if rules.standard:
+        wanted = _STANDARD_PARTNERS.get(own)
+        fits = usage.bound == wanted if wanted is not None else np.zeros(len(candidates.ids), dtype=np.bool_)
+    else:
+        # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
+        fits = (usage.bound != own) | ((usage.bound == _CPU) & (c < model.bad_c_ppm))
+    slow = slowdowns(model, job.id, job.usage or UNKNOWN, usage, c)
+    masks = (
+        candidates.matchable & may_share(job),
+        candidates.sizes <= job.processes if as_host else candidates.sizes >= job.processes,
+        usage.memory + memory_ppm <= WHOLE_PPM,
+        fits,
+        slow <= rules.max_slowdown,
+    )
+    fine = np.ones(len(candidates.ids), dtype=np.bool_)
+    passed = {}
+    for name, mask in zip(CONSTRAINTS, masks, strict=True):
+        fine = fine & mask
+        passed[name] = fine
+    return Filtered(fine, slow, passed)
+
+
+def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: LomarcModel) -> float:
+    """Return the slowdown of two jobs, the second on the nodes of the first; 0 where `apply_constraints` would not let them share."""
+    one, other = host.usage, guest.usage
+    if one is None or other is None or guest.processes > host.processes or not (may_share(host) and may_share(guest)):
+        return 0.0
+    if one[4] + other[4] > WHOLE_PPM:
+        return 0.0
+    own, its = BOUNDS.index(one[0]), BOUNDS.index(other[0])
+    if rules.standard:
+        fits = _STANDARD_PARTNERS.get(own) == its
+    else:
+        fits = own != its or (own == _CPU and model.c_ppm(host.id, one[0], guest.id, other[0]) < model.bad_c_ppm)
+    slowdown = model.slowdown(host.id, one, guest.id, other) if fits else 0.0
+    return slowdown if slowdown <= rules.max_slowdown else 0.0

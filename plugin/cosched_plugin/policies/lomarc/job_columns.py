@@ -1,0 +1,135 @@
+"""Jobs in columns, a row for each: entered once, and asked for again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.api import BOUNDS, WHOLE_PPM, Floats, Ints, JobSpec, UsageColumns, UsageTuple
+from cosched_plugin.policies.orders.history import is_short
+
+Bools: TypeAlias = NDArray[np.bool_]
+SECOND_US: Final = 1e6
+UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
+_FIELDS: Final = 11
+_SIZE: Final = 1
+_ESTIMATE: Final = 2
+_MATCHABLE: Final = 5
+_LEAST: Final = 64  # rows of a new roster
+
+
+class Jobs:
+    """Many jobs in columns."""
+
+    __slots__ = ("_shares", "ids", "matchable", "short", "sizes", "submits_us", "times_s")
+
+    ids: Ints
+    sizes: Ints
+    submits_us: Ints
+
+    def __init__(self, numbers: Ints) -> None:
+        """``numbers`` [field, job]: see `_row`."""
+        self.ids, self.sizes, estimates_us, self.submits_us = numbers[:4]
+        self.times_s: Floats = estimates_us / SECOND_US  # run time alone
+        self.short: Bools = numbers[4] > 0
+        self.matchable: Bools = numbers[5] > 0  # of medium length or longer, known, and willing to share
+        self._shares: Ints = numbers[6:]
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobSpec]) -> Jobs:
+        """Return the columns of ``jobs``."""
+        job_table = JobTable()
+        return job_table.columns(job_table.rows(jobs))
+
+    @property
+    def usage(self) -> UsageColumns:
+        """Return how they use their nodes; `UNKNOWN` where that is not known."""
+        return UsageColumns.made(self.ids, *self._shares)
+
+
+class JobTable:
+    """The columns of all jobs that were asked for so far; ``renewals``: how often they were all forgotten."""
+
+    __slots__ = ("_numbers", "_row_of", "jobs", "renewals")
+
+    def __init__(self) -> None:
+        self.jobs: list[JobSpec] = []  # by row
+        self._row_of: dict[int, int] = {}
+        self._numbers: Ints = np.zeros((_FIELDS, _LEAST), dtype=np.int64)
+        self.renewals = 0
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    @property
+    def room(self) -> int:
+        """Return how many rows there are, those that nobody has yet included."""
+        return int(self._numbers.shape[1])
+
+    def rows(self, jobs: Sequence[JobSpec]) -> Ints:
+        """Return the row of each job; those that are new are entered."""
+        row_of = self._row_of
+        try:
+            return np.array([row_of[job.id] for job in jobs], dtype=np.int64)
+        except KeyError:
+            self._enter({job.id: job for job in jobs if job.id not in row_of})
+            return np.array([row_of[job.id] for job in jobs], dtype=np.int64)
+
+    def row(self, job: JobSpec) -> int:
+        """Return the row of one job, entered if it is new."""
+        row = self._row_of.get(job.id)
+        return int(self.rows([job])[0]) if row is None else row
+
+    def sizes_and_estimates_us(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return two of the columns, of these rows."""
+        return self._numbers[_SIZE, rows], self._numbers[_ESTIMATE, rows]
+
+    def rows_within(self, processes: int, among: slice) -> Ints:
+        """Return the rows, ``among`` some, of jobs that may share nodes and are no larger: few of all, as most jobs are short."""
+        sizes, matchable = self._numbers[_SIZE, among], self._numbers[_MATCHABLE, among]
+        rows: Ints = ((sizes <= processes) & (matchable > 0)).nonzero()[0] + among.start
+        return rows
+
+    def columns(self, rows: Ints) -> Jobs:
+        """Return the jobs of these rows."""
+        return Jobs(self._numbers[:, rows])
+
+    def renew(self, queued: int) -> None:
+        """Forget all jobs where most of them can no longer be among ``queued`` ones."""
+        if len(self._row_of) > 2 * queued + 1000:
+            self._row_of.clear()
+            self.jobs.clear()
+            self.renewals += 1
+
+    def _enter(self, jobs: dict[int, JobSpec]) -> None:
+        first = len(self._row_of)
+        last = first + len(jobs)
+        if last > self.room:
+            grown = np.zeros((_FIELDS, 2 * last), dtype=np.int64)
+            grown[:, :first] = self._numbers[:, :first]
+            self._numbers = grown
+        self._numbers[:, first:last] = np.array([_row(job) for job in jobs.values()], dtype=np.int64).T
+        self.jobs += jobs.values()
+        self._row_of.update(zip(jobs, range(first, last), strict=True))
+
+
+def may_share(job: JobSpec) -> bool:
+    """Tell whether a job may have company at all: not a short one (not worth it), none of which nothing is known."""
+    return not is_short(job) and job.usage is not None and not job.exclusive
+
+
+def _row(job: JobSpec) -> tuple[int, ...]:
+    bound, *shares = job.usage or UNKNOWN
+    return (
+        job.id,
+        job.processes,
+        job.estimate_us,
+        job.submit_us,
+        is_short(job),
+        may_share(job),
+        BOUNDS.index(bound),
+        *shares,
+    )

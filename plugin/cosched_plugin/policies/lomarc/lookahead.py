@@ -1,0 +1,283 @@
+"""LOMARC's matchmaking: the best partner among all waiting jobs, the best host among all running ones (sections 5.1 and 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import ClassVar, Final, TypeAlias
+
+import numpy as np
+
+from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
+from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
+from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
+from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
+from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, together
+from cosched_plugin.policies.lomarc.profit import (
+    Future,
+    Match,
+    impact_on_running,
+    impact_on_waiting,
+    may_gain,
+    utilisation_gain_1,
+    utilisation_gain_2,
+)
+from cosched_plugin.policies.planning.matching import is_weak
+from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
+from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
+from cosched_plugin.policies.planning.waiting import Listed, Waiting
+
+FIRST: Final = "first"
+FUTURES: Final = ("longer", "all", "none")
+HEURISTICS: Final = (FIRST, "u1", "u2", "response")
+Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
+_NOBODY: Final[Ranking] = {}
+# Units of work. A search for a partner, or for hosts of everybody who waits: each, and a unit for so many jobs or pairs besides.
+_SEARCH: Final = 100
+_JOBS: Final = 5
+_PAIRS: Final = 50
+_RANKED: Final = 2  # for each pair that is entered in a ranking, or looked at for a seat
+_RESPONSES: Final = 200  # a unit for so many jobs that a pair delays or speeds up
+
+
+class Lookahead:
+    """Company by a heuristic: the first match, or the one with the highest profit above 0.
+
+    ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
+    asks for no more than the free nodes less this share. ``future``: the expected arrivals that the heuristic response counts:
+    all, the medium and long ones (longer), or none.
+    """
+
+    remembers: ClassVar[bool] = True
+    settled: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        heuristic: str,
+        *,
+        max_slowdown: float = 1.6,
+        cpu: str = "hyperthreaded",
+        weak_load: float = 0.2,
+        future: str = "longer",
+    ) -> None:
+        self.name = heuristic
+        self._future = future
+        self._monitor = PairMonitor(max_slowdown)
+        self._rules = Rules(max_slowdown, cpu == "standard")
+        self._weak_load = weak_load
+        self._job_table = JobTable()
+        self._hosts = Hosts(self._rules, self._job_table)
+        # Caches: what was found when the queue was last looked at.
+        self._paired: tuple[Waiting | None, Pairs | None] = (None, None)
+        self._ranked: tuple[Waiting | None, Ranking] = (None, _NOBODY)
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
+        self._job_table.renew(view.queued)
+        self._paired = (None, None)
+        self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
+        return self._monitor.keep_up(view)
+
+    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return the offer with its best partner that is admitted, else alone."""
+        job = offer.job
+        why = self._why_alone(job, waiting, view)
+        if why is None and not view.work.spend(_SEARCH + len(waiting.jobs) // _JOBS):
+            why = "no-time"
+        if why is not None or view.pairs is None:
+            if view.trace is not None:
+                view.trace.explain(job.id, no_search=why)
+            return offer if gate.admit(offer) else None
+        listed = waiting.listed(self._job_table)
+        jobs = listed.columns
+        own = listed.place(job)
+        filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
+        fine = np.flatnonzero(filtered.fine)
+        profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], listed, view)
+        chosen: Seat | None = None
+        facts: dict[str, object] = {}
+        for rank in _best_first(profits):
+            place = int(fine[rank])
+            pair = together(offer, waiting.jobs[place], float(filtered.slowdowns[place]), view, gate)
+            if pair is not None:
+                chosen = pair
+                facts = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
+                break
+        if view.trace is not None:
+            if facts and self.name != FIRST:
+                facts["profit"] = round(float(profits[rank]), 9)
+            view.trace.explain(job.id, partners=filtered.facts(jobs, fine, self._told(profits)) | facts)
+            if "partner" in facts:
+                view.trace.explain(waiting.jobs[int(fine[rank])].id, chosen_by=job.id)
+        return chosen or (offer if gate.admit(offer) else None)
+
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that may have company."""
+        return view.pairs is not None and bool(self._hosts.hospitable(view))
+
+    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the waiting jobs that would gain by joining a running one, and whom ``gate`` may let join one, gain or not."""
+        return self._ranked_all(waiting, view, gate)
+
+    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+        """Return a seat on the nodes of the best host that is admitted."""
+        for host, slowdown, profit in self._ranked_for(job, waiting, view):
+            if not view.work.spend(_RANKED):
+                return None
+            guest = join(host, job, slowdown, view, gate)
+            if guest is not None:
+                if view.trace is not None:
+                    chosen = {"host": host.job.id, "slowdown": slowdown}
+                    profits = {}
+                    if self.name != FIRST:
+                        chosen["profit"] = round(profit, 9)
+                        profits = self._profits_of(job, waiting, view)
+                    view.trace.explain(job.id, hosts=self._hosts.looked(job, profits, view) | chosen)
+                return guest
+        return None
+
+    def _why_alone(self, job: JobSpec, waiting: Waiting, view: View) -> str | None:
+        """Return why no partner is sought for a job that has a place, None if one is."""
+        if len(waiting.jobs) < 2:
+            return "nobody-waits"
+        if view.pairs is None:
+            return "no-belief"
+        if not may_share(job):
+            return "may-not-share"
+        return "weak-load" if is_weak(waiting, view, self._weak_load) else None
+
+    def _ranked_for(self, job: JobSpec, waiting: Waiting, view: View) -> Sequence[tuple[Running, float, float]]:
+        """Return the hosts that one waiting job would gain by joining, best first."""
+        known, ranking = self._ranked
+        if known is not waiting or job.id not in ranking:
+            if view.work.limited:
+                ranking = self._ranked_all(waiting, view, UNRESERVED)  # paid for at once
+            elif view.pairs is not None:
+                pairs = self._hosts.pairs_of(job, waiting, self._hosts.hospitable(view), view, view.pairs)
+                ranking = _NOBODY if pairs is None else self._ranking(pairs, waiting.listed(self._job_table), view)
+        return ranking.get(job.id, ())
+
+    def _ranked_all(self, waiting: Waiting, view: View, gate: Gatekeeper) -> Ranking:
+        if view.work.limited and self._ranked[0] is waiting:
+            return self._ranked[1]
+        ranking = _NOBODY
+        pairs = self._pairs(waiting, view)
+        if pairs is not None:
+            listed = waiting.listed(self._job_table)
+            if gate is not UNRESERVED:
+                pairs = self._hosts.let_in(pairs, listed, view, gate)
+            ranking = self._ranking(pairs, listed, view)
+        self._ranked = (waiting, ranking)
+        return ranking
+
+    def _pairs(self, waiting: Waiting, view: View) -> Pairs | None:
+        """Return who might join whom when ``waiting`` was first looked at; None if that is not to be told now."""
+        known, pairs = self._paired
+        if known is not waiting:
+            pairs = None
+            hosts = [] if view.pairs is None else self._hosts.hospitable(view)
+            jobs = len(waiting.jobs)
+            if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
+                assert view.pairs is not None  # or there were no hosts
+                pairs = self._hosts.pairs(waiting.listed(self._job_table), hosts, view, view.pairs)
+            self._paired = (waiting, pairs)
+        return pairs
+
+    def _ranking(self, pairs: Pairs, listed: Listed, view: View) -> Ranking:
+        """Return the hosts that each newcomer would gain by joining, best first."""
+        if not len(pairs.newcomers):
+            return _NOBODY
+        pairs, profits = self._gaining(pairs, listed, view)
+        ranking: Ranking = {}
+        newcomers, ranks, slowdowns = pairs.newcomers.tolist(), pairs.ranks.tolist(), pairs.slowdowns.tolist()
+        # By newcomer, best first; the sort is stable, which keeps (start, id) among equals.
+        for row in np.lexsort((-profits, pairs.newcomers)).tolist():
+            job = listed.jobs[newcomers[row]]
+            ranking.setdefault(job.id, []).append((pairs.hosts[ranks[row]], slowdowns[row], float(profits[row])))
+        return ranking
+
+    def _profits_of(self, job: JobSpec, waiting: Waiting, view: View) -> dict[int, float]:
+        """Return the profit by host of one waiting job, losses included: for a decision trace."""
+        assert view.pairs is not None
+        listed = waiting.listed(self._job_table)
+        pairs = self._hosts.pairs(listed, self._hosts.hospitable(view), view, view.pairs)
+        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job)))
+        profits = self._with_running(pairs, listed, view)
+        return {
+            pairs.hosts[rank].job.id: profit
+            for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
+        }
+
+    def _gaining(self, pairs: Pairs, listed: Listed, view: View) -> tuple[Pairs, Floats]:
+        """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
+        if self.name != "response":
+            pairs = _afforded(pairs, _RANKED, view)
+        else:
+            match = _beside(pairs, listed, view)
+            may = may_gain(match, listed.work_s(match.processors), self._expected(listed, view))
+            pairs = _afforded(pairs.only(np.flatnonzero(may)), _RANKED + len(listed.jobs) // _RESPONSES, view)
+            if not len(pairs.newcomers):
+                return pairs, pairs.slowdowns
+        profits = self._with_running(pairs, listed, view)
+        above = np.flatnonzero(profits > 0.0)
+        return pairs.only(above), profits[above]
+
+    def _with_waiting(
+        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, listed: Listed, view: View
+    ) -> Floats:
+        jobs = listed.columns
+        match = Match(
+            view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
+        )
+        if self.name != "response" or not len(places):
+            return self._gain(match)
+        return impact_on_waiting(match, listed.work_s(match.processors), own, places, self._expected(listed, view))
+
+    def _with_running(self, pairs: Pairs, listed: Listed, view: View) -> Floats:
+        match = _beside(pairs, listed, view)
+        if self.name != "response" or not len(pairs.newcomers):
+            return self._gain(match)
+        work_s = listed.work_s(match.processors)
+        return impact_on_running(match, work_s, pairs.newcomers, self._expected(listed, view))
+
+    def _expected(self, listed: Listed, view: View) -> Future:
+        """Return those of the expected arrivals that count."""
+        if self._future == "none":
+            return Future()
+        future = listed.future(view)
+        return future if self._future == "all" else Future(longer=future.longer)
+
+    def _gain(self, match: Match) -> Floats:
+        if self.name == "u1":
+            return utilisation_gain_1(match.size, match.time_s, match.sizes, match.times_s, match.slowdowns)
+        if self.name == "u2":
+            return utilisation_gain_2(match.size, match.sizes, match.slowdowns)
+        return np.ones(len(match.sizes))  # all the same: the first wins
+
+    def _told(self, profits: Floats) -> Floats | None:
+        """Return the profits that mean something."""
+        return None if self.name == FIRST else profits
+
+
+def _afforded(pairs: Pairs, each: int, view: View) -> Pairs:
+    """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
+    work = view.work
+    if work.limited:
+        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.left // each))))
+        work.spend(len(pairs.newcomers) * each)
+    return pairs
+
+
+def _beside(pairs: Pairs, listed: Listed, view: View) -> Match:
+    """Return the hosts as the current jobs, and the newcomers as the candidates."""
+    jobs, own, ranks = listed.columns, pairs.newcomers, pairs.ranks
+    return Match(
+        view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
+    )
+
+
+def _best_first(profits: Floats) -> Iterator[int]:
+    """Yield the positions of candidates, best first and earliest among equals, as long as the profit is above 0."""
+    for rank in np.argsort(-profits, kind="stable").tolist():
+        if not profits[rank] > 0.0:
+            return
+        yield rank

@@ -1,0 +1,356 @@
+"""Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
+
+A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
+ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `Upkeep` brings expected ends up to
+date when a partner is gone, and stops one of a pair that was measured to be slower than allowed (LOMARC paper, section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from cosched_plugin.api import (
+    WHOLE_PPM,
+    Action,
+    JobSpec,
+    Layers,
+    NoteValue,
+    Occupancy,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    Running,
+    SetNote,
+    StartTogether,
+    SuspendJob,
+    View,
+    any_layer,
+    first_fit,
+    layers_of,
+    minus,
+    round_up_us,
+    share_nodes,
+)
+from cosched_plugin.policies.planning.offers import Gate, Offer, nodes_of
+
+NOTE: Final = "pace"
+_PACE: Final = [int, int, int, float]
+
+
+class Pace(NamedTuple):
+    """What is believed of a running job that shares its nodes."""
+
+    partner: int
+    progress_us: int  # time in which it had made progress when this was written
+    left_us: int  # work left then, in run time alone
+    slowdown: float  # from then on, while the partner is there
+
+    def left_after(self, progress_us: int, slowdown: float) -> int:
+        """Return the work left once it has made progress for so long, slowed so much since then; at least a microsecond."""
+        return max(1, round_up_us(self.left_us - (progress_us - self.progress_us) / slowdown))
+
+
+class _Work(NamedTuple):
+    """A job, and what is left of it at present."""
+
+    job_id: int
+    left_us: int
+    progress_us: int = 0  # time in which it has made progress so far
+
+
+def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, int]:
+    """Return when each of two works is done that begin together: at 1/slowdown until the first is, then the other alone."""
+    both_us = min(one_us, other_us) * slowdown
+    alone_us = abs(one_us - other_us)
+    first, second = round_up_us(both_us), round_up_us(both_us + alone_us)
+    return (first, second) if one_us <= other_us else (second, first)
+
+
+class Pair(NamedTuple):
+    """Two waiting jobs that start together, the guest on the other hardware threads of (some of) the host's nodes."""
+
+    host: Offer
+    guest: Offer
+    slowdown: float
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return both jobs."""
+        return (self.host.job.id, self.guest.job.id)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the two should be gone."""
+        return max(self.host.end_us, self.guest.end_us)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the start of both, and what to remember."""
+        host, guest = self.host.job, self.guest.job
+        return (
+            StartTogether((self.host.start(), self.guest.start())),
+            *_paces(_Work(host.id, host.estimate_us), _Work(guest.id, guest.estimate_us), self.slowdown),
+        )
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return both jobs on their nodes."""
+        return (*self.host.occupancies, *self.guest.occupancies)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
+        return self.host.held(at_us, view) or self.guest.held(at_us, view)
+
+
+class Guest(NamedTuple):
+    """A waiting job that joins a running one."""
+
+    host: Running
+    guest: Offer
+    slowdown: float
+    left_us: int  # work left of the host
+    host_span_us: int  # time left of the host, beside the guest
+    progress_us: int  # time in which the host has made progress so far
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the one job that starts."""
+        return (self.guest.job.id,)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the two should be gone."""
+        return max(self.guest.end_us, self.guest.start_us + self.host_span_us)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the start of the guest, the host's new expectation, and what to remember."""
+        now_us, host, guest = self.guest.start_us, self.host, self.guest.job
+        longer_us = self.host_span_us - self.left_us
+        limit_us = None if host.limit_us is None else host.limit_us + longer_us
+        return (
+            self.guest.start(),
+            ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
+            *_paces(
+                _Work(host.job.id, self.left_us, self.progress_us), _Work(guest.id, guest.estimate_us), self.slowdown
+            ),
+        )
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return the guest and its host on their nodes."""
+        host = Occupancy(self.guest.start_us + self.host_span_us, self.host.job.id, nodes_of(self.host.runs))
+        return (host, *self.guest.occupancies)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that one of the two has at ``at_us`` and that would be free if the host stayed alone."""
+        if view.expected_end(self.host) > at_us:
+            return ()
+        if self.guest.start_us + self.host_span_us > at_us:
+            return view.claimed(self.host.runs)
+        return self.guest.held(at_us, view)
+
+
+def together(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Pair | None:
+    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
+    now_us, size = view.now_us, host.job.processes
+    host_us, guest_us = spans_together(host.job.estimate_us, guest.estimate_us, slowdown)
+    if not (
+        gate.may_hold(now_us, now_us + host_us, size) and gate.may_hold(now_us, now_us + guest_us, guest.processes)
+    ):
+        return None
+    runs = beside(host.job, host.runs, guest, view)
+    if runs is None:
+        return None
+    pair = Pair(_slowed(host.job, now_us, host.runs, host_us), _slowed(guest, now_us, runs, guest_us), slowdown)
+    if not gate.admit(pair):
+        return None
+    if view.trace is not None:
+        view.trace.explain(host.job.id, slowdown=slowdown)
+        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    return pair
+
+
+def join(host: Running, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Guest | None:
+    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
+    now_us, end_us = view.now_us, view.expected_end(host)
+    left_us = end_us - now_us
+    host_us, guest_us = spans_together(left_us, guest.estimate_us, slowdown)
+    if not (
+        gate.may_hold(end_us, now_us + host_us, host.job.processes)
+        and gate.may_hold(end_us, now_us + guest_us, guest.processes)
+    ):
+        return None
+    runs = beside(None, host.runs, guest, view)
+    if runs is None:
+        return None
+    offer = _slowed(guest, now_us, runs, guest_us)
+    seat = Guest(host, offer, slowdown, left_us, host_us, view.progress_us(host))
+    if not gate.admit(seat):
+        return None
+    if view.trace is not None:
+        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    return seat
+
+
+def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
+    """Return the other hardware threads of the cores of ``runs`` for ``guest``, or None if they do not hold it.
+
+    ``starting`` is the job on ``runs`` if it only starts now, and so is not counted yet in what is free.
+    """
+    machine = view.machine
+    threads = layers_of(runs, machine.depth)
+    nodes = any_layer(threads)
+    if not any(minus(threads, machine.first_threads)):
+        others = machine.second_threads
+    elif not any(minus(threads, machine.second_threads)):
+        others = machine.first_threads
+    else:
+        return None  # on both threads of some core: whoever put it there wanted no company
+    open_ = tuple([layer & free & nodes for layer, free in zip(others, view.all_free, strict=True)])
+    memory = view.free_memory_mb
+    if starting is not None and starting.memory_mb and guest.memory_mb:
+        memory = list(memory)
+        for first, count, _, processes in runs:
+            for node in range(first, first + count):
+                memory[node] -= processes * starting.memory_mb
+    return first_fit(guest, open_, machine, memory)
+
+
+def pace_of(job_id: int, view: View) -> Pace | None:
+    """Return what is remembered of a job that shares its nodes."""
+    note = view.note(job_id, NOTE)
+    if type(note) is tuple and [type(part) for part in note] == _PACE:
+        return Pace(*note)  # type: ignore[arg-type]
+    return None
+
+
+class PairMonitor:
+    """What follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
+
+    __slots__ = ("_max_slowdown", "_settled", "_settled_at")
+
+    def __init__(self, max_slowdown: float) -> None:
+        self._max_slowdown = max_slowdown
+        # Caches: of whom nothing is to be done as long as he, his partner and what is remembered of him are the same; and at which
+        # version of the view that was everybody.
+        self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
+        self._settled_at = -1
+
+    def keep_up(self, view: View) -> Iterator[Action]:
+        """Yield what has to be put in order."""
+        yield from forget_earlier(view, NOTE)
+        if self._settled_at == view.version:
+            return
+        settled = True
+        jobs = view.running
+        if len(self._settled) > 2 * len(jobs):
+            self._settled = {job_id: known for job_id, known in self._settled.items() if job_id in jobs}
+        for job_id in noted_running(NOTE, view):
+            known = self._settled.get(job_id)
+            if known is not None and known[0] is jobs[job_id] and known[2] is view.note(job_id, NOTE):
+                partner = known[1]
+                if jobs.get(partner.job.id) is partner:
+                    continue
+            for action in self._of_one(job_id, view):
+                settled = False
+                yield action
+        self._settled_at = view.version if settled else -1
+
+    def _of_one(self, job_id: int, view: View) -> Iterable[Action]:
+        pace = pace_of(job_id, view)
+        if pace is None:
+            return ()
+        running = view.running[job_id]
+        partner = view.running.get(pace.partner)
+        if partner is None or not share_nodes(running.layers, partner.layers):
+            return _alone_again(running, pace, view)
+        if (running.measured_ppm or partner.measured_ppm) and running.suspended_us is partner.suspended_us is None:
+            measured = max(running.measured_ppm, partner.measured_ppm) / WHOLE_PPM
+            if measured > self._max_slowdown:
+                return _stop_one(running, partner, measured, view)
+            if abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
+                return _at_another_pace(running, partner, measured, view)
+        self._settled[job_id] = (running, partner, view.note(job_id, NOTE))
+        return ()
+
+
+def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
+    job_id = running.job.id
+    end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
+    stopped = running.suspended_us is not None
+    if stopped and not running.on_disk:
+        yield ResumeJob(job_id)
+    yield from expect(job_id, end_us, view, lost_us=0 if stopped else None)  # the limit of one that stopped has waited
+    yield SetNote(job_id, NOTE, None)
+
+
+def _at_another_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+    """Expect of a pair what was measured of it, up to now and from now on."""
+    now_us = view.now_us
+    left = [_left(running, measured, view) for running in (one, other)]
+    spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
+    for running, span_us, pace in zip((one, other), spans_us, _paces(left[0], left[1], measured), strict=True):
+        yield from expect(running.job.id, now_us + span_us, view)
+        yield pace
+
+
+def _left(running: Running, measured: float, view: View) -> _Work:
+    """Return the work left of one of a pair, going by what was measured since the note was made."""
+    pace = pace_of(running.job.id, view)
+    progress_us = view.progress_us(running)
+    return _Work(running.job.id, 1 if pace is None else pace.left_after(progress_us, measured), progress_us)
+
+
+def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+    """Suspend the one of a pair that came later, until its partner ends."""
+    stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
+    now_us = view.now_us
+    goes_on, waits = _left(stays, measured, view), _left(stops, measured, view)
+    if view.trace is not None:
+        view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
+    yield SuspendJob(stops.job.id)
+    yield from expect(stays.job.id, now_us + goes_on.left_us, view)
+    lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
+    yield from expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
+    yield from _paces(goes_on, waits, 1.0)
+
+
+def forget_earlier(view: View, key: str) -> Iterator[Action]:
+    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
+    for job in view.noted_waiting(key):
+        yield SetNote(job.id, key, None)
+
+
+def noted_running(key: str, view: View) -> list[int]:
+    """Return the running jobs about which something is remembered under ``key``, by id."""
+    noted = view.noted(key)
+    if not noted:
+        return []
+    running = view.running
+    return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
+
+
+def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
+    running = view.running[job_id]
+    if running.end_us != end_us:
+        limit_us = running.limit_us
+        if limit_us is not None:
+            limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
+        yield ReviseJob(job_id, end_us - running.start_us, limit_us)
+
+
+def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
+    """Return the job with the time that it needs beside its partner; its limit grows by as much."""
+    limit_us = None if job.limit_us is None else job.limit_us + span_us - job.estimate_us
+    return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)
+
+
+def _paces(one: _Work, other: _Work, slowdown: float) -> tuple[SetNote, SetNote]:
+    """Return what to remember of a pair."""
+    return (
+        SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
+        SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
+    )

@@ -1,0 +1,83 @@
+"""Queue orders: which waiting job comes first."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import ClassVar, Protocol
+
+from cosched_plugin.api import JobSpec, View
+from cosched_plugin.policies.orders.history import MEDIUM_US, SHORT_US, history
+
+
+class Order(Protocol):
+    """Sorts waiting jobs. Ties must be broken by (submission, id), so that a schedule never depends on anything else."""
+
+    name: ClassVar[str]
+    remembers: ClassVar[bool]  # whether it looks at `history`
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return ``jobs``, given in order of (submission, id), in queue order."""
+        ...
+
+
+class Fcfs:
+    """First come, first served."""
+
+    name: ClassVar[str] = "fcfs"
+    remembers: ClassVar[bool] = False
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:  # noqa: ARG002 - the order does not age
+        """Return the jobs as they came."""
+        return jobs
+
+
+class Shortest:
+    """Shortest estimate first."""
+
+    name: ClassVar[str] = "shortest"
+    remembers: ClassVar[bool] = False
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:  # noqa: ARG002 - the order does not age
+        """Return the jobs by ascending estimate; `sorted` is stable, which keeps (submission, id) among equals."""
+        return sorted(jobs, key=_estimate)
+
+
+class ClassPriority:
+    """Short before medium before long jobs, first come, first served among equals; a job that waits rises (LOMARC, section 6.2).
+
+    It rises by one class for every ``T_age`` that it has waited. ``T_age`` is the mean wait of the jobs started so far, or a
+    fixed number of seconds (``age_s``); none rises while there is no mean wait.
+    """
+
+    name: ClassVar[str] = "class-priority"
+    remembers: ClassVar[bool] = True
+
+    def __init__(self, *, age_s: float = 0.0) -> None:
+        self._age_us = max(1, round(age_s * 1_000_000)) if age_s else 0
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by class less the classes that they have risen."""
+        age_us = self._age_us or history(view).mean_wait_us
+        now_us = view.wall_us(view.now_us)
+        once_us = now_us - age_us if age_us else -1  # who was submitted by then has risen by one class
+        twice_us = once_us - age_us
+        # In order of submission, those that have risen by two classes come first of all, then those that have risen by one.
+        risen = bisect_right(jobs, once_us, key=_submission)
+        twice = bisect_right(jobs, twice_us, 0, risen, key=_submission)
+        between, others = jobs[twice:risen], jobs[risen:]
+        return [
+            *jobs[:twice],
+            *[job for job in between if job.estimate_us <= MEDIUM_US],
+            *[job for job in others if job.estimate_us <= SHORT_US],
+            *[job for job in between if job.estimate_us > MEDIUM_US],
+            *[job for job in others if SHORT_US < job.estimate_us <= MEDIUM_US],
+            *[job for job in others if job.estimate_us > MEDIUM_US],
+        ]
+
+
+def _submission(job: JobSpec) -> int:
+    return job.submit_us
+
+
+def _estimate(job: JobSpec) -> int:
+    return job.estimate_us

@@ -1,0 +1,1 @@
+"""Placements: which threads or nodes a job gets."""

@@ -1,0 +1,95 @@
+"""Placements that do not look at demand: first fit and packed. (`lessconsume` has those that do.)"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from cosched_plugin.api import JobSpec, StartJob, View, first_fit, is_plain, lowest_nodes, packed, size
+from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.penalties import extended, factor_of
+
+
+class Placement(Protocol):
+    """Chooses threads for one job."""
+
+    name: ClassVar[str]
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
+        ...
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job's place in ``plan``, or None if it has none at that instant."""
+        ...
+
+    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
+        """Return the jobs that may get an offer in ``plan``: a quick look at many at once that leaves none out wrongly."""
+        ...
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the job's first place as running jobs leave; None if it has none even when all have left."""
+        ...
+
+
+class FirstFit:
+    """The lowest free threads, node by node.
+
+    With ``extend_limit`` the job's limit and expected run time grow by the penalty factor expected there, as under LessConsume.
+    """
+
+    name: ClassVar[str] = "first-fit"
+    _choose = staticmethod(first_fit)
+
+    def __init__(self, *, extend_limit: bool = False) -> None:
+        self.extend_limit = extend_limit
+
+    @property
+    def counts(self) -> bool:
+        """Tell that neighbours do not matter, unless limits are to grow with them."""
+        return not self.extend_limit
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job on the first free threads."""
+        runs = self._choose(job, plan.view.open_to(job, plan.free), plan.view.machine, plan.memory_for(job))
+        if runs is None:
+            return None
+        if not self.extend_limit:
+            return Offer(job, plan.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        return extended(job, plan, runs, factor_of(job, plan, runs), extend_limit=True)
+
+    def start(self, job: JobSpec, view: View) -> StartJob:
+        """Return the decision to start ``job`` now; there must be a place for it, and its limit is its own."""
+        free = view.free
+        if len(free) == 1 and is_plain(job):
+            runs = lowest_nodes(job.processes, free[0])
+        else:
+            runs = self._choose(job, view.open_to(job, free), view.machine, view.free_memory_mb)
+        assert runs is not None
+        return StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
+        """Return the jobs as they are: looking at one costs next to nothing."""
+        return jobs
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the first place as running jobs leave."""
+        return earliest_by_walk(self, job, view)
+
+
+class Packed(FirstFit):
+    """The nodes with the fewest free threads first: keeps whole nodes free for those who need them."""
+
+    name: ClassVar[str] = "packed"
+    _choose = staticmethod(packed)
+
+
+def earliest_by_walk(placement: Placement, job: JobSpec, view: View) -> Offer | None:
+    """Ask ``placement`` at one expected end after the other until it makes an offer."""
+    for at_us, free in view.plan():
+        if size(free) < job.processes:
+            continue
+        offer = placement.offer(job, plan_at(view, at_us, free))
+        if offer is not None:
+            return offer
+    return None

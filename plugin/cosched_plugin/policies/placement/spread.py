@@ -1,0 +1,232 @@
+"""Whole nodes with one, two or all cores of each at work: how many is up to how much a job's processes slow each other down.
+
+G-LOMARC-TS paper, sections 4.3 and 5.1 (formula 8), for nodes of any number of CPUs and cores: one process a node, one a CPU, or
+one a core. Processes of a job go to different CPUs first; of two jobs on a node each has a *side*: the lower or the upper cores of
+every CPU, or the first or second hardware threads where CPUs have one core (section 4.9).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from cosched_plugin.api import (
+    JobSpec,
+    MachineError,
+    NodeClass,
+    Run,
+    View,
+    WholeNodesView,
+    any_layer,
+    bits_of,
+    lowest_threads,
+    runs_from,
+    self_factor,
+)
+from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.penalties import stretch
+
+_PPM = 1_000_000
+
+
+class Footprint(NamedTuple):
+    """A job on whole nodes."""
+
+    per_node: int  # processes; the last node may have fewer
+    nodes: int
+    factor: float  # run time there / run time at one process a node
+    run_us: int  # run time there
+
+
+class NodeHalves:
+    """A node's cores, shared out among the processes of one job or of two."""
+
+    __slots__ = ("cores", "cpus", "half", "node", "whole")
+
+    def __init__(self, view: View) -> None:
+        classes = view.machine.classes
+        if len(classes) > 1:
+            raise MachineError(
+                "planning with whole nodes (placement spread, fairness slack) needs nodes that are all alike; "
+                f"this machine has {len(classes)} classes of them"
+            )
+        self.node: NodeClass = classes[0]
+        self.cpus = self.node.sockets
+        self.cores = self.node.cores_per_socket
+        self.whole = self.cpus * self.cores
+        # Processes that each of two jobs can have on a node.
+        if self.cores > 1:
+            self.half = self.cpus * (self.cores // 2)
+        else:
+            self.half = self.whole if self.node.threads_per_core > 1 else 0
+
+    def mask(self, processes: int, *, upper: bool = False) -> int:
+        """Return the hardware threads of so many processes, spread over the CPUs."""
+        mask = 0
+        for number in range(processes):
+            core, cpu = divmod(number, self.cpus)
+            if upper and self.cores > 1:
+                core = self.cores - 1 - core
+            mask |= 1 << (cpu * self.cores + core)
+        return mask << self.whole if upper and self.cores == 1 else mask
+
+    def on_one_side(self, mask: int) -> bool:
+        """Tell whether hardware threads of a node leave a whole side of it to somebody else."""
+        return not mask & ~self.mask(self.half) or not mask & ~self.mask(self.half, upper=True)
+
+    def factor(self, job: JobSpec, processes: int) -> float:
+        """Return how many times as long the job takes with so many processes on a node as with one."""
+        threads = processes
+        if job.exclusive or job.threads_per_process > 1:  # what it holds counts, not only where its processes are
+            threads = self._held(job, processes).bit_count()
+        return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
+
+    def footprint(self, job: JobSpec, processes: int) -> Footprint:
+        """Return the job with so many processes on each node, as long as they last; its slowest node counts."""
+        full, rest = divmod(job.processes, processes)
+        factors = [self.factor(job, count) for count in (processes if full else 0, rest) if count]
+        factor = max(factors)
+        return Footprint(processes, full + (rest > 0), factor, stretch(job.estimate_us, factor))
+
+    def most(self, job: JobSpec) -> int:
+        """Return how many processes of the job a node can hold by its own wishes and its memory; 0 if fewer than it wants."""
+        most = self.whole
+        if job.threads_per_process > 1:
+            most = self.node.threads // job.threads_per_process
+        if job.ppn_max:
+            most = min(most, job.ppn_max)
+        if job.memory_mb:
+            most = min(most, self.node.memory_mb // job.memory_mb)
+        return most if most >= min(job.ppn_min, job.processes) else 0
+
+    def shared(self, job: JobSpec) -> int:
+        """Return how many processes of the job may be on a node that another job is on, too; 0 if it wants nobody beside it."""
+        if job.exclusive or job.threads_per_process > 1:
+            return 0
+        most = min(self.half, self.most(job))
+        return min(most, job.processes) if most >= min(job.ppn_min, job.processes) else 0
+
+    def both(self, job: JobSpec, per_node: int, other: JobSpec, other_per_node: int) -> bool:
+        """Tell whether two jobs that may share nodes fit on one with so many processes."""
+        if per_node > self.half or other_per_node > self.half:
+            return False
+        return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
+
+    def runs(self, job: JobSpec, per_node: int, nodes: int) -> tuple[Run, ...]:
+        """Return the job on the lowest of ``nodes``, a set of bits, of which there must be enough."""
+        placed = []
+        left = job.processes
+        for node in bits_of(nodes):
+            count = min(left, per_node)
+            placed.append((node, self._held(job, count), count))
+            left -= count
+            if not left:
+                break
+        return runs_from(placed)
+
+    def _held(self, job: JobSpec, processes: int) -> int:
+        if job.exclusive:
+            return (1 << self.node.threads) - 1
+        threads = processes * job.threads_per_process
+        if threads > self.whole:  # on the second hardware threads, too
+            return self.mask(self.whole) | self.mask(threads - self.whole) << self.whole
+        return self.mask(threads)
+
+
+class Spread:
+    """Empty nodes, with as many processes on each as formula 8 says.
+
+    ``max_slowdown`` and ``max_slowdown_cpus``: how much a job may slow itself down with all cores of a node at work, and with one core
+    of each CPU.
+    """
+
+    name: ClassVar[str] = "spread"
+    counts: ClassVar[bool] = False
+
+    def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
+        self._most_ppm = round(max_slowdown * _PPM)
+        self._cpus_ppm = round(max_slowdown_cpus * _PPM)
+        self._known: dict[int, tuple[JobSpec, Footprint | None]] = {}  # a cache
+        self._halves: NodeHalves | None = None
+
+    def halves(self, view: View) -> NodeHalves:
+        """Return how the nodes are shared out; MachineError for a machine whose nodes differ."""
+        if self._halves is None or self._halves.node is not view.machine.classes[0]:
+            self._halves = NodeHalves(view)
+        return self._halves
+
+    def footprint(self, job: JobSpec, view: View) -> Footprint | None:
+        """Return the job alone on its nodes; None if the whole machine does not hold it."""
+        known = self._known.get(job.id)
+        if known is None or known[0] is not job:
+            if len(self._known) > 2 * view.queued + 1000:
+                self._known.clear()
+            known = self._known[job.id] = (job, self._chosen(job, view))
+        return known[1]
+
+    def _chosen(self, job: JobSpec, view: View) -> Footprint | None:
+        """Return formula 8's choice, with more processes a node where the machine has too few nodes."""
+        halves = self.halves(view)
+        most = halves.most(job)
+        if most == 0:
+            return None
+        wanted = 1
+        if job.processes > 1:
+            for level, allowed_ppm in ((halves.cpus, self._cpus_ppm), (halves.whole, self._most_ppm)):
+                if level > 1 and round(halves.factor(job, level) * _PPM) <= allowed_ppm:
+                    wanted = level
+        levels = sorted({1, halves.cpus, halves.whole, job.ppn_min, most})
+        for level in levels:
+            if max(wanted, job.ppn_min) <= level <= most or level == most:
+                footprint = halves.footprint(job, level)
+                if footprint.nodes <= view.machine.nodes:
+                    return footprint
+        return None
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job's place in ``plan``, or None if it has none at that instant."""
+        footprint = self.footprint(job, plan.view)
+        return None if footprint is None else self.offered(job, footprint, plan)
+
+    def offered(self, job: JobSpec, footprint: Footprint, plan: Plan) -> Offer | None:
+        """Return the job on empty nodes with a given footprint; those that nobody has to leave first come first."""
+        free = any_layer(plan.free)
+        if free.bit_count() < footprint.nodes:
+            return None
+        view = plan.view
+        if plan.at_us == view.now_us and isinstance(view, WholeNodesView):
+            free = self.preferred(free, footprint.nodes, view)
+        runs = self.halves(view).runs(job, footprint.per_node, free)
+        return Offer(job, plan.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
+
+    def preferred(self, free: int, wanted: int, view: WholeNodesView) -> int:
+        """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer.
+
+        First those that nobody else is on or will want back, then those that nobody is on, last those that must be cleared.
+        """
+        chosen = 0
+        for better in (view.unclaimed_nodes, view.idle_nodes, -1):
+            more = free & better & ~chosen
+            missing = wanted - chosen.bit_count()
+            if more.bit_count() >= missing:
+                return chosen | lowest_threads(more, missing)
+            chosen |= more
+        return chosen
+
+    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
+        """Return the jobs as they are: looking at one costs next to nothing."""
+        return jobs
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the first place as running jobs leave."""
+        footprint = self.footprint(job, view)
+        if footprint is None:
+            return None
+        for at_us, free in view.plan():
+            if any_layer(free).bit_count() >= footprint.nodes:
+                return self.offered(job, footprint, plan_at(view, at_us, free))
+        return None
+
+
+def limit_beside(job: JobSpec, run_us: int) -> int | None:
+    """Return the limit to ask for where the job is to take ``run_us``: longer by as much as that is, never below its own."""
+    return None if job.limit_us is None else job.limit_us + max(0, run_us - job.estimate_us)

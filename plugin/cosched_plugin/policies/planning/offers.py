@@ -1,0 +1,140 @@
+"""What placements work on and what they return: a machine as planned for one instant, and an offer to run a job there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from cosched_plugin.api import Action, JobSpec, Layers, Occupancy, Planned, Run, StartJob, View, layers_of, minus
+
+
+class Seat(Protocol):
+    """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        ...
+
+    @property
+    def end_us(self) -> int:
+        """Return when the last of the jobs that it concerns should be gone."""
+        ...
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the decisions that take it."""
+        ...
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
+        ...
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without it, as `View.plan` tells, and are not with it."""
+        ...
+
+
+class Gate(Protocol):
+    """What a seat has to leave alone: a reservation, or nothing."""
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        ...
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat`` may be taken; if so it counts as taken."""
+        ...
+
+
+class Offer(NamedTuple):
+    """A job on certain threads from a certain instant on."""
+
+    job: JobSpec
+    start_us: int
+    runs: tuple[Run, ...]
+    factor: float  # expected run time there / run time alone
+    run_us: int  # run time to plan with
+    limit_us: int | None  # kill limit to ask for
+
+    @property
+    def end_us(self) -> int:
+        """Return when the job should give its threads back."""
+        return self.start_us + self.run_us
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the one job that starts."""
+        return (self.job.id,)
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the decision that takes the offer."""
+        return (self.start(),)
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return the one job on its nodes."""
+        return (Occupancy(self.end_us, self.job.id, nodes_of(self.runs)),)
+
+    def start(self) -> StartJob:
+        """Return the decision that takes the offer."""
+        return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
+
+    def held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that the job still has at ``at_us``."""
+        return view.claimed(self.runs) if self.end_us > at_us else ()
+
+
+class Plan(NamedTuple):
+    """The machine as expected from one instant on, running jobs and planned ones counted."""
+
+    view: View
+    at_us: int
+    free: Layers  # threads that a job starting at `at_us` may hold for as long as it likes
+    planned: tuple[Planned, ...] = ()  # who is to run besides the running jobs
+    memory_mb: Sequence[int] | None = None  # free memory of each node, where it is not what running jobs leave
+
+    def memory_for(self, job: JobSpec) -> Sequence[int]:
+        """Return the free memory of each node; that of the present, which is cheaper, where ``job`` asks for none."""
+        if self.memory_mb is not None:
+            return self.memory_mb
+        return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
+
+    def without(self, layers: Layers) -> Plan:
+        """Return the plan with these threads out of bounds."""
+        return self._replace(free=minus(self.free, layers))
+
+    def with_planned(self, offer: Offer) -> Plan:
+        """Return the plan with ``offer`` among those who will run; its threads are left as they are."""
+        if offer.job.demand is None:
+            return self
+        bandwidth, network, disk = offer.job.demand
+        planned = Planned(
+            offer.start_us,
+            offer.end_us,
+            tuple(
+                [
+                    (first, count, (bandwidth * processes, network * processes, disk * processes))
+                    for first, count, _, processes in offer.runs
+                ]
+            ),
+        )
+        return self._replace(planned=(*self.planned, planned))
+
+
+def nodes_of(runs: Sequence[Run]) -> int:
+    """Return the nodes that ``runs`` name, as a set of bits."""
+    (nodes,) = layers_of(runs, 1)
+    return nodes
+
+
+def plan_now(view: View) -> Plan:
+    """Return the machine as it is."""
+    return Plan(view, view.now_us, view.free)
+
+
+def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
+    """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
+    return Plan(view, instant_us, free)

@@ -1,0 +1,233 @@
+"""Future availability by the threads themselves, and by memory: where some job needs whole nodes among others that do not, memory or a
+certain number of processes a node.
+
+Counting comes first here, too: where there are not even enough threads, nobody looks at which ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+import numpy as np
+
+from cosched_plugin.api import Ints, JobSpec, Layers, Run, View, each_node, layers_of, minus, size, union
+from cosched_plugin.policies.placement.first_fit import Placement
+from cosched_plugin.policies.planning.offers import Offer, Plan
+from cosched_plugin.policies.planning.profile import Kept, Promise, start_of
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
+
+
+class PlacedProfile:
+    """Free threads and memory over time, each by its node."""
+
+    __slots__ = ("_free", "_memory", "_placement", "_view", "timeline")
+    counts: ClassVar[bool] = False
+
+    def __init__(self, view: View, placement: Placement) -> None:
+        self._view = view
+        self._placement = placement
+        # By step of the timeline. Arrays may be shared between steps: they are replaced, never changed.
+        plan = view.plan()
+        self.timeline = Timeline((at_us, size(free)) for at_us, free in plan)
+        self._free: list[Layers] = [free for _, free in plan]
+        self._memory: list[Ints] = _memory_at(self.timeline, view)
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the threads that the job takes at least, and its estimate."""
+        return job.processes * job.threads_per_process, job.estimate_us
+
+    def earliest(self, job: JobSpec) -> Promise | None:
+        """Return the first place that stays free for the whole estimate."""
+        return self._place(job, 0)
+
+    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+        """Return the first place before the promised one that stays free for the whole estimate."""
+        need, span_us = self.need(job)
+        own_us = start_of(promise)
+        timeline = self.timeline
+        by_number_us = timeline.sooner(need, span_us, own_us, timeline.step_at(since_us))
+        if by_number_us is None:
+            return None
+        self.lift(job, promise)
+        found = self._place(job, timeline.step_at(by_number_us), own_us)
+        self.reserve(job, promise)
+        return found
+
+    def fits(self, job: JobSpec, promise: Promise) -> bool:
+        """Tell whether the promised threads and memory are free for the whole estimate."""
+        start_us = start_of(promise)
+        runs = _runs(promise)
+        if start_us < self._view.now_us or not runs:
+            return False
+        wanted = layers_of(runs, self._view.machine.depth)
+        steps = self._steps(job, start_us)
+        if any(want & ~free for step in steps for want, free in zip(wanted, self._free[step], strict=True)):
+            return False
+        if not job.memory_mb:
+            return True
+        memory = self._least_memory(steps)
+        return all(memory[node] >= count * job.memory_mb for node, count in each_node(runs))
+
+    def reserve(self, job: JobSpec, promise: Promise) -> None:
+        """Take the promised threads and memory."""
+        self._change(job, promise, taken=True)
+
+    def keep(self, kept: Kept, first: int) -> int:
+        """Reserve what was promised, one after the other, up to the first that does not fit."""
+        done = first
+        while done < len(kept.jobs) and self.fits(kept.jobs[done], kept.promises[done]):
+            self.reserve(kept.jobs[done], kept.promises[done])
+            done += 1
+        return done
+
+    def lift(self, job: JobSpec, promise: Promise) -> None:
+        """Give the promised threads and memory back."""
+        self._change(job, promise, taken=False)
+
+    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:  # noqa: ARG002 - on other threads
+        """Return when the job had its place."""
+        return start_of(before), start_of(before) + job.estimate_us
+
+    def follow(self, before: PlacedProfile, after: PlacedProfile) -> list[Change] | None:
+        """Go on to now, with other running jobs; None if they are where others have a promise."""
+        now_us = self._view.now_us
+        self._advance(now_us)
+        before._advance(now_us)
+        same = before._free == after._free and before.timeline.times == after.timeline.times
+        if same and all(map(np.array_equal, before._memory, after._memory)):
+            return []
+        changes: list[Change] = []
+        instants = sorted({*before.timeline.times, *after.timeline.times})
+        for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
+            old, new = before.timeline.step_at(at_us), after.timeline.step_at(at_us)
+            lost = minus(before._free[old], after._free[new])
+            gained = minus(after._free[new], before._free[old])
+            more_mb = after._memory[new] - before._memory[old]
+            if not (any(lost) or any(gained) or more_mb.any()):
+                continue
+            for step in self._cut_out(at_us, until_us):
+                if any(a & ~b for a, b in zip(lost, self._free[step], strict=True)):
+                    return None
+                self._put(step, union(minus(self._free[step], lost), gained), self._memory[step] + more_mb)
+                if self._memory[step].min() < 0:
+                    return None
+            changes.append(Change(at_us, until_us, size(gained)))
+        return changes
+
+    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
+        """Return the job where it was promised."""
+        return Offer(job, self._view.now_us, _runs(promise), 1.0, job.estimate_us, job.limit_us)
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._view.never(job)
+
+    def _place(self, job: JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
+        """Return the job's first place of those that begin with step ``first`` or a later one, and before ``until_us``."""
+        need, span_us = self.need(job)
+        timeline = self.timeline
+        step = first
+        while step < len(timeline.times):
+            start_us = timeline.earliest(need, span_us, step)
+            if start_us is None or start_us >= until_us:
+                break
+            offer = self._placement.offer(job, self._plan(job, start_us))
+            if offer is not None:
+                return (start_us, *offer.runs)
+            step = timeline.step_at(start_us) + 1
+        return None
+
+    def _plan(self, job: JobSpec, start_us: int) -> Plan:
+        """Return what is free from ``start_us`` on for the whole of the job's estimate."""
+        steps = self._steps(job, start_us)
+        free = self._free[steps.start]
+        for layers in self._free[steps.start + 1 : steps.stop]:
+            free = tuple([a & b for a, b in zip(free, layers, strict=True)])
+        memory_mb = self._least_memory(steps) if job.memory_mb else self._view.machine.memory_mb
+        return Plan(self._view, start_us, free, (), memory_mb)
+
+    def _least_memory(self, steps: range) -> list[int]:
+        least: list[int] = np.minimum.reduce(self._memory[steps.start : steps.stop]).tolist()
+        return least
+
+    def _steps(self, job: JobSpec, start_us: int) -> range:
+        """Return the steps that the job meets."""
+        times = self.timeline.times
+        return range(self.timeline.step_at(start_us), bisect_left(times, start_us + job.estimate_us))
+
+    def _change(self, job: JobSpec, promise: Promise, *, taken: bool) -> None:
+        runs = _runs(promise)
+        start_us = start_of(promise)
+        layers = layers_of(runs, self._view.machine.depth)
+        memory_mb = _memory_of(job, runs, self._view)
+        steps = self._cut_out(start_us, start_us + job.estimate_us)
+        for step in steps:
+            free, left_mb = self._free[step], self._memory[step]
+            if taken:
+                self._put(step, minus(free, layers), left_mb if memory_mb is None else left_mb - memory_mb)
+            else:
+                self._put(step, union(free, layers), left_mb if memory_mb is None else left_mb + memory_mb)
+        self._join(steps.stop)
+        self._join(steps.start)
+
+    def _put(self, step: int, free: Layers, memory_mb: Ints) -> None:
+        self._free[step] = free
+        self._memory[step] = memory_mb
+        self.timeline.values[step] = size(free)
+
+    def _cut_out(self, start_us: int, end_us: int) -> range:
+        """Return the steps between two instants, cut there."""
+        first = self._cut(start_us)
+        return range(first, self._cut(end_us) if end_us < FOREVER_US else len(self._free))
+
+    def _cut(self, at_us: int) -> int:
+        step = self.timeline.cut(at_us)
+        if len(self.timeline.times) > len(self._free):
+            self._free.insert(step, self._free[step - 1])
+            self._memory.insert(step, self._memory[step - 1])
+        return step
+
+    def _join(self, step: int) -> None:
+        """Join a step to the one before, if they are equal."""
+        if not 0 < step < len(self._free) or self._free[step] != self._free[step - 1]:
+            return
+        if self._memory[step] is self._memory[step - 1] or np.array_equal(self._memory[step], self._memory[step - 1]):
+            del self._free[step], self._memory[step], self.timeline.times[step], self.timeline.values[step]
+
+    def _advance(self, now_us: int) -> None:
+        past = self.timeline.step_at(now_us)
+        del self._free[:past], self._memory[:past]
+        self.timeline.advance(now_us)
+
+
+def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
+    """Return the free memory of each node at every step, as running jobs tell."""
+    memory_mb = np.array(view.free_memory_mb, dtype=np.int64)
+    leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
+    found: list[Ints] = []
+    gone = 0
+    for at_us in timeline.times:
+        while gone < len(leaving) and leaving[gone][0] <= at_us:
+            running = leaving[gone][1]
+            back_mb = None if running.on_disk else _memory_of(running.job, running.runs, view)
+            if back_mb is not None:
+                memory_mb = memory_mb + back_mb
+            gone += 1
+        found.append(memory_mb)
+    return found
+
+
+def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
+    """Return the memory of each node that a job takes; None if it asks for none."""
+    if not job.memory_mb:
+        return None
+    memory_mb = np.zeros(view.machine.nodes, dtype=np.int64)
+    for first, count, _, processes in runs:
+        memory_mb[first : first + count] += processes * job.memory_mb
+    return memory_mb
+
+
+def _runs(promise: Promise) -> tuple[Run, ...]:
+    return cast("tuple[Run, ...]", promise[1:])

@@ -1,0 +1,239 @@
+"""Future availability with many reservations, for conservative backfilling.
+
+`CountProfile` counts threads, which is exact for jobs that take any threads: whatever can be promised by counting can be kept,
+because jobs that have not started can take other threads than planned. `NodeProfile` counts nodes, for jobs that take whole ones
+that are all alike. `placed_profile` plans with the threads themselves, where counting does not do.
+
+A *promise* is a tuple of ints and runs that a note can hold: the start, and where places are planned the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
+
+from cosched_plugin.api import Ints, JobSpec, NoteValue, Occupancy, View, WholeNodesView
+from cosched_plugin.policies.placement.first_fit import Placement
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.timeline import Change, Timeline
+
+Promise: TypeAlias = tuple[NoteValue, ...]
+# So many promises are entered one by one, and then more and more at once as long as they can be kept.
+_ONE_BY_ONE: Final = 8
+_GROWTH: Final = 4
+
+
+def start_of(promise: Promise) -> int:
+    """Return the instant that was promised."""
+    return cast(int, promise[0])
+
+
+class Kept(NamedTuple):
+    """Promises made before, in queue order."""
+
+    jobs: Sequence[JobSpec]
+    promises: Sequence[Promise]
+    needs: Ints
+    spans_us: Ints
+    starts_us: Ints
+
+
+class Profile(Protocol):
+    """When may a job start, given all that has been promised?"""
+
+    timeline: Timeline  # how much is free by number: what `need` is compared with
+    counts: ClassVar[bool]  # whether who fits by number fits
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return how much the job takes of `timeline` at least, and for how long."""
+        ...
+
+    def earliest(self, job: JobSpec) -> Promise | None:
+        """Return the first place in time from which ``job`` fits for its whole estimate; None if it never does."""
+        ...
+
+    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+        """Return the first place from ``since_us`` on that is before the one that ``job`` has by ``promise``; None if there is none."""
+        ...
+
+    def fits(self, job: JobSpec, promise: Promise) -> bool:
+        """Tell whether ``job`` fits there for its whole estimate."""
+        ...
+
+    def reserve(self, job: JobSpec, promise: Promise) -> None:
+        """Take what ``job`` needs; it must fit."""
+        ...
+
+    def keep(self, kept: Kept, first: int) -> int:
+        """Reserve what was promised, from number ``first`` on, up to the first that does not fit; return that one's number."""
+        ...
+
+    def lift(self, job: JobSpec, promise: Promise) -> None:
+        """Undo `reserve`."""
+        ...
+
+    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+        """Return from when to when more may be free once ``job`` has moved."""
+        ...
+
+    def follow(self, before: Self, after: Self) -> list[Change] | None:
+        """Go on to now, with other running jobs; return what has changed, or None if that is in the way of what was promised.
+
+        ``before`` and ``after``: what running jobs leave free, by the plans of then and of now.
+        """
+        ...
+
+    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
+        """Return the job's place now, its promise being for now."""
+        ...
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job cannot be put on this machine, empty and with all nodes in service."""
+        ...
+
+
+class CountProfile:
+    """Free threads over time."""
+
+    __slots__ = ("_placement", "_view", "timeline")
+    counts: ClassVar[bool] = True
+
+    def __init__(self, view: View, placement: Placement) -> None:
+        self._view = view
+        self._placement = placement
+        free = view.free_threads
+        steps = [(view.now_us, free)]
+        for expected_us, job_id in view.releases:
+            end_us = max(expected_us, view.now_us + 1)
+            free += view.threads_back(view.running[job_id])
+            if steps[-1][0] == end_us:
+                steps[-1] = (end_us, free)
+            else:
+                steps.append((end_us, free))
+        self.timeline = Timeline(steps)
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the job's threads and its estimate."""
+        return job.processes, job.estimate_us
+
+    def earliest(self, job: JobSpec) -> Promise | None:
+        """Return the first instant from which there is enough for the whole estimate."""
+        start_us = self.timeline.earliest(*self.need(job))
+        return None if start_us is None else (start_us,)
+
+    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+        """Return the first instant before the promised one from which there is enough."""
+        need, span_us = self.need(job)
+        timeline = self.timeline
+        start_us = timeline.sooner(need, span_us, start_of(promise), timeline.step_at(since_us))
+        return None if start_us is None else (start_us,)
+
+    def fits(self, job: JobSpec, promise: Promise) -> bool:
+        """Tell whether there is enough for the whole estimate."""
+        need, span_us = self.need(job)
+        start_us = start_of(promise)
+        return start_us >= self._view.now_us and self.timeline.least(start_us, start_us + span_us) >= need
+
+    def reserve(self, job: JobSpec, promise: Promise) -> None:
+        """Take what the job needs."""
+        need, span_us = self.need(job)
+        start_us = start_of(promise)
+        self.timeline.add(start_us, start_us + span_us, -need)
+
+    def keep(self, kept: Kept, first: int) -> int:
+        """Reserve what was promised up to the first that does not fit: many at once, where they all do."""
+        size = _ONE_BY_ONE
+        done = first
+        while done < len(kept.jobs):
+            until = min(done + size, len(kept.jobs))
+            if size > _ONE_BY_ONE:
+                if self._reserve_all(kept, slice(done, until)):
+                    done = until
+                    size *= _GROWTH
+                else:
+                    size //= _GROWTH
+                continue
+            while done < until:
+                if not self.fits(kept.jobs[done], kept.promises[done]):
+                    return done
+                self.reserve(kept.jobs[done], kept.promises[done])
+                done += 1
+            size *= _GROWTH
+        return done
+
+    def lift(self, job: JobSpec, promise: Promise) -> None:
+        """Give back what the job needs."""
+        need, span_us = self.need(job)
+        start_us = start_of(promise)
+        self.timeline.add(start_us, start_us + span_us, need)
+
+    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+        """Return from when to when more is free once ``job`` has moved."""
+        span_us = self.need(job)[1]
+        return max(start_of(before), start_of(after) + span_us), start_of(before) + span_us
+
+    def follow(self, before: CountProfile, after: CountProfile) -> list[Change] | None:
+        """Go on to now, with other running jobs; None if there would be less than what was promised."""
+        timeline = self.timeline
+        now_us = self._view.now_us
+        timeline.advance(now_us)
+        before.timeline.advance(now_us)
+        changes = after.timeline.changes(before.timeline)
+        for change in changes:
+            timeline.add(*change)
+            if change.amount < 0 and timeline.least(change.start_us, change.end_us) < 0:
+                return None
+        return changes
+
+    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:  # noqa: ARG002 - any threads will do
+        """Return the job's place now, on whatever threads or nodes the placement likes."""
+        return self._placement.offer(job, plan_now(self._view))
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._view.never(job)
+
+    def _reserve_all(self, kept: Kept, which: slice) -> bool:
+        """Take what all these jobs need, if they all fit."""
+        starts_us = kept.starts_us[which]
+        if starts_us.min() < self._view.now_us:
+            return False
+        return self.timeline.add_all(starts_us, starts_us + kept.spans_us[which], -kept.needs[which])
+
+
+class NodeProfile(CountProfile):
+    """Free nodes over time, under a placement that knows how many a job takes."""
+
+    __slots__ = ("_spread",)
+
+    def __init__(self, view: WholeNodesView, spread: Spread, besides: Sequence[Occupancy] = ()) -> None:
+        """``besides``: jobs that are not running, as if they were from now on."""
+        self._view = view
+        self._placement = self._spread = spread
+        self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the job's nodes, and how long it takes on them; it must have a place on the machine."""
+        footprint = self._spread.footprint(job, self._view)
+        assert footprint is not None
+        return footprint.nodes, footprint.run_us
+
+    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+        """Tell whether these stays, all from now on, find enough free nodes besides what is reserved."""
+        nodes = 0
+        for occupancy in sorted(
+            occupancies, reverse=True
+        ):  # the longest first: others add to its nodes while they last
+            nodes |= occupancy.nodes
+            if self.timeline.least(self.timeline.times[0], occupancy.end_us) < nodes.bit_count():
+                return False
+        return True
+
+    def earliest(self, job: JobSpec) -> Promise | None:
+        """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""
+        return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
+
+    def never(self, job: JobSpec) -> bool:
+        """Tell whether the job does not fit on this machine."""
+        return self._spread.footprint(job, self._view) is None

@@ -1,0 +1,97 @@
+"""The queue as one look at it finds it: in order, and in columns for whoever asks. A new one is made when something starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from cosched_plugin.api import Floats, Ints, JobSpec, View
+from cosched_plugin.policies.lomarc.job_columns import SECOND_US, Jobs, JobTable
+from cosched_plugin.policies.lomarc.profit import Arrivals, Future
+from cosched_plugin.policies.orders.history import Tally, history
+
+
+class Waiting:
+    """Waiting jobs in queue order, at one instant."""
+
+    __slots__ = ("_gone", "_jobs", "_listed")
+
+    def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
+        """``gone``: jobs among them that are to be left out."""
+        self._jobs = jobs
+        self._gone = gone
+        self._listed: Listed | None = None
+
+    def without(self, job_ids: Collection[int]) -> Waiting:
+        """Return the queue without some jobs."""
+        return Waiting(self._jobs, self._gone.union(job_ids))
+
+    @property
+    def jobs(self) -> list[JobSpec]:
+        """Return the jobs; sought out when first asked for, as most policies never do."""
+        if self._gone:
+            self._jobs = [job for job in self._jobs if job.id not in self._gone]
+            self._gone = frozenset()
+        return self._jobs
+
+    def listed(self, job_table: JobTable) -> Listed:
+        """Return the jobs in columns; ``job_table`` is always the same one, and not renewed meanwhile."""
+        if self._listed is None:
+            self._listed = Listed(self.jobs, job_table)
+        return self._listed
+
+
+class Listed:
+    """A queue in columns."""
+
+    __slots__ = ("_columns", "_job_table", "_work_s", "jobs", "rows")
+
+    def __init__(self, jobs: list[JobSpec], job_table: JobTable) -> None:
+        self.jobs = jobs
+        self.rows: Ints = job_table.rows(jobs)  # of the roster
+        self._job_table = job_table
+        self._columns: Jobs | None = None
+        self._work_s: Floats | None = None
+
+    @property
+    def columns(self) -> Jobs:
+        """Return the jobs themselves; not many looks at a queue come so far."""
+        if self._columns is None:
+            self._columns = self._job_table.columns(self.rows)
+        return self._columns
+
+    def place(self, job: JobSpec) -> int:
+        """Return where a job stands."""
+        return int((self.rows == self._job_table.row(job)).argmax())
+
+    def processes(self) -> int:
+        """Return how many processes they have in all."""
+        return int(np.add.reduce(self.columns.sizes))
+
+    def work_s(self, processors: int) -> Floats:
+        """Return each job's work over the number of processors, in seconds."""
+        if self._work_s is None:
+            self._work_s = self.columns.times_s * self.columns.sizes / processors
+        return self._work_s
+
+    def future(self, view: View) -> Future:
+        """Return what should arrive while the machine works off this queue, going by all jobs that have come so far."""
+        seen = history(view)
+        first_us = int(np.minimum.reduce(self.columns.submits_us))
+        if seen.short.jobs or seen.longer.jobs:
+            first_us = min(first_us, seen.since_us)
+        now_us = view.wall_us(view.now_us)  # as submissions count
+        if now_us <= first_us:
+            return Future()
+        processors = view.machine.cores
+        work_s = self.work_s(processors)
+        short = self.columns.short
+        spans = float(np.add.reduce(work_s)) * SECOND_US / (now_us - first_us)
+
+        def arrivals(started: Tally, waiting: Floats) -> Arrivals:
+            jobs = started.jobs + len(waiting)
+            work = started.work_us / (processors * SECOND_US) + float(np.add.reduce(waiting))
+            return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
+
+        return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))

@@ -1,0 +1,1 @@
+"""LessConsume and Resource-Usage-Aware backfilling (RUA paper)."""

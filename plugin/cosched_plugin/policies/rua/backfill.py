@@ -1,0 +1,224 @@
+"""Resource-Usage-Aware backfilling: RUA paper, section 5.
+
+For every job and each of several thresholds, LessConsume Threshold names a place; the one with the least expected slowdown is the
+job's. The head of the queue (first come, first served) takes its place if that starts now, else it is reserved. The others that
+could start now are taken in order of penalty factor, then estimate: the first that does not delay the reservation starts, all are
+looked at again, until none is left that may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
+from cosched_plugin.policies.backfilling.easy import decided
+from cosched_plugin.policies.orders.orders import Order, Shortest
+from cosched_plugin.policies.placement.first_fit import Placement
+from cosched_plugin.policies.planning.matching import Matching
+from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at, plan_now
+from cosched_plugin.policies.planning.reservation import PlacedReservation
+from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
+
+PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
+_WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
+
+
+class Within(NamedTuple):
+    """LessConsume Threshold with a threshold of its own: what the head's reservation must keep to."""
+
+    placement: LessConsume
+    threshold: float
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return a place with a factor within the threshold."""
+        return self.placement.least(job, plan, (self.threshold,)) if paid(job, plan.view) else None
+
+
+class Rua:
+    """Backfilling that looks ahead in time and in the queue for places where little is lost to neighbours."""
+
+    name: ClassVar[str] = "rua"
+
+    def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
+        self.thresholds = tuple(sorted(set(thresholds)))
+        self._by_length = Shortest()
+
+    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:  # noqa: ARG002 - none
+        """Yield the starts of the queue's head, then those of the jobs that lose least."""
+        if not isinstance(placement, LessConsume):
+            raise UsageError("backfill rua needs placement lessconsume")
+        while view.queued and view.free_threads and (yield from self._pass(view, order, placement)):
+            pass
+
+    def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
+        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        free = view.free_threads
+        if view.trace is None and not any(job.processes <= free for job in view.queue):
+            return False  # a trace would tell of the reservation all the same
+        queue = order.arrange(view.queue, view)
+        head: Found | None = None
+        behind = 0
+        for job in queue:
+            if not view.work.spend(0):
+                return False
+            behind += 1
+            left = view.work.left
+            best = self._best(job, view, placement)
+            if (
+                best is None
+            ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
+                view.work.left = left
+                continue
+            if best.plan.at_us > view.now_us:
+                head = best
+                if view.trace is not None:
+                    view.trace.tell("reserve", job=job.id, shadow_us=best.plan.at_us)
+                break
+            yield from decided(best.offer(), "order", view, factor=best.factor)
+        others = queue[behind:]
+        if view.work.limited:
+            free = view.free_threads
+            others = affordable([job for job in others if job.processes <= free], view)
+        waiting = self._by_length.arrange(others, view)
+        reservation: PlacedReservation | None = None
+        if head is not None:
+            extra = size(head.plan.free) - head.job.processes
+            if not short_or_narrow(waiting, view.free_threads, head.plan.at_us - view.now_us, extra):
+                return False  # the head need not say where it goes
+            reservation = self._reserved(head, placement)
+        started = False
+        while offer := self._next(waiting, view, placement, reservation):
+            yield from decided(offer, "backfill", view, factor=offer.factor)
+            waiting.remove(offer.job)
+            started = True
+        # Those who started may have worsened the place that the head was to wait for: now may be better.
+        return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
+
+    def _reserved(self, head: Found, placement: LessConsume) -> PlacedReservation:
+        """Return the reservation of a job at its best place, to be kept to the lowest threshold that the place is within."""
+        view = head.plan.view
+        thresholds = self._thresholds(head.job, view, placement)
+        threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
+        return PlacedReservation(view, head.offer(), Within(placement, threshold))
+
+    def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
+        """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
+
+        The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
+        None for a job that the nodes in service cannot hold.
+        """
+        best = self._best(job, view, placement)
+        return None if best is None else best.offer()
+
+    def _best(self, job: JobSpec, view: View, placement: LessConsume) -> Found | None:
+        thresholds = self._thresholds(job, view, placement)
+        first = placement.first(job, view, thresholds)
+        if first is None:
+            return None
+        index, best = first
+        for better in self._better(best, index + 1, thresholds, placement, None):
+            best = better
+        return best
+
+    def _next(
+        self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
+    ) -> Offer | None:
+        """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
+        free = view.free_threads
+        now = plan_now(view) if reservation is None else reservation.plan(plan_now(view))
+        lossy: list[Found] = []
+        looked_at: set[object] = set()  # kinds of jobs that nothing tells apart, as users send them in by the dozen
+        # By ascending estimate: the first one that loses nothing is the one to take.
+        narrow = (job for job in waiting if job.processes <= free)
+        for job in narrow if reservation is None else reservation.may_admit(waiting, free):
+            kind = (job.estimate_us, job.processes, job.demand, job.limit_us) if is_plain(job) else job.id
+            if kind in looked_at:
+                continue
+            if not paid(job, view):
+                break
+            looked_at.add(kind)
+            found = placement.find(job, now, self._thresholds(job, view, placement))
+            if found is None:
+                continue
+            if found.factor > 1.0:
+                lossy.append(found)
+            elif reservation is None or reservation.admit(found.offer()):
+                return found.offer()
+        lossy.sort(key=_factor)
+        for found in lossy:
+            if self._best_is_now(found, view, placement, reservation) and (
+                reservation is None or reservation.admit(found.offer())
+            ):
+                return found.offer()
+        return None
+
+    def _best_is_now(
+        self, now: Found, view: View, placement: LessConsume, reservation: PlacedReservation | None
+    ) -> bool:
+        """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
+        thresholds = self._thresholds(now.job, view, placement)
+        later = self._better(now, 1, thresholds, placement, reservation)
+        return next(later, None) is None and view.work.spend(0)  # who has spent all may not have looked at all
+
+    def _better(
+        self,
+        best: Found,
+        since: int,
+        thresholds: Sequence[float],
+        placement: LessConsume,
+        reservation: PlacedReservation | None,
+    ) -> Iterator[Found]:
+        """Yield places from the step ``since`` on, each better than ``best`` and those before.
+
+        For each threshold they are the first that meets it.
+        """
+        job, view = best.job, best.plan.view
+        steps = view.plan()
+        unmet = _stricter(thresholds, best.factor)
+        best_end_us = best.end_us
+        rigid = is_rigid(job)  # first fit may do worse later, so for such a job every instant is looked at
+        promising = rigid
+        for index in range(since, len(steps)):
+            if not unmet or steps.instant_us(index) + job.estimate_us > best_end_us:
+                break
+            if not promising:
+                # Factors only fall with time, and a reservation only raises them: what the last step that matters does
+                # not reach without it, no step before reaches.
+                last = steps.by(best_end_us - job.estimate_us, index) - 1
+                many = last - index >= _WORTH_A_CHECK and paid(job, view)
+                if many and not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
+                    break
+                promising = True
+            if not paid(job, view):
+                break
+            plan = plan_at(view, *steps[index])
+            found = placement.find(job, plan if reservation is None else _spare(plan, job, reservation), unmet)
+            if found is None:
+                continue
+            unmet = _stricter(unmet, found.factor)
+            if (found.end_us, found.factor) < (best_end_us, best.factor):
+                best, best_end_us = found, found.end_us
+                promising = rigid
+                yield best
+
+    def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> tuple[float, ...]:
+        """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
+        return placement.all_within_reach(job, view, self.thresholds)
+
+
+def _stricter(thresholds: Sequence[float], factor: float) -> list[float]:
+    return [threshold for threshold in thresholds if threshold + SAME < factor]
+
+
+def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
+    """Return a later plan without the reserved threads, where the job would still be there when the head starts."""
+    head = reservation.head
+    plan = reservation.plan(plan)
+    if plan.at_us < head.end_us and plan.at_us + job.estimate_us > head.start_us:
+        return reservation.spare(plan)
+    return plan
+
+
+def _factor(found: Found) -> float:
+    return found.factor

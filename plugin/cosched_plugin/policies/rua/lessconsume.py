@@ -1,0 +1,262 @@
+"""LessConsume and LessConsume Threshold: place a job where it should lose least to its neighbours.
+
+RUA paper, section 4. The search starts from first fit's allocation; a *bucket* is a place for one process. The worst
+chosen bucket (largest penalised time of its node; ties: the last in node order) is exchanged for the next free bucket
+not yet looked at, if the job would lose strictly less there. It ends when every free bucket has been looked at once,
+when the job loses nothing, or, with a threshold, when the penalty factor is low enough.
+
+What the search reaches is the least factor that any allocation at that instant has: the tests compare it with
+enumeration. So whether a threshold can be met is known from counting places before any search, and, because factors
+only fall as running jobs leave, the first instant at which it can be is found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import ClassVar
+
+from cosched_plugin.api import JobSpec, Layers, View, first_fit, is_plain, size
+from cosched_plugin.policies.planning.exchange import Exchange
+from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.penalties import Expectations, Places, extended, factor, factor_of, stretch
+
+# Factors that differ by rounding only are equal: the same penalty summed over other windows.
+SAME = 1e-9
+# The price of a look at the places that one instant has for a job, in units of work; of jobs that ask for more than threads
+# each node is looked at by itself.
+LOOK_UNITS = 80
+NODES_A_UNIT = 4
+UNITS_A_NODE = 2
+
+
+class LessConsume:
+    """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``."""
+
+    name: ClassVar[str] = "lessconsume"
+    counts = False
+
+    def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
+        self.threshold = threshold
+        self.extend_limit = extend_limit
+        self._known = Expectations()
+        self._floors: dict[object, float] = {}
+        self._floors_of: Layers = ()  # nodes in service that they hold for
+        self._floors_at: tuple[View, int] | None = None  # when these were looked at last
+
+    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+        """Return the job's place in ``plan``, None also if nobody may look any more; with a threshold, if none is good enough."""
+        return self.least(job, plan, self._own(job, plan.view)) if paid(job, plan.view) else None
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the first place as running jobs leave that is good enough."""
+        first = self.first(job, view, self._own(job, view))
+        return None if first is None else first[1].offer()
+
+    def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
+        """Return the first step of the view's plan in which `find` finds something, as its number and that.
+
+        Every look is paid for, and none is left out: a reservation is made whatever it costs.
+        """
+        steps = view.plan()
+        low = middle = steps.wide(job.processes)
+        high = len(steps)
+        walk = bool(thresholds) and is_rigid(job)  # it fits from some step on, but first fit may do worse later
+        threshold = thresholds[-1] if thresholds and not walk else None
+        while low < high:  # most jobs that can start at all can start well: look at the first instant first
+            paid(job, view)
+            if self.meets(job, plan_at(view, *steps[middle]), threshold):
+                high = middle
+            else:
+                low = middle + 1
+            middle = (low + high) // 2
+        for index in range(low, len(steps)):
+            found = self.find(job, plan_at(view, *steps[index]), thresholds)
+            if found is not None:
+                return index, found
+            paid(job, view)
+        return None
+
+    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
+        """Return the jobs that may get an offer in ``plan``: with a threshold, those for which it can be met there.
+
+        Where looks are limited, only so many as can be paid for, from the front.
+        """
+        jobs = affordable(jobs, plan.view)
+        if self.threshold is None:
+            return jobs
+        threads = size(plan.free)
+        plain = [job for job in jobs if is_plain(job) and job.processes <= threads]
+        if plain:
+            self._known.places(plain[0], plan).foresee(plain, plan.planned)
+        can = {job.id for job in plain if self.meets(job, plan, self.within_reach(job, plan.view, self.threshold))}
+        return [job for job in jobs if job.id in can or not is_plain(job)]
+
+    def meets(self, job: JobSpec, plan: Plan, threshold: float | None) -> bool:
+        """Tell whether ``plan`` has a place for ``job``; with a threshold, one with a factor within it."""
+        if is_rigid(job):
+            return self.find(job, plan, () if threshold is None else (threshold,)) is not None
+        places = self._known.places(job, plan)
+        if job.processes > places.total:
+            return False
+        if threshold is None:
+            return True
+        return places.outlook(job, plan.planned).least_us(job.processes) <= _limit_us(job, threshold)
+
+    def _own(self, job: JobSpec, view: View) -> tuple[float, ...]:
+        return () if self.threshold is None else (self.within_reach(job, view, self.threshold),)
+
+    def within_reach(self, job: JobSpec, view: View, threshold: float) -> float:
+        """Return ``threshold``, raised to the least factor that the empty machine allows a job like this one."""
+        return max(threshold, self._least_ever(job, view))
+
+    def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the ascending ``thresholds``, those raised that the empty machine does not allow a job like this one."""
+        least = self._least_ever(job, view)
+        if least <= thresholds[0]:
+            return thresholds
+        return tuple(sorted({max(threshold, least) for threshold in thresholds}))
+
+    def _least_ever(self, job: JobSpec, view: View) -> float:
+        if job.demand is None or not any(job.demand):
+            return 1.0
+        if self._floors_at != (view, view.version):
+            self._floors_at = (view, view.version)
+            in_service = view.in_service
+            if in_service != self._floors_of:
+                self._floors_of = in_service
+                self._floors.clear()
+        key = (
+            job.demand,
+            job.processes,
+            job.ppn_min,
+            job.ppn_max,
+            job.threads_per_process,
+            job.memory_mb,
+            job.exclusive,
+        )
+        floor = self._floors.get(key)
+        if floor is None:
+            everything = Plan(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
+            floor = self._floors[key] = self._floor(job, everything)
+        return floor
+
+    def _floor(self, job: JobSpec, everything: Plan) -> float:
+        places = Places(job, everything, everything.view.empty_node_table())
+        if places.total < job.processes:
+            return 1.0
+        outlook = places.outlook(job, ())
+        if is_rigid(job):
+            return factor(job, outlook.exchange(job.processes, inf).worst_us)
+        return factor(job, outlook.least_us(job.processes))
+
+    def least(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Offer | None:
+        """Return the place with the least factor; with ascending ``thresholds``, the first within the lowest that can be met.
+
+        None where the job does not fit, or no threshold can be met.
+        """
+        found = self.find(job, plan, thresholds)
+        return None if found is None else found.offer()
+
+    def find(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Found | None:
+        """Return what `least` does, before it is written out as an offer."""
+        if is_rigid(job):
+            offer = self._rigid(job, plan, thresholds)
+            return None if offer is None else Found(job, plan, offer.factor, offer=offer)
+        if job.processes > size(plan.free):
+            return None
+        places = self._known.places(job, plan)
+        if job.processes > places.total:
+            return None
+        outlook = places.outlook(job, plan.planned)
+        goal_us = 0.0
+        if thresholds:
+            least_us = outlook.least_us(job.processes)
+            for threshold in thresholds:
+                goal_us = _limit_us(job, threshold)
+                if least_us <= goal_us:
+                    break
+            else:
+                return None
+        exchange = outlook.exchange(job.processes, goal_us)
+        return Found(job, plan, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
+
+    def _rigid(self, job: JobSpec, plan: Plan, thresholds: Sequence[float]) -> Offer | None:
+        """Place a job of which no single bucket can be exchanged."""
+        runs = first_fit(job, plan.free, plan.view.machine, plan.memory_for(job))
+        if runs is None:
+            return None
+        by = factor_of(job, plan, runs)
+        if thresholds and by > max(thresholds) + SAME:
+            return None
+        return extended(job, plan, runs, by, extend_limit=self.extend_limit)
+
+
+def is_rigid(job: JobSpec) -> bool:
+    """Tell whether the job wants whole nodes, or a least number of processes on each: then first fit's place is the only one."""
+    return job.exclusive or job.ppn_min > 1
+
+
+def _limit_us(job: JobSpec, threshold: float) -> float:
+    return (threshold - 1.0 + SAME) * job.estimate_us
+
+
+def paid(job: JobSpec, view: View) -> bool:
+    """Pay for a look at the places of one instant; tell whether there was anything left to pay it with."""
+    return not view.work.limited or view.work.spend(_price(job, view))
+
+
+def affordable(jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    """Return the first of ``jobs``, as many as one look at each can be paid for."""
+    if not view.work.limited:
+        return jobs
+    left = view.work.left
+    for number, job in enumerate(jobs):
+        if left <= 0:
+            return jobs[:number]
+        left -= _price(job, view)
+    return jobs
+
+
+def _price(job: JobSpec, view: View) -> int:
+    nodes = view.machine.nodes
+    return LOOK_UNITS + (nodes // NODES_A_UNIT if is_plain(job) else nodes * UNITS_A_NODE)
+
+
+class Found:
+    """The end of a search: the factor at once, the offer when it is asked for."""
+
+    __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "plan")
+
+    def __init__(
+        self,
+        job: JobSpec,
+        plan: Plan,
+        by: float,
+        places: Places | None = None,
+        exchange: Exchange | None = None,
+        offer: Offer | None = None,
+        *,
+        extend_limit: bool = True,
+    ) -> None:
+        self.job = job
+        self.plan = plan
+        self.factor = by
+        self._places = places
+        self._exchange = exchange
+        self._offer = offer
+        self._extend_limit = extend_limit
+
+    @property
+    def end_us(self) -> int:
+        """Return start + estimate x factor: when the job should end if it gets all the time that it needs."""
+        return self.plan.at_us + stretch(self.job.estimate_us, self.factor)
+
+    def offer(self) -> Offer:
+        """Return the place."""
+        if self._offer is None:
+            assert self._places is not None  # there are these two, or the offer
+            assert self._exchange is not None
+            runs = self._places.runs(self.job, self._exchange)
+            self._offer = extended(self.job, self.plan, runs, self.factor, extend_limit=self._extend_limit)
+        return self._offer

@@ -1,0 +1,1 @@
+"""Time slices per class of job, with preemption to disk."""

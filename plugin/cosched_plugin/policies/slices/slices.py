@@ -1,0 +1,349 @@
+"""Coarse time slices for classes of jobs, with preemption to disk: Scojo-PECT as a layer around any policy that plans with whole nodes.
+
+Each class (short, medium, long by estimate) has the machine to itself in slices of its own, as `calendar` says, and a policy of
+its own that knows nothing of this: it plans with a `VirtualMachine`. When a slice ends all are preempted, and the jobs of the next
+class go on where they were. On nodes that the slice's class leaves idle, jobs of the others may go on or be started, as long as
+their own policy would have it so ("safe non-type slice backfilling", G-LOMARC-TS paper, section 4.7); when the slice's class wants
+such a node they leave it at once, so that no job of the class ever waits for them, and so do longer jobs for shorter ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+from cosched_plugin.api import (
+    Action,
+    JobSpec,
+    ResumeJob,
+    Running,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    UsageError,
+    View,
+    VirtualMachine,
+    WakeAt,
+    WholeNodesView,
+    any_layer,
+    each_node,
+)
+from cosched_plugin.policies.planning.offers import nodes_of
+from cosched_plugin.policies.slices.calendar import (
+    CLASSES,
+    LONG,
+    MEDIUM,
+    SHORT,
+    Lengths,
+    Slice,
+    present_slice,
+    slice_at,
+)
+
+SECOND_US: Final = 1_000_000
+LATEST_US: Final = (1 << 63) - 1
+_KINDS: Final = (SHORT, MEDIUM, LONG)
+
+
+class Scheduler(Protocol):
+    """What decides for one class."""
+
+    def check(self, view: View) -> None:
+        """Raise MachineError if it cannot work on this machine."""
+        ...
+
+    def may_start(self, view: View) -> bool:
+        """Tell whether any of the waiting jobs has a place on the nodes in service once all running jobs have left."""
+        ...
+
+    def prepare(self, view: View) -> Iterator[Action]:
+        """Yield what has to be put in order and remembered, if nobody can be started anyway."""
+        ...
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield the decisions of one pass."""
+        ...
+
+
+class Slices:
+    """Slices for short, medium and long jobs.
+
+    ``interval_s``: an interval; ``short_slice_s``: the slice of short jobs, where some are there at its beginning;
+    ``medium_share``: the medium jobs' part of the rest; ``short_s``, ``medium_s``: the longest estimates of short and medium jobs.
+    """
+
+    name: ClassVar[str] = "classes"
+
+    def __init__(
+        self,
+        *,
+        interval_s: float = 3600.0,
+        short_slice_s: float = 600.0,
+        medium_share: float = 0.3,
+        short_s: float = 600.0,
+        medium_s: float = 10_800.0,
+    ) -> None:
+        if short_s > medium_s:
+            raise UsageError(f"policy.slices.short_s: expected at most medium_s, {medium_s:g}, got {short_s:g}")
+        if short_slice_s >= interval_s:
+            raise UsageError(
+                f"policy.slices.short_slice_s: expected less than interval_s, {interval_s:g}, got {short_slice_s:g}"
+            )
+        self._interval_us = round(interval_s * SECOND_US)
+        self._short_slice_us = round(short_slice_s * SECOND_US)
+        self._medium_share = medium_share
+        self._short_us = round(short_s * SECOND_US)
+        self._medium_us = round(medium_s * SECOND_US)
+
+    def kind_of(self, job: JobSpec) -> int:
+        """Return the class of a job."""
+        return SHORT if job.estimate_us <= self._short_us else MEDIUM if job.estimate_us <= self._medium_us else LONG
+
+    def range_us(self, kind: int) -> tuple[int, int]:
+        """Return the range of estimates of a class: above the first, at most the second."""
+        bounds_us = (0, self._short_us, self._medium_us, LATEST_US)
+        return bounds_us[kind], bounds_us[kind + 1]
+
+    def lengths(self, switch_us: int) -> Lengths:
+        """Return how time is divided; UsageError where a slice leaves no time beside the switch."""
+        lengths = Lengths(self._interval_us, self._short_slice_us, self._medium_share, switch_us)
+        for kind in _KINDS:
+            if lengths.progress_us(kind, short=True) == 0:
+                raise UsageError(
+                    f"policy.slices: a slice of {CLASSES[kind]} jobs is not longer than the "
+                    f"{switch_us / SECOND_US:g} s that jobs take to come back from disk"
+                )
+        return lengths
+
+
+class Sliced:
+    """A policy for each class, and the slices that they take turns in."""
+
+    def __init__(self, slices: Slices, make: Callable[[], Scheduler]) -> None:
+        """``make`` builds a policy: every class has one of its own, as policies keep caches."""
+        self._slices = slices
+        self._policies = tuple(make() for _ in _KINDS)
+        self._view: View | None = None
+        self._whole: WholeNodesView
+        self._machines: tuple[VirtualMachine, ...] = ()
+        self._lengths = slices.lengths(0)
+        self._there: _Present  # a cache
+        self._there_at = -1
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield the decisions of one pass."""
+        if self._view is not view:
+            for policy in self._policies:
+                policy.check(view)
+            self._view = view
+            self._whole = WholeNodesView(view)
+            self._there_at = -1
+            self._lengths = self._slices.lengths(view.resume_us)
+            self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
+        if not view.queued and not view.running:
+            return
+        now_us = view.now_us
+        before = present_slice(view)
+        present = self._advanced(before, view)
+        if present != before:
+            yield present.note()
+            if view.trace is not None:
+                view.trace.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
+            for kind in _KINDS:
+                for group in self._groups(view, kind, on_disk=False):
+                    yield from _preempt(group, view)
+        yield from self._own(view, present)
+        yield from self._others(view, present)
+        # Where nothing runs and nobody could ever start on the nodes in service, no slice will change that.
+        if view.running or (view.queued and self._policies[0].may_start(self._whole)):
+            wakes = view.wakes()
+            for at_us in (present.ready_us(self._lengths), present.end_us(self._lengths)):
+                if at_us > now_us and at_us not in wakes:
+                    yield WakeAt(at_us)
+
+    def _advanced(self, present: Slice | None, view: View) -> Slice:
+        """Return the slice of this instant."""
+        now_us, lengths = view.now_us, self._lengths
+        if present is None:
+            return slice_at(now_us, (0, 0, 0), lengths)
+        end_us = present.end_us(lengths)
+        jobs = (*view.queue, *[running.job for running in view.running.values()]) if end_us <= now_us else ()
+        if end_us == now_us or any(job.submit_us < end_us for job in jobs):
+            # Where a wake comes late, the class has had its time all the same.
+            present = present.following(lengths, short=any(self._slices.kind_of(job) == SHORT for job in jobs))
+        if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
+            present = slice_at(now_us, present.clocks_us, lengths)
+        return present
+
+    def _own(self, view: View, present: Slice) -> Iterator[Action]:
+        """Yield what the class decides whose slice it is; whoever of another class is in its way leaves."""
+        kind = present.kind
+        others = [other for other in _KINDS if other != kind]
+        back = self._groups(view, kind, on_disk=True)
+        open_nodes = self._whole.free_nodes | self._yielding(view, others) if back else 0
+        for group in back:
+            nodes = _nodes_of(group)
+            if not nodes & ~open_nodes:  # else clearing the others would not help
+                yield from self._cleared(nodes, kind, view)
+                yield from self._resume(group, kind, view)
+        open_nodes = 0  # nobody starts while the nodes change hands
+        if view.now_us >= present.ready_us(self._lengths):
+            open_nodes = self._whole.free_nodes | self._yielding(view, others)
+        yield from self._decided(view, present, kind, open_nodes)
+
+    def _others(self, view: View, present: Slice) -> Iterator[Action]:
+        """Yield what jobs of the other classes may do on nodes that nobody is on."""
+        lengths = self._lengths
+        for kind in _KINDS:
+            if kind == present.kind:
+                continue
+            if view.now_us + lengths.switch_us < present.end_us(lengths):
+                for group in self._groups(view, kind, on_disk=True):
+                    yield from self._resume(group, kind, view)
+            open_nodes = 0
+            if view.now_us >= present.ready_us(lengths):
+                longer = [other for other in _KINDS if other > kind and other != present.kind]
+                open_nodes = self._whole.free_nodes | self._yielding(view, longer)
+            yield from self._decided(view, present, kind, open_nodes)
+
+    def _yielding(self, view: View, kinds: Collection[int]) -> int:
+        """Return the nodes, as a set of bits, of jobs of these classes, who are there by favour and can make way."""
+        nodes = 0
+        for kind in kinds:
+            for group in self._groups(view, kind, on_disk=False):
+                if _fits_on_disk(group, view):
+                    nodes |= _nodes_of(group)
+        return nodes
+
+    def _resume(self, group: Sequence[Running], kind: int, view: View) -> Iterator[Action]:
+        """Let jobs go on that share nodes, all of them or none, where nobody of another class is."""
+        there = self._present(view).nodes
+        nodes = _nodes_of(group)
+        if any(there[other] & nodes for other in _KINDS if other != kind):
+            return
+        if all(view.may_resume(running) for running in group):
+            for running in group:
+                yield ResumeJob(running.job.id)
+
+    def _decided(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
+        """Yield what the policy of a class decides, if its jobs may start on ``open_nodes``."""
+        machine = self._machines[kind]
+        if not machine.populated:
+            return
+        if open_nodes:
+            open_nodes |= self._present(view).nodes[kind]
+        now_us, lengths = view.now_us, self._lengths
+        machine.turn_to(
+            present.clock_us(kind, now_us, lengths),
+            open_nodes,
+            lambda at_us: present.wall_us(kind, at_us, now_us, lengths),
+        )
+        policy = self._policies[kind]
+        # Where there is no empty node, jobs join others in their own slice only.
+        join_candidates = machine.free_nodes or (open_nodes and kind == present.kind)
+        for action in policy.decide(machine) if join_candidates else policy.prepare(machine):
+            for start in _starts(action):
+                yield from self._cleared(nodes_of(start.runs), kind, view)
+            yield action
+
+    def _cleared(self, nodes: int, kind: int, view: View) -> Iterator[Action]:
+        """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``, a set of bits."""
+        if not nodes & ~self._whole.free_nodes:
+            return
+        for other in _KINDS:
+            if other != kind:
+                for group in self._groups(view, other, on_disk=False):
+                    if _nodes_of(group) & nodes:
+                        yield from _preempt(group, view)
+
+    def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Sequence[Running]]:
+        """Return the jobs of a class, all those together that share nodes, by id: those on disk, or those on their nodes."""
+        there = self._present(view)
+        return (there.on_disk if on_disk else there.on_nodes)[kind]
+
+    def _present(self, view: View) -> _Present:
+        """Return who has been started."""
+        if self._there_at != view.version:
+            self._there_at = view.version
+            on_nodes, on_disk = _Groups(), _Groups()
+            jobs = view.running
+            for job_id in sorted(jobs):
+                running = jobs[job_id]
+                (on_disk if running.on_disk else on_nodes).add(self._slices.kind_of(running.job), running)
+            self._there = _Present(on_nodes.jobs(), on_disk.jobs(), on_nodes.nodes)
+        return self._there
+
+
+class _Present(NamedTuple):
+    """Who has been started, by class: jobs that share nodes together; and the nodes that each class is on, as a set of bits."""
+
+    on_nodes: Sequence[Sequence[Sequence[Running]]]
+    on_disk: Sequence[Sequence[Sequence[Running]]]
+    nodes: Sequence[int]
+
+
+class _Groups:
+    """Jobs of every class, all those together that share nodes."""
+
+    __slots__ = ("_found", "nodes")
+
+    def __init__(self) -> None:
+        self._found: tuple[list[tuple[int, list[Running]]], ...] = tuple([] for _ in _KINDS)
+        self.nodes = [0 for _ in _KINDS]
+
+    def add(self, kind: int, running: Running) -> None:
+        """Enter a job; jobs come by id."""
+        nodes = any_layer(running.layers)
+        members = [running]
+        groups = self._found[kind]
+        if nodes & self.nodes[kind]:
+            apart = []
+            for there, jobs in groups:
+                if there & nodes:
+                    nodes |= there
+                    members = [*jobs, *members]
+                else:
+                    apart.append((there, jobs))
+            groups[:] = apart
+        groups.append((nodes, members))
+        self.nodes[kind] |= nodes
+
+    def jobs(self) -> list[list[list[Running]]]:
+        """Return the groups of every class."""
+        return [[jobs for _, jobs in groups] for groups in self._found]
+
+
+def _preempt(group: Sequence[Running], view: View) -> Iterator[Action]:
+    """Suspend jobs to disk that share nodes, all of them, or none if their memory finds no room there."""
+    if _fits_on_disk(group, view):
+        for running in group:
+            if running.suspended_us is not None:
+                yield ResumeJob(running.job.id)  # it had been stopped where it was
+            yield SuspendJob(running.job.id, to_disk=True)
+
+
+def _fits_on_disk(group: Sequence[Running], view: View) -> bool:
+    """Tell whether the memory of all these jobs finds room on the disks of their nodes."""
+    wanted: dict[int, int] = {}
+    for running in group:
+        for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+            wanted[node] = wanted.get(node, 0) + processes * running.job.memory_mb
+    return all(megabytes <= view.free_swap_mb[node] for node, megabytes in wanted.items())
+
+
+def _nodes_of(group: Sequence[Running]) -> int:
+    """Return the nodes of these jobs as a set of bits."""
+    nodes = 0
+    for running in group:
+        nodes |= any_layer(running.layers)
+    return nodes
+
+
+def _starts(action: Action) -> tuple[StartJob, ...]:
+    match action:
+        case StartJob():
+            return (action,)
+        case StartTogether():
+            return action.starts
+        case _:
+            return ()

@@ -1,0 +1,388 @@
+"""The conformance suite for policies: `check_policy` plays a small, honest resource manager against a policy.
+
+Machines, jobs and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one more
+pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); and what the
+policy sees is what the manager says (so it has changed nothing it may only read). At the end, no job is left that could run.
+
+A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from cosched_plugin.common.allocation import Machine, started_by
+from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.errors import MachineError, PluginError
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    NODE_FAIL,
+    TIMEOUT,
+    Action,
+    ActionRefused,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeFailed,
+    NodeReturned,
+    ProgressMeasured,
+    ReviseJob,
+    Woken,
+)
+from cosched_plugin.testing.draws import (
+    SECOND_US,
+    draw_alike,
+    draw_belief,
+    draw_job,
+    draw_measured,
+    draw_nodes,
+    draw_pairs,
+    with_self_slowdown,
+    with_swap,
+)
+from cosched_plugin.testing.site import Site, SiteJob
+
+__all__ = ["PolicyCheckError", "Report", "check_policy"]
+
+_MOST_ROUNDS: Final = 100  # batches at one instant
+_MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
+_MOST_LONG_BATCHES: Final = 5_000  # the same where jobs take hours
+_LISTED_EVENTS: Final = 12
+_TICKS_S: Final = (1, 10)  # the time scale of a run
+_LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
+_JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, where some take seconds and others many hours
+_RESUME_S: Final = (0, 60)
+_SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
+
+# What happens at a step, by weight. A calm run has jobs only, a busy one operators and a manager that refuses starts.
+_CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
+_BUSY: Final[Mapping[str, int]] = {
+    "submit": 10,
+    "wait": 8,
+    "cancel": 2,
+    "hold": 2,
+    "release": 2,
+    "requeue": 2,
+    "fail": 2,
+    "drain": 1,
+    "return": 3,
+    "measure": 5,
+}
+
+
+class Report(NamedTuple):
+    """What a policy that passed has been through."""
+
+    seed: int
+    runs: int
+    jobs: int
+    batches: int  # each followed by a restart that changed nothing
+    decisions: int
+    declined: int = 0  # runs, out of these, on machines that the policy cannot work on
+
+    def __str__(self) -> str:
+        declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
+        return (
+            f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
+            f"{self.batches} batches with a restart after each{declined}"
+        )
+
+
+class PolicyCheckError(PluginError):
+    """A policy does what no policy may.
+
+    ``seed`` and ``run`` (from 1) replay it, ``now_us`` and ``events`` are the batch in question, ``problem`` says what is wrong.
+    """
+
+    exit_code = 1
+
+    def __init__(self, seed: int, run: int, now_us: int, events: Sequence[Event], problem: str) -> None:
+        super().__init__(seed, run, now_us, tuple(events), problem)
+        self.seed = seed
+        self.run = run
+        self.now_us = now_us
+        self.events = tuple(events)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        lines = [f"{self.problem}", f"  in run {self.run} of seed {self.seed}, at {self.now_us} us, after"]
+        lines += [f"    {event!r}" for event in self.events[:_LISTED_EVENTS]] or ["    nothing"]
+        if len(self.events) > _LISTED_EVENTS:
+            lines.append(f"    and {len(self.events) - _LISTED_EVENTS} more events")
+        return "\n".join(lines)
+
+
+def check_policy(make_policy: Callable[[], Policy], *, seed: int = 1, runs: int = 20) -> Report:
+    """Put a policy through ``runs`` random runs and return a report.
+
+    ``make_policy`` returns a new policy at every call. Raises PolicyCheckError at the first thing that is wrong.
+    """
+    jobs = batches = decisions = 0
+    declined: list[MachineError] = []
+    for run in range(1, runs + 1):
+        trial = _Trial(make_policy, seed, run)
+        try:
+            trial.go()
+        except MachineError as error:
+            declined.append(error)
+            continue
+        jobs += len(trial.site.jobs)
+        batches += trial.site.seq
+        decisions += trial.decisions
+    if declined and len(declined) == runs:
+        raise PolicyCheckError(seed, runs, 0, (), f"the policy declines every machine; this one as: {declined[-1]}")
+    return Report(seed, runs, jobs, batches, decisions, len(declined))
+
+
+class _Trial:
+    """One run: a machine, its jobs and operators, and the policy that has to cope."""
+
+    def __init__(self, make_policy: Callable[[], Policy], seed: int, run: int) -> None:
+        self._make_policy = make_policy
+        self._seed = seed
+        self._run = run
+        self._random = Random(f"{seed}/{run}")
+        self._more = Random(f"{seed}/{run}/more")  # what came later than the other draws, and leaves them as they are
+        self._measured = run % 3 == 0  # jobs take up to many hours, and of pairs there are measured slowdowns
+        if self._measured:
+            nodes, belief, ticks_s = draw_alike(self._random), draw_measured(self._random), _LONG_TICKS_S
+        else:
+            pairs = (
+                self._random.random() < 0.5
+            )  # jobs may get company: two threads a core, and something known of pairs
+            nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
+            belief = draw_pairs(self._random) if pairs else draw_belief(self._random)
+            ticks_s = _LONG_TICKS_S if pairs else _TICKS_S
+        self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
+        self._tick_us = self._random.choice(ticks_s) * SECOND_US
+        self.decisions = 0
+        busy = run % 4 != 1
+        self._weights = _BUSY if busy else _CALM
+        self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
+        self._shapes = self._random.choice(
+            (0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0)
+        )  # share of jobs that care on which nodes
+        self._events: list[Event] = []
+        self._policy = self._made()
+        self._core = SchedulerCore(self._policy, self.site.inventory())
+
+    def go(self) -> None:
+        """Play the whole run."""
+        for _ in range(self._random.randint(20, 30 if self._measured else 60)):
+            self._step()
+        while True:  # no more surprises: everything that runs ends, and nodes come back once no job makes progress
+            due_us = self.site.due_us()
+            if self.site.down and not self.site.ends():
+                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
+            elif due_us is not None:
+                self.site.now_us = due_us
+                self._batches(self._due())
+            else:
+                break
+        starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
+        stopped = [job.spec for job in self.site.in_state("running")]
+        if stopped:
+            raise self._problem(f"nothing will happen, and these are suspended: {stopped}")
+        if starved:
+            raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
+
+    def _step(self) -> None:
+        """Go to the next instant, and let some things happen there, in the protocol's order."""
+        site, random = self.site, self._random
+        due_us = site.due_us()
+        site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
+        if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
+            site.now_us = due_us
+        most = 10 if self._measured else 4  # so that there are queues, in which policies may choose
+        kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
+        events = self._due()
+        gone = {event.job_id for event in events if isinstance(event, JobEnded)}
+        wakes = [event for event in events if isinstance(event, Woken)]
+        events = [event for event in events if not isinstance(event, Woken)]
+        for kind in ("fail", "drain"):
+            events += self._fail(gone, evict=kind == "fail") if kind in kinds else []
+        if "return" in kinds and site.down:
+            events.append(NodeReturned(random.choice(sorted(site.down))))
+        changes: dict[int, Event] = {}
+        for kind in sorted(set(kinds) & {"cancel", "hold", "release", "requeue"}):
+            changed = self._change(kind, gone | set(changes))
+            changes |= {changed.job_id: changed} if changed is not None else {}
+        events += [event for _, event in sorted(changes.items())]
+        if "measure" in kinds:
+            events += self._measure({event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)})
+        events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
+        if events or wakes:
+            self._batches([*events, *wakes])
+
+    def _due(self) -> list[Event]:
+        """Return what happens by itself at the present instant."""
+        now_us = self.site.now_us
+        events: list[Event] = [
+            JobEnded(job.spec.id, TIMEOUT if job.killed else COMPLETED)
+            for job in self.site.in_state("running")
+            if job.end_us is not None and job.end_us <= now_us
+        ]
+        return events + [Woken(at_us) for at_us in sorted(self.site.wakes) if at_us <= now_us]
+
+    def _fail(self, gone: set[int], *, evict: bool) -> list[Event]:
+        """Take a node out of service; with ``evict``, its jobs end or wait again, else they may go on to their end."""
+        up = [node for node in range(self.site.machine.nodes) if node not in self.site.down]
+        if len(up) < 2:
+            return []
+        node = self._random.choice(up)
+        self.site.down.add(node)  # no second failure of it in this batch
+        events: list[Event] = [NodeFailed(node)]
+        for job in self.site.on_node(node) if evict else ():
+            if job.spec.id not in gone:
+                gone.add(job.spec.id)
+                again = self._random.random() < 0.5
+                events.append(JobRequeued(job.spec.id) if again else JobEnded(job.spec.id, NODE_FAIL))
+        self.site.down.discard(node)
+        return events
+
+    def _measure(self, gone: set[int]) -> list[Event]:
+        """Tell what some jobs that share nodes were slowed by; who was with a job that is gone is among others now."""
+        left = [
+            job for job in self.site.sharing() if not any(self.site.jobs[number].nodes & job.nodes for number in gone)
+        ]
+        chosen = [job.spec.id for job in left if self._random.random() < 0.5]
+        return [ProgressMeasured(job_id, self._random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
+
+    def _change(self, kind: str, gone: set[int]) -> JobEnded | JobHeld | JobReleased | JobRequeued | None:
+        """Return one change by a user or an operator; None if there is nobody to change."""
+        pending = [job for job in self.site.in_state("pending") if job.spec.id not in gone]
+        running = [job for job in self.site.in_state("running") if job.spec.id not in gone]
+        there = {
+            "cancel": pending + running,
+            "hold": [job for job in pending if not job.held],
+            "release": [job for job in pending if job.held],
+            "requeue": running,
+        }[kind]
+        if not there:
+            return None
+        job_id = self._random.choice(there).spec.id
+        match kind:
+            case "cancel":
+                return JobEnded(job_id, CANCELLED)
+            case "hold":
+                return JobHeld(job_id)
+            case "release":
+                return JobReleased(job_id)
+            case _:
+                return JobRequeued(job_id)
+
+    # ------------------------------------------------------------ batches, and what must hold after each
+
+    def _batches(self, events: list[Event]) -> None:
+        """Let events happen, and what the answers to them cause at the same instant."""
+        rounds = 0
+        while events:
+            self._events = events
+            rounds += 1
+            if rounds > _MOST_ROUNDS or self.site.seq > (_MOST_LONG_BATCHES if self._measured else _MOST_BATCHES):
+                raise self._problem(f"no end after {rounds} batches at this instant, {self.site.seq} in all")
+            events = self._batch(events)
+
+    def _batch(self, events: list[Event]) -> list[Event]:
+        site = self.site
+        shadow = SchedulerCore(self._made(), site.inventory())
+        actions = self._handled(self._core, events)
+        restarted = self._handled(shadow, events)
+        if actions != restarted:
+            raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
+        try:
+            self._core.check()
+        except AssertionError as error:
+            raise self._problem(f"the scheduler's state is broken: {error}") from error
+        more = next(self._pass(), None)
+        if more is not None:
+            raise self._problem(f"one more pass at the same instant still decides: {more}")
+        self.decisions += len(actions)
+        site.seq += 1
+        for event in events:
+            site.happen(event)
+        follow: list[Event] = []
+        refused: set[int] = set()
+        for number, action in enumerate(actions):
+            job_ids = started_by(action)
+            if job_ids and self._random.random() < self._refuses:
+                follow.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
+                refused.update(job_ids)
+                continue
+            reason = site.act(action)
+            if isinstance(action, ReviseJob) and action.job_id in refused:
+                follow.append(ActionRefused(site.seq, number, str(reason)))  # a host that did not start after all
+            elif reason is not None:
+                raise self._problem(f"{action} is impossible: {reason}")
+        if not follow:  # else the scheduler learns only in the next batch that some did not start
+            self._compare(self._core.view, SchedulerCore(self._policy, site.inventory()).view)
+        return follow
+
+    def _handled(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
+        try:
+            return core.handle(self.site.now_us, tuple(events))
+        except Exception as error:
+            if isinstance(error, MachineError) and not self.decisions:
+                raise
+            raise self._problem(f"{type(error).__name__}: {error}") from error
+
+    def _pass(self) -> Iterator[Action]:
+        """Ask for decisions once more, without carrying them out."""
+        try:
+            yield from self._policy.decide(self._core.view)
+        except Exception as error:
+            raise self._problem(f"in a second pass, {type(error).__name__}: {error}") from error
+
+    def _compare(self, seen: View, told: View) -> None:
+        """Compare what the policy sees with the same from the manager's word."""
+        notes = self.site.notes
+        pairs: dict[str, tuple[object, object]] = {
+            "queue": (seen.queue, told.queue),
+            "running": (dict(seen.running), dict(told.running)),
+            "releases": (list(seen.releases), list(told.releases)),
+            "on_disk": (list(seen.on_disk), list(told.on_disk)),
+            "resume_us": (seen.resume_us, told.resume_us),
+            "free": (seen.free, told.free),
+            "in_service": (seen.in_service, told.in_service),
+            "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
+            "wakes": (list(seen.wakes()), list(told.wakes())),
+            "plan": (seen.plan(), told.plan()),
+            "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
+            "notes": ({key: seen.note(*key) for key in notes}, notes),
+        }
+        for name in Machine.__slots__:
+            pairs[f"machine.{name}"] = (getattr(seen.machine, name), getattr(told.machine, name))
+        for name, (one, other) in pairs.items():
+            if one != other:
+                raise self._problem(f"the policy's view is not what the manager says: {name} {one}, not {other}")
+
+    def _made(self) -> Policy:
+        policy = self._make_policy()
+        if policy is getattr(self, "_policy", None):
+            raise self._problem("make_policy must return a new policy at every call, as a restarted scheduler would")
+        return policy
+
+    def _problem(self, text: str) -> PolicyCheckError:
+        return PolicyCheckError(self._seed, self._run, self.site.now_us, self._events, text)
+
+    def _draw_job(self) -> JobSpec:
+        """Enter a job that the machine can hold."""
+        random, site = self._random, self.site
+        number = len(site.jobs) + 1
+        while True:
+            shaped = random.random() < self._shapes
+            tick_us = random.choice(_JOB_TICKS_S) * SECOND_US if self._measured else self._tick_us
+            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=tick_us)
+            if self._measured:
+                spec = with_self_slowdown(random, spec)
+            if spec.processes <= site.machine.most_processes(spec):
+                site.jobs[number] = SiteJob(spec, run_us)
+                return spec

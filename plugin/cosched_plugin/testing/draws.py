@@ -1,0 +1,137 @@
+"""The draws of `cosched_plugin.testing.check`: machines, what is believed of them, and jobs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcModel
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
+
+SECOND_US: Final = 1_000_000
+
+
+def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
+    """Draw 1 to 12 nodes of one or two classes, of 1 to 8 cores."""
+    nodes = random.randint(1, 12)
+    counts = [nodes] if nodes == 1 or random.random() < 0.6 else [nodes - (few := random.randint(1, nodes // 2)), few]
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=random.choice((1, 1, 2)),
+            cores_per_socket=random.choice((1, 2, 4)),
+            threads_per_core=threads_per_core,
+            memory_mb=random.choice((0, 16, 64)),
+            memory_bandwidth_mbs=random.choice((0, 3000, 6000)),
+            network_mbs=random.choice((0, 256)),
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def draw_alike(random: Random) -> tuple[NodeClass, ...]:
+    """Draw nodes of several cores, all alike most of the time, as policies may want them that place by formulas."""
+    nodes = random.randint(1, 8)
+    counts = [nodes - 1, 1] if nodes > 1 and random.random() < 0.15 else [nodes]
+    sockets, cores = random.choice(((2, 2), (2, 2), (2, 4), (1, 2), (1, 1)))
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=sockets,
+            cores_per_socket=cores,
+            threads_per_core=random.choice((1, 2)),
+            memory_mb=random.choice((16, 64)),
+            memory_bandwidth_mbs=0,
+            network_mbs=0,
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw how much room there is on the nodes' disks: plenty, some, or none."""
+    return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
+
+
+def draw_belief(random: Random) -> Belief:
+    """Draw what the site believes about contention on its nodes."""
+    contention, resources = random.choice(
+        (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
+    )
+    return Belief(contention, "bulk-synchronous", resources)
+
+
+def draw_pairs(random: Random) -> Belief:
+    """Draw what the site believes about pairs of jobs."""
+    model = LomarcModel(
+        remainder=random.random() < 0.5,
+        c_scope=random.choice(C_SCOPES),
+        cpu=random.choice(CPUS),
+        pair_seed=random.randint(0, 99),
+        good_share_ppm=random.choice((330_000, 1_000_000)),
+    )
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def draw_measured(random: Random) -> Belief:
+    """Draw what the site believes about pairs of jobs of which slowdowns were measured."""
+    shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
+    model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw how a job slows itself down, if anything is known of it."""
+    return (
+        spec._replace(self_slowdown=draw_self_slowdown(random.randint(0, 99), spec.id))
+        if random.random() < 0.8
+        else spec
+    )
+
+
+def draw_usage(random: Random) -> UsageTuple:
+    """Draw how a job uses its nodes: one resource for most of the time, the others for the rest."""
+    bound = random.choice(BOUNDS)
+    most = random.choice((500_000, 650_000, 900_000))
+    other = random.randint(0, WHOLE_PPM - most)
+    rest = iter((other, WHOLE_PPM - most - other))
+    cpu, network, disk = (most if name == bound else next(rest) for name in BOUNDS)
+    return bound, cpu, network, disk, random.choice((100_000, 300_000, 500_000, 900_000))
+
+
+def draw_job(
+    random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool, tick_us: int = SECOND_US
+) -> tuple[JobSpec, int]:
+    """Draw a job and its true run time, of 1 to 15 ticks; a ``shaped`` one cares on which nodes it runs."""
+    # Whole ticks make many things happen at once; the odd microsecond makes others nearly so.
+    run_us = random.randint(1, 15) * tick_us + random.choice((0, 0, 0, 1))
+    estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * tick_us, max(1, run_us // 2)))
+    limit_us = random.choice((None, None, estimate_us, estimate_us + tick_us))
+    demand: DemandTuple | None = None
+    if random.random() < 0.7:
+        demand = (random.choice((0, 500, 1000, 2000)), random.choice((0, 0, 100)), 0)
+    spec = JobSpec(
+        id=number,
+        submit_us=now_us,
+        processes=random.choice((1, 2, random.randint(1, 8), random.randint(1, machine.threads))),
+        estimate_us=estimate_us,
+        limit_us=limit_us,
+        demand=demand,
+        usage=draw_usage(random) if random.random() < 0.8 else None,
+    )
+    if shaped:
+        ppn_min = random.choice((1, 1, 2))
+        spec = spec._replace(
+            ppn_min=ppn_min,
+            ppn_max=random.choice((0, 0, ppn_min, ppn_min + 1)),
+            threads_per_process=random.choice((1, 1, 2)),
+            memory_mb=random.choice((0, 0, 4, 10)),
+            exclusive=random.random() < 0.3,
+        )
+    return spec, run_us

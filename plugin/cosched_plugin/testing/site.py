@@ -1,0 +1,361 @@
+"""The small resource manager that `cosched_plugin.testing.check` plays against a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from cosched_plugin.common.allocation import Machine, room_on
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    Action,
+    ActionRefused,
+    Belief,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    Note,
+    NoteValue,
+    PendingJob,
+    ProgressMeasured,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    RunningJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+
+
+class SiteJob:
+    """A job in the manager's care."""
+
+    __slots__ = (
+        "estimate_us",
+        "held",
+        "idle_us",
+        "limit_us",
+        "measured_ppm",
+        "on_disk",
+        "ready_us",
+        "run_us",
+        "runs",
+        "since_us",
+        "spec",
+        "start_us",
+        "state",
+        "suspended_us",
+        "worked_us",
+    )
+
+    def __init__(self, spec: JobSpec, run_us: int) -> None:
+        self.spec = spec
+        self.run_us = run_us
+        self.state = "new"  # new, pending, running (suspended or not), ended
+        self.held = False
+        self.start_us = 0
+        self.runs: tuple[Run, ...] = ()
+        self.estimate_us = 0
+        self.limit_us: int | None = None
+        self.suspended_us: int | None = None  # since when
+        self.on_disk = False  # suspended to disk
+        self.idle_us = 0  # from its start to `since_us`, less what it worked
+        self.since_us = 0  # when it last went on, or will
+        self.worked_us = 0  # before that
+        self.ready_us = 0  # the same of its last return from disk
+        self.measured_ppm = 0
+
+    @property
+    def killed(self) -> bool:
+        """Tell whether its limit ends it."""
+        return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
+
+    @property
+    def end_us(self) -> int | None:
+        """Return when it will end by itself or be killed; None while it is suspended."""
+        if self.suspended_us is not None:
+            return None
+        lasts_us = self.run_us + self.idle_us
+        return self.start_us + (lasts_us if self.limit_us is None else min(self.limit_us, lasts_us))
+
+    @property
+    def nodes(self) -> set[int]:
+        """Return the nodes that it is on, or was last."""
+        return {node for node, _ in node_shares(self.runs)}
+
+
+class Site:
+    """A resource manager of the plainest kind: nothing is cached, and threads are pairs of numbers."""
+
+    def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0) -> None:
+        self.nodes = nodes
+        self.belief = belief
+        self.resume_us = resume_us
+        self.seq = 0
+        self.now_us = 0
+        self.down: set[int] = set()
+        self.jobs: dict[int, SiteJob] = {}
+        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None where one was taken away
+        self.wakes: set[int] = set()
+        self.machine = Machine(nodes)
+
+    def inventory(self) -> Welcome:
+        """Return all that a scheduler needs to go on from the last answered batch."""
+        pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
+        return Welcome(
+            PROTOCOL_VERSION,
+            FEATURES,
+            self.seq,
+            self.now_us,
+            self.nodes,
+            tuple(sorted(self.down)),
+            self.belief,
+            tuple(
+                RunningJob(
+                    job.spec,
+                    job.start_us,
+                    job.runs,
+                    job.estimate_us,
+                    job.limit_us,
+                    job.suspended_us,
+                    job.measured_ppm,
+                    job.idle_us,
+                    job.on_disk,
+                    job.ready_us,
+                )
+                for job in self.in_state("running")
+            ),
+            tuple(PendingJob(job.spec, job.held) for job in pending),
+            tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
+            tuple(sorted(self.wakes)),
+            self.resume_us,
+        )
+
+    def in_state(self, state: str) -> list[SiteJob]:
+        """Return the jobs in one state, by id."""
+        return [job for _, job in sorted(self.jobs.items()) if job.state == state]
+
+    def on_node(self, node: int) -> list[SiteJob]:
+        """Return the running jobs that hold threads of ``node``, or have their image there."""
+        return [job for job in self.in_state("running") if node in job.nodes]
+
+    def sharing(self) -> list[SiteJob]:
+        """Return the jobs that make progress, among others that do, by id."""
+        active = [job for job in self.in_state("running") if job.suspended_us is None]
+        return [job for job in active if any(other is not job and other.nodes & job.nodes for other in active)]
+
+    def ends(self) -> list[int]:
+        """Return when jobs will end by themselves, or be killed."""
+        return [job.end_us for job in self.in_state("running") if job.end_us is not None]
+
+    def due_us(self) -> int | None:
+        """Return the instant at which something happens by itself; None if nothing will."""
+        return min(self.ends() + list(self.wakes), default=None)
+
+    def could_run(self, spec: JobSpec) -> bool:
+        """Tell whether the nodes in service could hold such a job if they were empty."""
+        machine = self.machine
+        up = [node for node in range(machine.nodes) if node not in self.down]
+        threads = machine.threads_of
+        return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
+
+    def happen(self, event: Event) -> None:
+        """Take an event into account."""
+        match event:
+            case JobSubmitted():
+                self.jobs[event.job.id].state = "pending"
+            case JobEnded():
+                self._end(event.job_id)
+            case JobRequeued():
+                self._leave(self.jobs[event.job_id], "pending")
+            case JobHeld() | JobReleased():
+                self.jobs[event.job_id].held = isinstance(event, JobHeld)
+            case NodeFailed():
+                self.down.add(event.node)
+            case NodeReturned():
+                self.down.discard(event.node)
+            case ProgressMeasured():
+                self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
+            case Woken():
+                self.wakes.discard(event.at_us)
+            case ActionRefused():
+                pass
+            case _:
+                assert_never(event)
+
+    def act(self, action: Action) -> str | None:
+        """Carry out an action, or return why it is impossible."""
+        match action:
+            case StartJob():
+                return self._start(action)
+            case StartTogether():
+                # The core has vouched for all of them; one that is impossible ends the check, so nothing needs undoing.
+                return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
+            case ReviseJob():
+                return self._revise(action)
+            case SuspendJob():
+                return self._suspend(action)
+            case ResumeJob():
+                return self._resume(action)
+            case SetNote():
+                if action.job_id is not None and self.jobs[action.job_id].state == "ended":
+                    return f"a note about job {action.job_id}, which has ended"
+                self.notes[action.job_id, action.key] = action.value
+            case WakeAt():
+                if action.at_us <= self.now_us:
+                    return f"a wake at {action.at_us}, now is {self.now_us}"
+                self.wakes.add(action.at_us)
+            case RejectJob():
+                self._end(action.job_id)
+            case UnknownAction():
+                return "unknown action"
+            case _:
+                assert_never(action)
+        return None
+
+    def _start(self, start: StartJob) -> str | None:
+        job = self.jobs.get(start.job_id)
+        if job is None or job.state != "pending" or job.held:
+            return f"job {start.job_id} is not waiting to be started"
+        spec = job.spec
+        taken = self._taken()
+        memory = self._room(self.machine.memory_mb, on_disk=False)
+        wanted = places(start.runs)
+        exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
+        shares = node_shares(start.runs)
+        nodes = [node for node, _ in shares]
+        width = spec.threads_per_process
+        possible = (
+            sum(processes for _, processes in shares) == spec.processes
+            and len(set(nodes)) == len(nodes)
+            and len(set(wanted)) == len(wanted)
+            and set(wanted) <= exists - taken
+            and not self.down & set(nodes)
+            and all(0 < processes <= (spec.ppn_max or processes) for _, processes in shares)
+            and sum(processes < spec.ppn_min for _, processes in shares) <= 1
+            and all(processes * spec.memory_mb <= memory[node] for node, processes in shares)
+        )
+        for node, processes in shares if possible else ():
+            threads = sum(place[0] == node for place in wanted)
+            whole = self.machine.threads_of[node]
+            possible = possible and threads == (whole if spec.exclusive else processes * width)
+            possible = possible and threads >= processes * width
+        if not possible:
+            return f"{spec} cannot start on {list(start.runs)}"
+        own_us, limit_us = spec.limit_us, start.limit_us
+        if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
+            return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
+        job.state, job.start_us, job.runs = "running", self.now_us, start.runs
+        job.estimate_us, job.limit_us = start.estimate_us, limit_us
+        job.suspended_us, job.since_us = None, self.now_us
+        job.idle_us = job.worked_us = job.ready_us = 0
+        self._disturb(job)
+        return None
+
+    def _revise(self, revision: ReviseJob) -> str | None:
+        job = self.jobs.get(revision.job_id)
+        if job is None or job.state != "running":
+            return f"job {revision.job_id} does not run"
+        if revision.estimate_us < 1 or (revision.limit_us is None) != (job.spec.limit_us is None):
+            return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
+        if (revision.limit_us or 0) < (job.limit_us or 0):
+            return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
+        job.estimate_us, job.limit_us = revision.estimate_us, revision.limit_us
+        return None
+
+    def _suspend(self, action: SuspendJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.suspended_us is not None:
+            return f"job {action.job_id} cannot be suspended"
+        if action.to_disk:
+            swap = self._room(self.machine.swap_mb, on_disk=True)
+            if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
+                return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+        job.suspended_us, job.on_disk = self.now_us, action.to_disk
+        job.worked_us += max(0, self.now_us - job.since_us)
+        self._disturb(job)
+        return None
+
+    def _resume(self, action: ResumeJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.suspended_us is None:
+            return f"job {action.job_id} is not suspended"
+        if job.on_disk:
+            memory = self._room(self.machine.memory_mb, on_disk=False)
+            if (
+                self._taken() & set(places(job.runs))
+                or self.down & job.nodes
+                or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
+            ):
+                return f"job {action.job_id} cannot come back to {list(job.runs)}"
+            job.ready_us = self.now_us + self.resume_us
+        job.suspended_us, job.on_disk = None, False
+        job.since_us = max(self.now_us, job.ready_us)
+        before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us
+        job.estimate_us += job.idle_us - before_us
+        if job.limit_us is not None:
+            job.limit_us += job.idle_us - before_us
+        self._disturb(job)
+        return None
+
+    def _taken(self) -> set[tuple[int, int]]:
+        """Return the (node, thread) pairs that jobs hold."""
+        return {place for job in self.in_state("running") if not job.on_disk for place in places(job.runs)}
+
+    def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
+        """Return what the jobs on disk, or all others, leave on each node."""
+        left = list(room_mb)
+        for job in self.in_state("running"):
+            for node, processes in node_shares(job.runs) if job.on_disk == on_disk else ():
+                left[node] -= processes * job.spec.memory_mb
+        return left
+
+    def _disturb(self, cause: SiteJob) -> None:
+        """Forget what was measured on the nodes of a job that comes, goes, stops or goes on: its neighbours are others now."""
+        for job in self.jobs.values():
+            if job.nodes & cause.nodes:
+                job.measured_ppm = 0
+
+    def _leave(self, job: SiteJob, state: str) -> None:
+        if job.state == "running":
+            if not job.on_disk:
+                self._disturb(job)
+            job.suspended_us, job.on_disk = None, False
+        job.state = state
+
+    def _end(self, job_id: int) -> None:
+        self._leave(self.jobs[job_id], "ended")
+        for key in self.notes:
+            if key[0] == job_id:
+                self.notes[key] = None
+
+
+def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, thread) pairs that ``runs`` name, as often as they do."""
+    return [
+        (node, thread)
+        for first, count, mask, _ in runs
+        for node in range(first, first + count)
+        for thread in range(mask.bit_length())
+        if mask >> thread & 1
+    ]
+
+
+def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, processes) pairs of ``runs``."""
+    return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]

@@ -1,0 +1,184 @@
+"""How long a decision takes while many jobs wait: a busy machine, a full queue, and for each job that leaves it another one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from statistics import fmean
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from scripts.bench.process import Figures, in_process
+from scripts.bench.runs import model, prepare_at
+
+from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.catalogue import PRESETS
+from cosched_plugin.protocol.messages import Action, Event, JobSubmitted, Welcome
+from cosched_plugin.protocol.scheduler import SchedulerFactory
+
+NODES: Final = 128
+QUEUES: Final = (100, 1_000, 10_000)
+BUDGETS: Final = ("counted", "none")
+GOALS_MS: Final = {1_000: 5.0, 10_000: 50.0}  # of the 99th percentile
+OVERLOAD: Final = 3.0  # while the queue fills: two of three jobs that come stay
+PATIENCE: Final = 5  # times the longest time of all decisions, for the filling before and what is between them
+SECOND_US: Final = 1_000_000
+WARM_UP: Final = 50  # batches of a scheduler that has just taken over, before its decisions are timed
+
+
+class Extent(NamedTuple):
+    """How much is timed."""
+
+    queue: int  # jobs that wait
+    decisions: int
+    most_s: float  # longest time of them all
+
+
+class Enough(Exception):
+    """All decisions that were wanted have been timed."""
+
+
+class Door(Agenda):
+    """An agenda to which submissions can be added while time goes on, in order."""
+
+    __slots__ = ("coming",)
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager)
+        self.coming: deque[WorkloadJob] = deque()
+
+    def next_us(self) -> int | None:
+        """Return the earliest instant at which something is due."""
+        due_us = super().next_us()
+        if not self.coming:
+            return due_us
+        submit_us = self.coming[0].spec.submit_us
+        return submit_us if due_us is None else min(due_us, submit_us)
+
+    def due(self, now_us: int) -> list[Event]:
+        """Return what happens at ``now_us``, submissions last."""
+        events = super().due(now_us)
+        while self.coming and self.coming[0].spec.submit_us <= now_us:
+            job = self.coming.popleft()
+            self._manager.accept(job)
+            events.append(JobSubmitted(job.spec))
+        return events
+
+
+class Crowd(DirectLink):
+    """A link that lets jobs come: under a filler until enough are queued, then another one whenever one has left the queue.
+
+    With the queue full the scheduler that is to be timed takes over.
+    """
+
+    def __init__(
+        self,
+        filler: SchedulerFactory,
+        timed: SchedulerFactory,
+        jobs: Iterable[WorkloadJob],
+        coming: deque[WorkloadJob],
+        extent: Extent,
+    ) -> None:
+        """``coming`` takes those of ``jobs`` that are to come next."""
+        super().__init__(filler)
+        self._timed: SchedulerFactory | None = timed  # until it has taken over
+        self._jobs = iter(jobs)
+        self._coming = coming
+        self._coming.append(next(self._jobs))
+        self._extent = extent
+        self._full = False
+        self._warm_up = WARM_UP
+        self.times_s: list[float] = []
+        self.queued: list[int] = []
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Begin with the filler."""
+        self._inventory = inventory
+        super().open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch to whose turn it is; raises Enough in the end."""
+        if self._full and self._timed is not None:
+            self.scheduler = self._timed(self._inventory())
+            self._timed = None
+        began = perf_counter()
+        actions = super().exchange(seq, now_us, events)
+        time_s = perf_counter() - began
+        assert isinstance(self.scheduler, SchedulerCore)
+        queued = self.scheduler.view.queued
+        if self._full:
+            self._note(time_s, queued)
+            self._submit(now_us, self._extent.queue - queued - len(self._coming))
+        elif queued >= self._extent.queue:
+            self._full = True
+        elif not self._coming:
+            self._coming.append(next(self._jobs))
+        return actions
+
+    def _note(self, time_s: float, queued: int) -> None:
+        if self._warm_up:
+            self._warm_up -= 1
+            return
+        self.times_s.append(time_s)
+        self.queued.append(queued)
+        if len(self.times_s) == self._extent.decisions or sum(self.times_s) > self._extent.most_s:
+            raise Enough
+
+    def _submit(self, now_us: int, jobs: int) -> None:
+        """Let so many jobs come, a second apart."""
+        at_us = self._coming[-1].spec.submit_us if self._coming else now_us
+        for job in islice(self._jobs, max(0, jobs)):
+            at_us += SECOND_US
+            self._coming.append(job._replace(spec=job.spec._replace(submit_us=at_us)))
+
+
+def decide(policy: str, budget: str, extent: Extent) -> Figures:
+    """Time a preset's decisions with so many jobs waiting, and return how long they take."""
+    jobs = round(extent.queue * OVERLOAD) + 2 * extent.decisions + 1_000
+    scenario, nodes, workload = prepare_at(model(policy, jobs, NODES), OVERLOAD)
+    filler = choose("fcfs", (f"shape={PRESETS[policy].table.get('shape', 'threads')}",))
+    timed = choose(policy, (f"budget={budget}",))
+    manager = build_manager(scenario, nodes, workload)
+    door = Door(manager)
+    crowd = Crowd(filler.scheduler, timed.scheduler, workload.jobs, door.coming, extent)
+    with suppress(Enough):
+        Simulation(manager, door, crowd).run()
+    if not crowd.times_s:
+        return {"reason": "the run ended before a decision was timed"}
+    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **spread(crowd.times_s)}
+
+
+def spread(times_s: Sequence[float]) -> Figures:
+    """Return the median and the 99th percentile, nearest rank, in milliseconds."""
+    ordered = sorted(times_s)
+    ranks = {"p50_ms": 50, "p99_ms": 99}
+    return {name: round(1000 * ordered[-(-len(ordered) * rank // 100) - 1], 3) for name, rank in ranks.items()}
+
+
+def measure(
+    policies: Sequence[str], queues: Sequence[int], decisions: int, most_s: float, tell: Callable[[str], None]
+) -> Iterator[Figures]:
+    """Yield a row for each preset, budget and queue; longer queues are left out where a shorter one already took too long."""
+    for policy in policies:
+        for budget in BUDGETS:
+            late = False
+            for queue in queues:
+                tell(f"{policy}, budget {budget}: decisions with {queue:,} jobs queued")
+                found = (
+                    {"reason": f"more than {most_s:.0f} s"}
+                    if late
+                    else in_process(
+                        decide, policy, budget, Extent(queue, decisions, most_s), timeout_s=PATIENCE * most_s
+                    )
+                )
+                late = "reason" in found
+                yield {"policy": policy, "budget": budget, "queue": queue, **found}

@@ -1,0 +1,266 @@
+"""How fast cosched is on this machine: jobs a second, the price of a second process, the time of a decision, memory, start-up.
+
+Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
+
+For people who compare two commits on one machine; not a test, and figures of two machines say nothing about each other. Where two
+things are compared, both are measured in this run. The full benchmark takes about twenty minutes, a quick one two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import zmq
+from scripts.bench import latency as bench_latency
+from scripts.bench import tables as bench_tables
+from scripts.bench import wire as bench_wire
+from scripts.bench.process import Figures
+from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
+from scripts.papers.frame import write_tables
+
+from cosched_plugin.policies.catalogue import PRESETS
+
+PROJECT: Final = Path(__file__).resolve().parents[2]
+Tell = Callable[[str], None]
+
+PAGE: Final = PROJECT / "docs" / "performance.md"
+COMMAND_S: Final = 60.0  # how long a command of next to nothing may take
+COMMANDS: Final = (
+    "python -c pass",  # what the others are compared with
+    "python -m cosched_emulator --help",
+    "python -m cosched_plugin --help",
+    "python -m cosched_emulator simulate --help",
+    "python -m cosched_emulator presets",
+    "python -m cosched_emulator simulate --lublin 1",
+    "python -m cosched_emulator workload describe --lublin 1",
+    "python -m cosched_emulator serve --help",
+    "python -m cosched_plugin policies",
+    "python -m cosched_plugin serve --help",
+)
+
+
+class Extent(NamedTuple):
+    """How much is measured."""
+
+    part: int  # goals are measured with so many times fewer jobs
+    goal_s: float  # longest run of a goal
+    many: int  # jobs that the growth of cost and memory is measured with
+    sizes: tuple[int, ...]
+    nodes: tuple[int, ...]
+    loads: tuple[float, ...]
+    run_s: float  # longest run of the grid
+    grid_s: float  # no run of the grid begins later
+    wire_jobs: int
+    wire_rounds: int
+    policies: tuple[str, ...]  # whose decisions are timed
+    queues: tuple[int, ...]
+    decisions: int
+    decisions_s: float  # longest time of them all
+    starts: int
+
+
+FULL: Final = Extent(
+    part=1,
+    goal_s=150.0,
+    many=1_000_000,
+    sizes=(1_000, 10_000, 100_000, 1_000_000),
+    nodes=(128, 1_024, 10_000),
+    loads=(0.7, 0.95, 1.3),
+    run_s=40.0,
+    grid_s=270.0,
+    wire_jobs=10_000,
+    wire_rounds=5,
+    policies=tuple(PRESETS),
+    queues=bench_latency.QUEUES,
+    decisions=300,
+    decisions_s=1.2,
+    starts=9,
+)
+QUICK: Final = FULL._replace(
+    part=10,
+    goal_s=10.0,
+    many=50_000,
+    sizes=(1_000,),
+    nodes=(128, 1_024),
+    loads=(0.7, 1.3),
+    run_s=5.0,
+    grid_s=30.0,
+    wire_jobs=2_000,
+    wire_rounds=2,
+    policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
+    queues=(100, 1_000),
+    decisions=100,
+    decisions_s=1.0,
+    starts=3,
+)
+
+
+def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
+    """Return the seconds that commands take which have next to nothing to do: the median, the least, and beside Python's own.
+
+    They take turns. Python finds what it has compiled, as it does from the second start on where it is installed.
+    """
+    walls_s: dict[str, list[float]] = {command: [] for command in commands}
+    with tempfile.TemporaryDirectory(prefix="bench-") as bytecode:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        for turn in range(times + 1):
+            for command in commands:
+                tell(f"start {turn} of {times}: {command}")
+                began = time.perf_counter()
+                done = subprocess.run(
+                    [sys.executable, *command.split()[1:]],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=COMMAND_S,
+                    check=False,
+                )
+                if turn:  # the first one compiles
+                    walls_s[command].append(time.perf_counter() - began)
+                if done.returncode:
+                    sys.exit(f"bench: exit code {done.returncode}: {command}\n{done.stderr.decode()}")
+    own_s = statistics.median(walls_s[commands[0]])
+    return [
+        {
+            "command": command,
+            "median_s": round(statistics.median(all_s), 3),
+            "least_s": round(min(all_s), 3),
+            "over_python": round(statistics.median(all_s) / own_s, 1),
+        }
+        for command, all_s in walls_s.items()
+    ]
+
+
+def place() -> Figures:
+    """Return what the figures depend on besides the code, and which code it is."""
+
+    def git(*arguments: str) -> str:
+        try:
+            return subprocess.check_output(
+                ["git", "-C", str(PROJECT), *arguments], stderr=subprocess.DEVNULL, text=True, timeout=30
+            ).strip()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    return {
+        "commit": git("rev-parse", "--short", "HEAD") or "unknown",
+        "changed": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "cpu": next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()),
+        "cpus": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "zmq": zmq.zmq_version(),
+    }  # fmt: skip
+
+
+def measure_goals(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return a row for each goal of speed and memory."""
+    rows: list[Figures] = []
+    wanted: list[Goal] = goals(extent.part)
+    for goal in wanted:
+        tell(f"goal: {goal.name}")
+        rows.append(run_goal(goal, extent.goal_s))
+    tell(f"goal: {extent.many:,} jobs under easy")
+    rows += growth(10_000, extent.many, extent.goal_s)
+    if extent.part > 1:  # of fewer jobs than the goals are for
+        rows = [{**row, "reached": None} if "reached" in row else row for row in rows]
+    return rows
+
+
+def measure_grid(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return jobs per second over presets, machines, loads and numbers of jobs."""
+    cells = grid(extent.sizes, extent.nodes, extent.loads)
+    return list(run_grid(cells, extent.run_s, extent.grid_s, tell))
+
+
+def measure_wire(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return a run in two processes beside a bare ping-pong."""
+    return bench_wire.compare(extent.wire_jobs, extent.wire_rounds, tell)
+
+
+def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of decisions while many jobs wait."""
+    rows = bench_latency.measure(extent.policies, extent.queues, extent.decisions, extent.decisions_s, tell)
+    return list(rows)
+
+
+def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of commands that have next to nothing to do."""
+    return start_up(COMMANDS, extent.starts, tell)
+
+
+class Part(NamedTuple):
+    """One part of the benchmark: what it measures, and how that is shown."""
+
+    title: str
+    measure: Callable[[Extent, Tell], object]
+    lines: Callable[..., list[str]]
+
+
+PARTS: Final = {
+    "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
+    "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
+    "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
+    "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
+}
+
+
+def progress(began: float) -> Tell:
+    """Return what tells how far it is, on a terminal only."""
+
+    def tell(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K[{(time.monotonic() - began) / 60:.1f} min] {text}", end="", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def main() -> None:
+    """Measure, print, and write the figures where they are wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: a look")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures there")
+    parser.add_argument("--only", metavar="PART", action="append", choices=PARTS, help=f"one of: {', '.join(PARTS)}")
+    parser.add_argument("--write-docs", action="store_true", help=f"write the tables into {PAGE.relative_to(PROJECT)}")
+    options = parser.parse_args()
+    if options.write_docs and options.only:
+        parser.error("--write-docs wants all parts")
+    if options.json is not None and not options.json.resolve().parent.is_dir():
+        parser.error(f"--json: there is no folder {options.json.parent}")  # worth knowing before half an hour of runs
+    extent = QUICK if options.quick else FULL
+    tell = progress(time.monotonic())
+    figures: Figures = {"machine": place()}
+    lines = bench_tables.machine_lines(figures["machine"], " --quick" if options.quick else "")
+    print("\n".join(lines), flush=True)
+    for name, part in PARTS.items():
+        if options.only and name not in options.only:
+            continue
+        figures[name] = part.measure(extent, tell)
+        tell("")
+        body = [f"### {part.title}", "", *part.lines(figures[name])]
+        print("\n".join(body), flush=True)
+        lines += body
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.write_docs:
+        write_tables(PAGE, "--write-docs", "Performance", lines, script="bench.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Whole runs: jobs per second of a scheduler in the same process, at a given load, and the runs that there are goals for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+from scripts.bench.process import Figures, in_process, memory_mb
+from scripts.papers.frame import ROOT
+from scripts.papers.glts import runs as glts_runs
+from scripts.papers.lomarc import runs as lomarc_runs
+from scripts.papers.rua import reproduce as reproduce_rua
+
+from cosched_emulator.cli.main import cli
+from cosched_emulator.run.run import Prepared, coupling, prepare, run
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.policies.catalogue import PRESETS
+
+Table = Mapping[str, Any]  # a scenario
+
+NODES: Final = (128, 1_024, 10_000)
+LOADS: Final = (0.7, 0.95, 1.3)
+SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
+POLICIES: Final = ("easy", "conservative", "rua", "lomarc-r", "glts")
+GROWTH: Final = 10  # a run of ten times the jobs takes at least so many times as long
+SAMPLES: Final = Path(os.environ.get("COSCHED_SHARED") or ROOT.parent / "shared") / "workloads"
+
+SHARED: Final[Table] = {
+    "cluster": {"preset": "lomarc-ht"},
+    "workload": {"characteristics": "M1"},
+    "truth": {"contention": "lomarc"},
+}
+STANDARD: Final[Table] = {
+    **SHARED,
+    "cluster": {"preset": "lomarc-standard"},
+    "truth": {"contention": "lomarc", "cpu": "standard"},
+}
+SLICED: Final[Table] = {
+    "cluster": {"preset": "g-lomarc-2x2"},
+    "workload": {"self_slowdowns": "table4", "grow": True},
+    "truth": {"contention": "statistical"},
+    "preemption": {"resume_s": glts_runs.RESUME_S},
+}
+USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
+SPACE: Final[Table] = {"cluster": {}, "workload": {}}
+
+
+def machine_for(policy: str) -> Table:
+    """Return the scenario that a preset is made for, without size and load: its kind of nodes, and of jobs."""
+    parts = PRESETS[policy].table
+    if "slices" in parts:
+        return SLICED
+    if parts.get("placement", "").startswith("lessconsume"):
+        return USAGE
+    if parts.get("shape") != "nodes":
+        return SPACE
+    matching = parts.get("matching")
+    return STANDARD if isinstance(matching, Mapping) and matching.get("cpu") == "standard" else SHARED
+
+
+def model(policy: str, jobs: int, nodes: int) -> dict[str, Any]:
+    """Return a scenario of so many jobs of the Lublin model, whose sizes go with the machine's."""
+    table = machine_for(policy)
+    sections = {"cluster": {"nodes": nodes}, "workload": {"lublin": jobs}}
+    return {name: {**values, **sections.get(name, {})} for name, values in table.items()}
+
+
+def offered_load(prepared: Prepared) -> float:
+    """Return the work of all jobs over what the machine's cores could do between first and last submission."""
+    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in prepared.nodes)
+    jobs = prepared.workload.jobs
+    span_us = max(1, jobs[-1].spec.submit_us - jobs[0].spec.submit_us)
+    return sum(job.spec.processes * job.run_us for job in jobs) / (cores * span_us)
+
+
+def prepare_at(table: Table, load: float) -> Prepared:
+    """Return a scenario of the model ready to run, its gaps stretched or shrunk until it offers this load."""
+    found = offered_load(prepare(read_scenario(None, table)))
+    changed = {**table, "workload": {**table["workload"], "gap_factor": found / load}}
+    return prepare(read_scenario(None, changed))
+
+
+def simulate(table: Table, load: float | None, policy: str, settings: Sequence[str], repetitions: int) -> Figures:
+    """Run a scenario here, at this load (None: as it is), and return its speed (the best of several), load and memory."""
+    prepared = prepare(read_scenario(None, table)) if load is None else prepare_at(table, load)
+    choice = choose(policy, settings)
+    walls_s = []
+    for _ in range(repetitions):
+        with coupling("direct", choice, prepared) as link:
+            finished = run(prepared, link)
+        walls_s.append(finished.wall_s)
+    machine = finished.summary["machine"]
+    jobs = len(finished.records)
+    return {
+        "jobs": jobs,
+        "wall_s": round(min(walls_s), 4),
+        "jobs_per_second": round(jobs / min(walls_s)),
+        "offered_load": machine["offered_load"],
+        "mean_queue_length": machine["mean_queue_length"],
+        "peak_mb": round(memory_mb("VmHWM"), 1),
+    }
+
+
+class Cell(NamedTuple):
+    """One run of the grid."""
+
+    policy: str
+    nodes: int
+    load: float
+    jobs: int
+
+
+def grid(sizes: Sequence[int] = SIZES, nodes: Sequence[int] = NODES, loads: Sequence[float] = LOADS) -> list[Cell]:
+    """Return all runs, small ones first, so that none has to be begun that its smaller sibling says takes too long."""
+    return [Cell(p, n, load, jobs) for jobs in sizes for p in POLICIES for n in nodes for load in loads]
+
+
+def run_grid(cells: Sequence[Cell], most_s: float, in_all_s: float, tell: Callable[[str], None]) -> Iterator[Figures]:
+    """Yield a row for each run, none longer than ``most_s``, and none begun after ``in_all_s``; a row may be a reason."""
+    began = perf_counter()
+    walls_s: dict[tuple[str, int, float], float] = {}
+    reasons: dict[tuple[str, int, float], str] = {}  # why there is no smaller run of this kind, and so no larger one
+    for done, cell in enumerate(cells):
+        tell(
+            f"run {done + 1} of {len(cells)}: {cell.jobs:,} jobs under {cell.policy}, {cell.nodes:,} nodes, load {cell.load}"
+        )
+        key = cell[:3]
+        expected_s = GROWTH * walls_s.get(key, 0.0)
+        if key in reasons:
+            found: Figures = {"reason": reasons[key]}
+        elif expected_s > most_s:
+            found = {"reason": f"more than {most_s:.0f} s"}
+        elif perf_counter() - began > in_all_s:
+            found = {"reason": "no time left"}
+        else:
+            table = model(cell.policy, cell.jobs, cell.nodes)
+            found = in_process(simulate, table, cell.load, cell.policy, (), 1, timeout_s=most_s)
+        if "reason" in found:
+            reasons[key] = found["reason"]
+        else:
+            walls_s[key] = found["wall_s"]
+        yield {**cell._asdict(), **found}
+
+
+class Goal(NamedTuple):
+    """A run that the project has set itself a goal for."""
+
+    name: str
+    goal: float
+    unit: str  # jobs/s: at least; all others: at most
+    table: Table
+    policy: str
+    load: float | None = None
+    needs: Path | None = None  # a file, without which there is no such run
+    repetitions: int = 1
+
+    def measured(self, found: Figures) -> float:
+        """Return the figure in the goal's unit."""
+        return float(found["jobs_per_second" if self.unit == "jobs/s" else "wall_s"])
+
+    def reached(self, measured: float) -> bool:
+        """Tell whether the goal is reached."""
+        return measured >= self.goal if self.unit == "jobs/s" else measured <= self.goal
+
+
+def sample(aarr: float, jobs: int) -> Table:
+    """Return the stored sample of the model with this parameter of arrivals; without it, ours."""
+    file = SAMPLES / f"lublin128_a{aarr:.2f}.swf.gz"
+    workload = {"swf": str(file), "jobs": jobs} if file.exists() else {"lublin": jobs, "aarr": aarr}
+    return {"cluster": {"nodes": 128}, "workload": workload}
+
+
+def goals(part: int = 1) -> list[Goal]:
+    """Return the goals; ``part`` shrinks the runs to so many times fewer jobs, for a look."""
+    jobs = 10_000 // part
+    lomarc = lomarc_runs.scenario_of(lomarc_runs.Task("W3", "M1", "L-R"), lomarc_runs.JOBS // part)
+    glts = glts_runs.scenario_of(glts_runs.Task("W2", "GLTS"), glts_runs.JOBS // part)
+    easy = [(10.23, 40_000.0), (9.83, 40_000.0), (8.83, 15_000.0)]
+    logs = [("CTC", 20.0), ("BLUE", 60.0)]
+    return [
+        *[Goal(f"easy, {a}", goal, "jobs/s", sample(a, jobs), "easy", repetitions=3) for a, goal in easy],
+        Goal("conservative, load 1.3", 20.0, "s", model("conservative", jobs, 128), "conservative", 1.3),
+        Goal("lomarc-r, W3", 5.0, "s", lomarc, "lomarc-r"),
+        Goal("glts, W2", 30.0, "s", glts, "glts"),
+        *[
+            Goal(
+                f"rua, {log}",
+                goal,
+                "s",
+                reproduce_rua.scenario_of(reproduce_rua.Task(log, "med", "RUA", 1), str(SAMPLES), 0, 20_000 // part),
+                "rua",
+                needs=SAMPLES / reproduce_rua.TRACES[log][0],
+            )
+            for log, goal in logs
+        ],
+    ]
+
+
+def run_goal(goal: Goal, most_s: float) -> Figures:
+    """Return the goal beside what is measured, or the reason why nothing is."""
+    if goal.needs is not None and not goal.needs.exists():
+        found: Figures = {"reason": f"there is no {goal.needs}"}
+    else:
+        found = in_process(simulate, goal.table, goal.load, goal.policy, (), goal.repetitions, timeout_s=most_s)
+    row = {"name": goal.name, "goal": goal.goal, "unit": goal.unit, **found}
+    if "reason" not in found:
+        measured = goal.measured(found)
+        row |= {"measured": round(measured, 2), "reached": goal.reached(measured)}
+    return row
+
+
+def stored(jobs: int) -> Figures:
+    """Run the command that writes a run folder, here, and return its time and its memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        command = ["simulate", "--lublin", str(jobs), "--nodes", "128", "--policy", "easy", "--out", str(out)]
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            cli.main(command, standalone_mode=False)
+        wall_s = json.loads((out / "timing.json").read_text(encoding="utf-8"))["wall_s"]
+    return {"jobs": jobs, "wall_s": wall_s, "peak_mb": round(memory_mb("VmHWM"), 1)}
+
+
+def growth(few: int, many: int, most_s: float) -> list[Figures]:
+    """Return the goals of many jobs: what one costs beside one of few, and how much memory each further one takes."""
+    small = in_process(stored, few, timeout_s=most_s)
+    large = in_process(stored, many, timeout_s=most_s)
+    names = (f"easy, time a job at {many:,} over that at {few:,}", f"easy, memory a job, {few:,} to {many:,}")
+    rows: list[Figures] = [
+        {"name": names[0], "goal": 1.5, "unit": "x"},
+        {"name": names[1], "goal": 400.0, "unit": "bytes"},
+    ]
+    if reason := small.get("reason", large.get("reason")):
+        return [{**row, "reason": reason} for row in rows]
+    ratio = large["wall_s"] / many / (small["wall_s"] / few)
+    size = (large["peak_mb"] - small["peak_mb"]) * 1024 * 1024 / (many - few)
+    for row, measured in zip(rows, (ratio, size), strict=True):
+        row |= {
+            "jobs": many,
+            "measured": round(measured, 2),
+            "reached": measured <= row["goal"],
+            "peak_mb": large["peak_mb"],
+        }
+    return rows

@@ -1,0 +1,161 @@
+"""The figures of the benchmark as tables of Markdown, for a terminal and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from scripts.bench.latency import BUDGETS, GOALS_MS
+from scripts.bench.process import Figures
+from scripts.bench.wire import SHARE
+from scripts.papers.frame import NOTHING
+
+COMMAND_S: Final = 0.15  # goal of ``--help``
+REACHED: Final = {True: "yes", False: "**no**", None: NOTHING}  # None: not measured, or on less than the goal is for
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:
+    """Return the lines of a table whose first ``words`` columns are text and stand to the left."""
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        columns = enumerate(zip(row, widths, strict=True))
+        padded = [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in columns]
+        return f"| {' | '.join(padded)} |"
+
+    rules = ["-" * width if column < words else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    return [line(cells[0]), line(rules), *map(line, cells[1:]), ""]
+
+
+def machine_lines(machine: Figures, options: str) -> list[str]:
+    """Return what the figures depend on."""
+    changed = " with changes" if machine["changed"] else ""
+    return [
+        f"Commit {machine['commit']}{changed}; {machine['cpu']}, {machine['cpus']} CPUs, load {machine['load_average']} before;"
+        f" Python {machine['python']}, numpy {machine['numpy']}, libzmq {machine['zmq']}. `scripts/bench.py{options}`.",
+        "",
+    ]
+
+
+def goal_lines(rows: Sequence[Figures]) -> list[str]:
+    """Return the goals beside what is measured."""
+    header = ("run", "jobs", "goal", "measured", "reached", "offered load", "mean queue", "peak MB")
+    return table(header, [_goal_row(row) for row in rows], 1)
+
+
+def _goal_row(row: Figures) -> list[str]:
+    goal = f"{row['goal']:,g} {row['unit']}"
+    if "reason" in row:
+        return [row["name"], NOTHING, goal, row["reason"], NOTHING, NOTHING, NOTHING, NOTHING]
+    measured = f"{row['measured']:,.{0 if row['measured'] >= 100 else 2}f} {row['unit']}"
+    jobs = f"{row['jobs']:,}"
+    return [
+        row["name"],
+        jobs,
+        goal,
+        measured,
+        REACHED[row["reached"]],
+        _figure(row, "offered_load", 2),
+        *_queue_and_peak(row),
+    ]
+
+
+def _queue_and_peak(row: Figures) -> list[str]:
+    return [_figure(row, "mean_queue_length", 0), _figure(row, "peak_mb", 0)]
+
+
+def direct_lines(rows: Sequence[Figures]) -> list[str]:
+    """Return jobs per second of the grid: a row for each preset, machine and load, a column for each number of jobs."""
+    sizes = sorted({row["jobs"] for row in rows})
+    found: dict[tuple[Any, ...], dict[int, Figures]] = {}
+    for row in rows:
+        found.setdefault((row["policy"], row["nodes"], row["load"]), {})[row["jobs"]] = row
+    lines = []
+    for (policy, nodes, _), cells in found.items():
+        ran = [row for _, row in sorted(cells.items()) if "reason" not in row]
+        last: Figures = ran[-1] if ran else {}
+        loads = sorted({_figure(row, "offered_load", 2) for row in ran})
+        speeds = [_figure(cells.get(jobs, {}), "jobs_per_second", 0) for jobs in sizes]
+        lines.append(
+            [policy, f"{nodes:,}", " to ".join([*loads[:1], *loads[1:][-1:]]), *speeds, *_queue_and_peak(last)]
+        )
+    header = ("preset", "nodes", "offered load", *(f"{jobs:,} jobs" for jobs in sizes), "mean queue", "peak MB")
+    return [*table(header, lines, 1), "Jobs a second; mean queue and peak memory of the row's largest run.", ""]
+
+
+def wire_lines(rows: Sequence[Figures]) -> list[str]:
+    """Return the couplings: a row for each way to put the processes on processors."""
+    header = (
+        "processes",
+        "direct jobs/s",
+        "zmq jobs/s",
+        "us a batch",
+        "bare jobs/s",
+        "us a round trip",
+        "zmq / bare",
+        "reached",
+    )
+    names = {False: "as the system puts them", True: "each on its own processor"}
+    lines = []
+    for row in rows:
+        speeds = [_figure(row, f"{kind}_jobs_per_second", 0) for kind in ("direct", "zmq", "bare")]
+        share, reached = _figure(row, "share", 2), REACHED[row.get("reached")]
+        cells = (speeds[0], speeds[1], _figure(row, "zmq_us", 1), speeds[2], _figure(row, "bare_us", 1), share, reached)
+        lines.append((names[row["apart"]], *cells))
+    about = [
+        f"{row['jobs']:,.0f} jobs under easy, {row['batches']:,.0f} batches, {row['median_bytes_out']:.0f} bytes out and"
+        f" {row['median_bytes_back']:.0f} back (medians). Goal of zmq / bare: {SHARE:.2f}. Starting the plugin, which is not in it,"
+        f" took {row['open_s']:.2f} s."
+        for row in rows[:1]
+        if "reason" not in row
+    ]
+    return [*table(header, lines, 1), *about, ""]
+
+
+def latency_lines(rows: Sequence[Figures]) -> list[str]:
+    """Return the times of decisions, a row for each preset, two columns for each length of queue and budget."""
+    queues = sorted({row["queue"] for row in rows})
+    found: dict[str, dict[tuple[str, int], Figures]] = {}
+    for row in rows:
+        found.setdefault(row["policy"], {})[row["budget"], row["queue"]] = row
+    header = ["preset"]
+    for queue in queues:
+        header += [f"{queue:,} queued: p50", "p99", "p99 without budget"]
+    lines = []
+    for policy, cells in found.items():
+        line = [policy]
+        for queue in queues:
+            counted, free = (cells.get((budget, queue), {"reason": NOTHING}) for budget in BUDGETS)
+            p99 = _figure(counted, "p99_ms", 2)
+            missed = counted.get("p99_ms", 0.0) > GOALS_MS.get(queue, float("inf"))
+            line += [_figure(counted, "p50_ms", 2), f"**{p99}**" if missed else p99, _figure(free, "p99_ms", 2)]
+        lines.append(line)
+    goals = " and ".join(f"{goal_ms:g} ms with {queue:,} jobs queued" for queue, goal_ms in GOALS_MS.items())
+    batches = sorted({row["batches"] for row in rows if "batches" in row})
+    spans = f"{batches[0]} to {batches[-1]}" if batches else "no"
+    about = f"Milliseconds of {spans} decisions each, with the counted budget; goal of p99: {goals}, **above it**."
+    return [*table(header, lines, 1), about, ""]
+
+
+def start_up_lines(rows: Sequence[Figures]) -> list[str]:
+    """Return the times of commands that have next to nothing to do."""
+    body = [
+        (
+            f"`{row['command']}`",
+            f"{row['median_s'] * 1000:.0f}",
+            f"{row['least_s'] * 1000:.0f}",
+            f"{row['over_python']:.1f}",
+        )
+        for row in rows
+    ]
+    header = ("command", "median ms", "least ms", "times Python's own")
+    return [*table(header, body, 1), f"Goal of `--help`: {COMMAND_S * 1000:.0f} ms.", ""]
+
+
+def _figure(found: Mapping[str, Any], name: str, digits: int) -> str:
+    """Return a figure, or in its place why there is none."""
+    if name in found:
+        return NOTHING if found[name] is None else f"{found[name]:,.{digits}f}"
+    reason = str(found.get("reason", NOTHING))
+    return reason.replace("more than", ">")

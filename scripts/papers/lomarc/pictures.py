@@ -1,0 +1,123 @@
+"""The pictures of the LOMARC reproduction: the paper's figures 6 to 9, and one for the front page."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from scripts.papers.frame import by_seed, interval
+from scripts.papers.lomarc.published import AGAINST_PSS
+from scripts.papers.lomarc.report import against_pss
+from scripts.papers.lomarc.runs import AARR, SCHEDULERS, Task
+from scripts.papers.pictures import Point, bars, legend, pyplot
+
+Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
+
+COLOURS: Final = ("#0b3954", "#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#1b4965", "#087e8b")
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
+    pictures: Mapping[str, Sequence[Panel]] = {
+        "lomarc": [
+            _headline(results, "response_s", "mean response, relative to PSS"),
+            _headline(results, "rbr", "mean relative bounded response (RBR), relative to PSS"),
+        ],
+        "lomarc-response": [_workloads(results, "response_s", "mean response [hours]", 1 / 3600)],
+        "lomarc-rbr": [_workloads(results, "rbr", "mean relative bounded response (RBR)", 1.0)],
+        "lomarc-efficiency": [
+            _workloads(results, "node_utilisation", "utilisation [%]", 100.0),
+            _workloads(results, "node_efficiency", "utilisation efficiency [%]", 100.0),
+        ],
+        "lomarc-mixes": [
+            _mix(results, mix, *figure)
+            for mix in ("M2", "M3")
+            for figure in (("response_s", "mean response [hours]", 1 / 3600), ("rbr", "mean RBR", 1.0))
+        ],
+    }
+    files = [_panels(folder / f"{name}.png", panels) for name, panels in pictures.items()]
+    return [file for file in files if file is not None]
+
+
+class Panel(NamedTuple):
+    """Groups of bars, one colour for each scheduler. A bar that is None has not run."""
+
+    title: str
+    groups: Sequence[str]
+    bars: Mapping[str, Sequence[Point | None]]  # by scheduler, in the order of the groups
+    line: float | None = None
+
+
+def absolute(results: Results, key: str, task: Task, factor: float) -> Point | None:
+    """Return a figure as it is; the published one is PSS's of ours, changed by the published percentage."""
+    values = list(by_seed(results, key, task).values())
+    if not values:
+        return None
+    mean, half = interval([value * factor for value in values])
+    change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
+    base = list(by_seed(results, key, task.space_sharing).values())
+    if change is None or not base:
+        return Point(mean, half)
+    return Point(mean, half, statistics.fmean(base) * factor * (1 + change / 100))
+
+
+def relative(results: Results, key: str, task: Task) -> Point | None:
+    """Return a figure relative to PSS under the same jobs."""
+    values = [1 + change / 100 for change in against_pss(results, key, task).values()]
+    if not values:
+        return None
+    change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
+    return Point(*interval(values), None if change is None else 1 + change / 100)
+
+
+def _headline(results: Results, key: str, title: str) -> Panel:
+    shown = ("AM", "L-FM", "L-U1", "L-R")
+    return _panel(title, shown, tuple(AARR), lambda w, s: relative(results, key, Task(w, "M1", s)), 1.0)
+
+
+def _workloads(results: Results, key: str, title: str, factor: float) -> Panel:
+    return _panel(title, tuple(SCHEDULERS), tuple(AARR), lambda w, s: absolute(results, key, Task(w, "M1", s), factor))
+
+
+def _mix(results: Results, mix: str, key: str, title: str, factor: float) -> Panel:
+    return _panel(
+        f"{mix}: {title}",
+        tuple(SCHEDULERS),
+        ("W1",),
+        lambda w, s: absolute(results, key, Task(w, mix, s), factor),
+    )
+
+
+def _panel(
+    title: str,
+    schedulers: Sequence[str],
+    groups: Sequence[str],
+    bar: Callable[[str, str], Point | None],
+    line: float | None = None,
+) -> Panel:
+    return Panel(title, groups, {name: [bar(group, name) for group in groups] for name in schedulers}, line)
+
+
+def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
+    """Draw panels, two in a row; None where no bar has run."""
+    if not any(bar for panel in panels for bars in panel.bars.values() for bar in bars):
+        return None
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure, axes = pyplot().subplots(
+        rows, columns, figsize=(10.2 if columns > 1 else 8.5, 3.4 * rows), layout="constrained", squeeze=False
+    )
+    for axis, panel in zip(axes.flat, panels, strict=True):
+        bars(axis, panel.bars, dict(zip(SCHEDULERS, COLOURS, strict=True)))
+        if panel.line is not None:
+            axis.axhline(panel.line, color="#888888", linewidth=0.6)
+        axis.set_xticks(range(len(panel.groups)), panel.groups)
+        axis.set_title(panel.title, fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    legend(figure, axes[0][0])
+    figure.savefig(file, dpi=110)
+    pyplot().close(figure)
+    return file

@@ -1,0 +1,344 @@
+"""Kill the manager and its scheduler with -9 at random moments, and prove that nothing is lost, doubled or changed by it.
+
+Usage: .venv/bin/python -m scripts.proofs.kill_nine [--jobs N] [--policy NAME]... [--plugin-kills N] [--manager-kills N] [--json FILE]
+
+For each policy the same jobs are run twice, by a manager with a database and a scheduler in a process of its own: once undisturbed,
+once under fire (`pair_under_fire`). Then every job must have ended exactly once, no two jobs may have had one thread at a time, and
+results and databases must be equal, byte for byte and row for row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, Fired, FireError, Kill, PairUnderFire, drawn_kills
+
+from cosched_plugin.protocol.messages import END_STATES
+
+PROJECT: Final = Path(__file__).resolve().parents[2]
+# The machine for each policy, and jobs for it.
+RUA_4WAY: Final = """
+[cluster]
+nodes = 32
+preset = "rua-4way"
+
+[workload]
+lublin = {jobs}
+mix = "med"
+limits = "estimate"
+estimates = "f-model"
+"""
+SCENARIOS: Final[dict[str, str]] = {
+    "easy": RUA_4WAY,
+    "rua": RUA_4WAY,
+    "lomarc-r": """
+[cluster]
+nodes = 64
+preset = "lomarc-ht"
+
+[truth]
+contention = "lomarc"
+remainder = true
+
+[belief]
+remainder = false
+usage_noise = 0.3
+
+[monitoring]
+after_s = 200
+above = 1.2
+
+[workload]
+lublin = {jobs}
+aarr = 8.83
+characteristics = "M1"
+limits = "estimate"
+estimates = "f-model"
+""",
+    "glts": """
+[cluster]
+nodes = 32
+preset = "g-lomarc-2x2"
+
+[truth]
+contention = "statistical"
+
+[preemption]
+resume_s = 60
+
+[workload]
+lublin = {jobs}
+aarr = 9.83
+self_slowdowns = "table4"
+grow = true
+""",
+}
+# Nodes fail and return; jobs that were on one run again.
+SHARED: Final = """
+seed = {seed}
+requeue = true
+
+[faults.nodes]
+mean_up_s = 2_000_000
+mean_down_s = 7200
+share = 0.5
+"""
+RESULTS: Final = ("jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf")
+TABLES: Final = {
+    "jobs": "id",
+    "allocations": "job_id, stay, run",
+    "preemptions": "job_id, preemption",
+    "changes": "number",
+    "faults": "number",
+    "journal": "step",
+    "progress": "step",
+}
+PAUSE_S: Final = 0.003  # of the scheduler before each decision, at least, so that there is something to hit
+A_KILL_S: Final = 0.15  # so much of all pauses together is for one kill: it is to find the run still going on
+NOBODY_S: Final = 30  # how long either process waits for the other
+
+
+class Outcome(NamedTuple):
+    """What the runs under one policy have shown; ``wrong`` is empty where all is as it must be."""
+
+    policy: str
+    jobs: int
+    batches: int
+    undisturbed_s: float
+    fired: Fired
+    wrong: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**self._asdict(), "fired": self.fired._asdict()}
+
+
+def prove(
+    policy: str,
+    folder: Path,
+    *,
+    jobs: int,
+    plugin_kills: int,
+    manager_kills: int,
+    seed: int,
+    deadline_s: float = 600.0,
+    tell: Callable[[int], None] = lambda _kills: None,
+) -> Outcome:
+    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError where a run does not come to its end."""
+    scenario = folder / "scenario.toml"
+    scenario.write_text((SHARED + SCENARIOS[policy]).format(jobs=jobs, seed=seed))
+    undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
+    times_us = _batch_times(folder / "undisturbed.db")
+    pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))
+    kills = drawn_kills(seed, plugin_kills, manager_kills, times_us, pause_s)
+    fired = _run(folder, "killed", _paced(policy, folder / "killed.marks", pause_s), kills, deadline_s, tell)
+    wrong = [
+        *_unequal_files(folder / "undisturbed", folder / "killed"),
+        *unequal_rows(folder / "undisturbed.db", folder / "killed.db"),
+        *broken_accounts(folder / "killed.db", jobs),
+    ]
+    return Outcome(policy, jobs, len(times_us), undisturbed.wall_s, fired, wrong)
+
+
+def _run(
+    folder: Path,
+    name: str,
+    policy: Sequence[str],
+    kills: Sequence[Kill],
+    deadline_s: float,
+    tell: Callable[[int], None] = lambda _kills: None,
+) -> Fired:
+    """Run the scenario in ``folder`` once; its results, database and scheduler's marks are there under ``name``."""
+    with tempfile.TemporaryDirectory(prefix="cosched-kill-") as short:  # the path of a socket must be short
+        endpoint, wait = f"ipc://{short}/socket", ("--wait", str(NOBODY_S))
+        manager = ("cosched_emulator", "serve", str(folder / "scenario.toml"), "--bind", endpoint, *wait)
+        kept = ("--db", str(folder / f"{name}.db"), "--out", str(folder / name), "--force")
+        plugin = ("cosched_plugin", "serve", "--connect", endpoint, *wait)
+        commands = {
+            MANAGER: [sys.executable, "-m", *manager, *kept],
+            PLUGIN: [sys.executable, "-m", *plugin, *policy],
+        }
+        with PairUnderFire(commands, folder, folder / f"{name}.marks", _environment()) as pair:
+            return pair.run(kills, deadline_s, tell)
+
+
+def broken_accounts(database: Path, jobs: int) -> list[str]:
+    """Return what is wrong with a database of so many jobs: lost ones, ends and stays that are not there once, threads held twice."""
+    with closing(_reader(database)) as connection:
+        wrong = []
+        ids = [job_id for (job_id,) in connection.execute("SELECT id FROM jobs WHERE end_us IS NOT NULL ORDER BY id")]
+        if len(ids) != jobs:
+            wrong.append(f"{len(ids)} jobs have ended, not {jobs}")
+        states = ",".join(f"'{state}'" for state in sorted(END_STATES))
+        ends = dict(
+            connection.execute(
+                f"SELECT id, count(*) FROM changes WHERE what = 'job' AND state IN ({states}) GROUP BY id"
+            )
+        )
+        wrong += [f"job {job_id} has ended {ends.get(job_id, 0)} times" for job_id in ids if ends.get(job_id) != 1]
+        wrong += [f"job {job_id} has ended, and was never there" for job_id in sorted(set(ends) - set(ids))]
+        stays = defaultdict(list)
+        for job_id, stay, start_us, end_us, resumed in connection.execute(
+            "SELECT DISTINCT job_id, stay, start_us, end_us, resumed FROM allocations ORDER BY job_id, stay"
+        ):
+            stays[job_id].append((stay, start_us, end_us, resumed))
+        for job_id, submit_us, end_us, starts in connection.execute(
+            "SELECT id, submit_us, end_us, starts FROM jobs WHERE end_us IS NOT NULL ORDER BY id"
+        ):
+            numbers = [stay[0] for stay in stays[job_id]]
+            times = [at_us for stay in stays[job_id] for at_us in stay[1:3]]
+            if numbers != list(range(len(numbers))) or [submit_us, *times, end_us] != sorted(
+                [submit_us, *times, end_us]
+            ):
+                wrong.append(f"job {job_id}: stays {stays[job_id]}")
+            if starts != [stay[3] for stay in stays[job_id]].count(0):
+                wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
+        return wrong + list(_held_twice(connection))
+
+
+def unequal_rows(first: Path, second: Path) -> list[str]:
+    """Return where two databases differ."""
+    wrong = []
+    with closing(_reader(first)) as one, closing(_reader(second)) as other:
+        for table, order in TABLES.items():
+            query = f"SELECT * FROM {table} ORDER BY {order}"
+            rows, others = [connection.execute(query).fetchall() for connection in (one, other)]
+            if len(rows) != len(others):
+                wrong.append(f"table {table}: {len(others)} rows, undisturbed {len(rows)}")
+            differing = [(row, row_2) for row, row_2 in zip(rows, others, strict=False) if row != row_2]
+            if differing:
+                wrong.append(
+                    f"table {table}: {len(differing)} rows differ, first {differing[0][1]}, undisturbed {differing[0][0]}"
+                )
+    return wrong
+
+
+def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the stays that had a thread together with another one."""
+    stays = defaultdict(list)
+    for job_id, start_us, end_us, first, count, mask in connection.execute(
+        "SELECT job_id, start_us, end_us, first_node, node_count, thread_mask FROM allocations ORDER BY start_us, end_us"
+    ):
+        for node in range(first, first + count):
+            stays[node].append((start_us, end_us, int(mask, 16), job_id))
+    for node, there in sorted(stays.items()):
+        present: list[tuple[int, int, int, int]] = []
+        for stay in there:
+            present = [other for other in present if other[1] > stay[0]]
+            for other in present:
+                if other[2] & stay[2] and stay[1] > stay[0]:
+                    yield f"jobs {other[3]} and {stay[3]} had a thread of node {node} at the same time"
+            present.append(stay)
+
+
+def _unequal_files(first: Path, second: Path) -> list[str]:
+    wrong = []
+    for name in RESULTS:
+        one, other = [folder / name for folder in (first, second)]
+        if one.exists() != other.exists() or (one.exists() and one.read_bytes() != other.read_bytes()):
+            wrong.append(f"{name} differs")
+    return wrong
+
+
+def _batch_times(database: Path) -> list[int]:
+    with closing(_reader(database)) as connection:
+        return [at_us for (at_us,) in connection.execute("SELECT at_us FROM journal ORDER BY step")]
+
+
+def _reader(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def _paced(policy: str, marks: Path, pause_s: float) -> list[str]:
+    settings = {"preset": policy, "marks": str(marks), "pause_s": pause_s}
+    assignments = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    return ["--policy", "scripts.proofs.paced_policy:PacedPolicy", *assignments]
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which processes find the packages of this tree, and the policy above."""
+    places = [str(PROJECT), *[str(PROJECT / part) for part in ("hwmodel", "plugin", "emulator")]]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
+# ---------------------------------------------------------------- command line
+
+
+def report(outcome: Outcome) -> str:
+    """Return the outcome for people."""
+    fired = outcome.fired
+    hits = ", ".join(f"{count} of the {victim}" for victim, count in sorted(fired.hits.items()))
+    lines = [
+        f"{outcome.policy}: {outcome.jobs} jobs, {outcome.batches} batches; {outcome.undisturbed_s:.1f} s undisturbed, "
+        f"{fired.wall_s:.1f} s under fire",
+        f"  kills that hit: {hits}; too late: {fired.missed}; processes: {fired.starts}; passes of the scheduler: {fired.passes}",
+        *[f"    {count:4d}  {place}" for place, count in fired.places.items()],
+        *[f"  WRONG: {text}" for text in outcome.wrong[:20]],
+    ]
+    return "\n".join(
+        [*lines, f"  {'the same, row for row' if not outcome.wrong else f'{len(outcome.wrong)} things wrong'}"]
+    )
+
+
+def main() -> int:
+    """Prove it for each policy; 1 where it is not so."""
+    parser = argparse.ArgumentParser(prog="kill_nine", description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--jobs", type=int, default=1000, help="jobs of a run (default 1,000)")
+    parser.add_argument("--policy", action="append", choices=sorted(SCENARIOS), help="may be repeated (default: all)")
+    parser.add_argument("--plugin-kills", type=int, default=50, help="kills of the scheduler (default 50)")
+    parser.add_argument("--manager-kills", type=int, default=20, help="kills of the manager (default 20)")
+    parser.add_argument("--seed", type=int, default=1, help="of jobs and kills (default 1)")
+    parser.add_argument("--deadline", type=float, default=600.0, help="seconds for one run (default 600)")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args()
+    outcomes = []
+    for policy in options.policy or list(SCENARIOS):
+        begun_s = time.monotonic()
+
+        def tell(kills: int, policy: str = policy, begun_s: float = begun_s) -> None:
+            if sys.stderr.isatty():
+                print(
+                    f"\r{policy}: {kills} kills, {time.monotonic() - begun_s:.0f} s ",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+        with tempfile.TemporaryDirectory(prefix="cosched-kill-") as folder:
+            try:
+                outcome = prove(
+                    policy,
+                    Path(folder),
+                    jobs=options.jobs,
+                    plugin_kills=options.plugin_kills,
+                    manager_kills=options.manager_kills,
+                    seed=options.seed,
+                    deadline_s=options.deadline,
+                    tell=tell,
+                )
+            except (FireError, subprocess.SubprocessError) as error:
+                print(f"\nkill_nine: {policy}: {error}", file=sys.stderr)
+                return 1
+        if sys.stderr.isatty():
+            print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+        print(report(outcome), flush=True)
+        outcomes.append(outcome)
+    if options.json is not None:
+        options.json.write_text(json.dumps([outcome.as_dict() for outcome in outcomes], indent=2) + "\n")
+    return 1 if any(outcome.wrong for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""A manager and its scheduler as two processes that are killed -9, at moments that are drawn, and started again at once.
+
+The schedule of kills goes by the run's own progress (emulated time, as the scheduler's `paced_policy` marks it), so that they fall
+everywhere in it, however fast the machine is. A share of them follows the restart before: on a process that is still starting, being
+greeted, or playing its journal again.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from scripts.proofs.paced_policy import last_mark
+
+from cosched_hwmodel.draws import uniform
+
+PLUGIN, MANAGER = "plugin", "manager"
+PROGRESS, RESTART = "progress", "restart"
+FOLLOW_SHARE: Final = 0.25  # of the kills that follow the restart before, whoever was started again
+AGAIN_SHARE: Final = 0.25  # of those that hit the same process once more
+PAUSES: Final = 3.0  # after the moment of progress that was drawn, so many pauses of the policy at most
+STARTING_S: Final = {PLUGIN: 0.6, MANAGER: 1.2}  # a process is at work so long after its start, about
+ENDING_S: Final = 0.1  # the manager has written its results so long after the last batch
+LAST_KILLS: Final = 2  # so many of the manager's, if there are more, are for the time after the last batch
+LOOK_S: Final = 0.001
+LAST_WORDS: Final = 600  # characters of what a process that failed has said
+
+
+class Kill(NamedTuple):
+    """One kill: ``delay_s`` after the run has come to ``at_us`` (progress), or after a process was started again (restart)."""
+
+    victim: str
+    after: str
+    at_us: int
+    delay_s: float
+
+
+class FireError(Exception):
+    """One of the processes did what it must not do, or nothing at all."""
+
+
+def drawn_kills(
+    seed: int, plugin_kills: int, manager_kills: int, times_us: Sequence[int], pause_s: float
+) -> list[Kill]:
+    """Return the kills in order; ``times_us`` are the emulated times of an undisturbed run's batches."""
+    ordered: list[tuple[float, Kill]] = []
+    last = min(LAST_KILLS, manager_kills // 2)
+    for victim, count in ((PLUGIN, plugin_kills), (MANAGER, manager_kills - last)):
+        position = 0.0
+        for number in range(count):
+            share = uniform(seed, f"kill {victim} delay", number)
+            kind = uniform(seed, f"kill {victim} kind", number)
+            after, longest_s = PROGRESS, PAUSES * pause_s
+            if kind < AGAIN_SHARE + FOLLOW_SHARE:
+                after, longest_s = RESTART, STARTING_S[victim]
+            if kind >= AGAIN_SHARE or not number:
+                position = uniform(seed, f"kill {victim}", number)  # else where the one before is
+            ordered.append((position, Kill(victim, after, times_us[int(position * len(times_us))], share * longest_s)))
+    kills = [kill for _, kill in sorted(ordered, key=lambda item: item[0])]
+    for number in range(last):
+        share = uniform(seed, "kill at the end", number)
+        after, longest_s = (RESTART, STARTING_S[MANAGER]) if number else (PROGRESS, ENDING_S)
+        kills.append(Kill(MANAGER, after, times_us[-1], share * longest_s))
+    return kills
+
+
+class Fired(NamedTuple):
+    """What became of the kills, and how long it took."""
+
+    wall_s: float
+    hits: dict[str, int]  # by victim
+    places: dict[str, int]  # by victim and what it was doing
+    missed: int  # kills that came when all was over
+    starts: dict[str, int]  # processes started, by kind
+    passes: int  # of the scheduler, those that were lost included
+
+
+class PairUnderFire:
+    """The two processes; ``commands`` are their command lines, ``marks`` the file of the scheduler's policy. Use it as a context."""
+
+    def __init__(self, commands: dict[str, list[str]], folder: Path, marks: Path, environment: dict[str, str]) -> None:
+        self._commands = commands
+        self._folder = folder
+        self._marks = marks
+        self._environment = environment
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._marks_at_start = {PLUGIN: 0, MANAGER: 0}
+        self._restarted_s = 0.0
+        self._starts: Counter[str] = Counter()
+        self._hits: Counter[str] = Counter()
+        self._places: Counter[str] = Counter()
+
+    def __enter__(self) -> PairUnderFire:
+        self._marks.touch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait(10)
+
+    def run(self, kills: Sequence[Kill], deadline_s: float, tell: Callable[[int], None] = lambda _kills: None) -> Fired:
+        """Run to the manager's end, with these kills on the way; FireError where that goes wrong or takes too long."""
+        begun_s = time.monotonic()
+        self._start(MANAGER)
+        self._start(PLUGIN)
+        waiting = list(reversed(kills))
+        due_s: float | None = None  # of the next one
+        while self._is_going_on():
+            if time.monotonic() - begun_s > deadline_s:
+                raise FireError(f"not over within {deadline_s:g} s; {self._last_words()}")
+            if waiting:
+                if due_s is None:
+                    due_s = self._due_s(waiting[-1])
+                if due_s is not None and time.monotonic() >= due_s:
+                    due_s = None
+                    self._kill(waiting.pop().victim)
+                    tell(len(kills) - len(waiting))
+            time.sleep(LOOK_S)
+        self._dismiss_plugin()
+        return Fired(
+            time.monotonic() - begun_s,
+            dict(self._hits),
+            dict(sorted(self._places.items())),
+            len(kills) - self._hits.total(),
+            dict(self._starts),
+            last_mark(self._marks)[0],
+        )
+
+    def _start(self, name: str) -> None:
+        self._starts[name] += 1
+        self._marks_at_start[name] = last_mark(self._marks)[0]
+        with open(self._said(name), "wb") as said:
+            self._processes[name] = subprocess.Popen(
+                self._commands[name],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+        self._restarted_s = time.monotonic()
+
+    def _is_going_on(self) -> bool:
+        """Tell whether the manager is at work; FireError where either process has failed."""
+        manager, plugin = self._processes[MANAGER].poll(), self._processes[PLUGIN].poll()
+        if manager not in (None, 0):
+            raise FireError(f"the manager's exit code is {manager}; {self._last_words()}")
+        if plugin not in (None, 0):
+            raise FireError(f"the plugin's exit code is {plugin}; {self._last_words()}")
+        return manager is None
+
+    def _due_s(self, kill: Kill) -> float | None:
+        """Return when that kill is due; None: what it waits for has not happened."""
+        if kill.after == RESTART:
+            return self._restarted_s + kill.delay_s
+        happened = last_mark(self._marks)[1] >= kill.at_us
+        return time.monotonic() + kill.delay_s if happened else None
+
+    def _kill(self, victim: str) -> None:
+        process = self._processes[victim]
+        doing = self._doing(victim)
+        process.kill()
+        if process.wait(10) != -signal.SIGKILL:
+            return  # it had ended by itself
+        self._hits[victim] += 1
+        self._places[f"{victim} {doing}"] += 1
+        self._start(victim)
+
+    def _doing(self, victim: str) -> str:
+        """Return where in its life a process is that is about to be killed."""
+        if self._processes[PLUGIN].poll() == 0:
+            return "after the last batch"
+        at_work = last_mark(self._marks)[0] > self._marks_at_start[victim]
+        return "at work" if at_work else "starting, being greeted or replaying"
+
+    def _dismiss_plugin(self) -> None:
+        """Have a plugin end that the manager, back from a kill after its last batch, did not need any more."""
+        plugin = self._processes[PLUGIN]
+        try:
+            code = plugin.wait(2)
+        except subprocess.TimeoutExpired:
+            plugin.terminate()
+            code = plugin.wait(10)
+        if code not in (0, 128 + signal.SIGTERM):
+            raise FireError(f"the plugin's exit code is {code}; {self._last_words()}")
+
+    def _said(self, name: str) -> Path:
+        return self._folder / f"{name}.said"
+
+    def _last_words(self) -> str:
+        words = [
+            f"{name}: {self._said(name).read_text(errors='replace')[-LAST_WORDS:].strip()}" for name in self._processes
+        ]
+        return "; ".join(words)

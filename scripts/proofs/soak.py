@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Live with a manager for a day: users who submit, cancel, hold and drain, a scheduler that is killed and stopped, faults of a plan.
+
+    scripts/soak.py [--hours 24] [--speed 100] [--policy lomarc-r] [--seed 1] [--json OUT]
+
+Manager and scheduler are processes of their own; the manager checks its invariants after every step. In the end nobody may have been
+lost or have ended twice, no hardware thread may have had two jobs, and the resident memory of both must have been flat: the median of
+the last quarter at most five percent above that of the second. Exit code 0 if all this held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cosched_emulator.errors import EmulatorError
+from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Dependency,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    ReleaseJobs,
+    Request,
+    ResumeNodes,
+    SubmitJob,
+    Target,
+)
+
+NODES = 32
+HOUR_US = 3_600_000_000
+MINUTE_US = 60_000_000
+SUBMISSIONS_PER_HOUR = 60
+MOST_HELD = 20
+FLAT = 1.05
+PLAN = """
+seed = {seed}
+[nodes]
+mean_up_s = 43200.0
+mean_down_s = 1800.0
+[slow]
+mean_normal_s = 28800.0
+mean_slow_s = 3600.0
+slowdown = 1.5
+[messages]
+drop = 0.002
+duplicate = 0.005
+delay = 0.02
+delay_s = 0.05
+reorder = 0.005
+[[clock]]
+at_s = 18000.0
+jump_s = 120.0
+[[clock]]
+at_s = 39600.0
+jump_s = -300.0
+[[disk]]
+at_s = 28800.0
+for_s = 300.0
+"""
+
+
+def main() -> int:
+    options = parsed()
+    with tempfile.TemporaryDirectory(prefix="cosched-soak-") as folder:
+        soak = Soak(options, Path(folder))
+        try:
+            report = soak.run()
+        finally:
+            soak.end()
+    print(json.dumps(report, indent=2))
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return 0 if report["held"] else 1
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hours", type=float, default=24.0, help="emulated hours")
+    parser.add_argument("--speed", type=float, default=100.0, help="emulated seconds a second")
+    parser.add_argument("--policy", default="lomarc-r")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", metavar="OUT", help="write the report there, too")
+    return parser.parse_args()
+
+
+class Soak:
+    """One day."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.options = options
+        self.folder = folder
+        self.draw = Random(options.seed)
+        self.scheduler = f"ipc://{folder}/s"
+        self.users = f"ipc://{folder}/u"
+        self.db = folder / "accounts.db"
+        self.counts: Counter[str] = Counter()
+        self.ours: list[int] = []  # jobs that were acknowledged
+        self.held: list[int] = []
+        self.resident: dict[str, list[tuple[float, int]]] = {"manager": [], "scheduler": []}
+        plan = folder / "plan.toml"
+        plan.write_text(PLAN.format(seed=options.seed), encoding="utf-8")
+        self.manager = self.start(
+            "cosched_emulator", "serve", "--nodes", str(NODES), "--node", "lomarc-ht", "--contention", "lomarc", "--clock", "scaled",
+            "--speed", f"{options.speed:g}", "--bind", self.scheduler, "--users", self.users, "--db", str(self.db),
+            "--until", f"{options.hours * 3600:g}", "--faults", str(plan), "--check",
+        )  # fmt: skip
+        self.plugin = self.start_plugin()
+
+    def start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"{module}.log").open("ab")
+        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
+
+    def start_plugin(self) -> subprocess.Popen[bytes]:
+        return self.start("cosched_plugin", "serve", "--connect", self.scheduler, "--policy", self.options.policy)
+
+    def end(self) -> None:
+        for process in (self.plugin, self.manager):
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait(10)
+
+    # ------------------------------------------------------------ the day
+
+    def run(self) -> dict[str, Any]:
+        wall_s = self.options.hours * 3600 / self.options.speed
+        began = time.monotonic()
+        deadline = began + wall_s * 1.2 + 60
+        every_s = 3600 / SUBMISSIONS_PER_HOUR / self.options.speed
+        plugin_faults = sorted(began + self.draw.random() * wall_s for _ in range(round(self.options.hours)))
+        goes_on_s = 0.0  # when a stopped scheduler goes on
+        next_s, shown_s = began + 1.0, began
+        with Connection(self.users, 10.0) as connection:
+            while self.manager.poll() is None:
+                now = time.monotonic()
+                if now > deadline:
+                    return {"held": False, "why": "the manager has not come to its end in time", "log": self.words()}
+                if goes_on_s and now >= goes_on_s:
+                    goes_on_s = 0.0
+                    self.plugin.send_signal(signal.SIGCONT)
+                if plugin_faults and now >= plugin_faults[0] and not goes_on_s:
+                    plugin_faults.pop(0)
+                    goes_on_s = self.plugin_fault(now, first_half=now - began < wall_s / 4)
+                if now >= next_s:
+                    next_s = now + self.draw.expovariate(1 / every_s)
+                    self.act(connection)
+                if now - shown_s >= 2.0:
+                    shown_s = now
+                    self.sample(now - began)
+                    self.show((now - began) / wall_s)
+                time.sleep(0.01)
+        return self.report(time.monotonic() - began)
+
+    def plugin_fault(self, now: float, *, first_half: bool) -> float:
+        """Kill the scheduler, or stop it and return until when; killed early only, so that its memory can be watched."""
+        if first_half and self.draw.random() < 0.5:
+            self.counts["scheduler killed"] += 1
+            self.plugin.kill()
+            self.plugin.wait(10)
+            self.plugin = self.start_plugin()
+            return 0.0
+        self.counts["scheduler stopped"] += 1
+        self.plugin.send_signal(signal.SIGSTOP)
+        return now + self.draw.uniform(20, 400) / float(self.options.speed)
+
+    def act(self, connection: Connection) -> None:
+        """Do what some user does."""
+        dice = self.draw.random()
+        request: Request
+        if dice < 0.72 or not self.ours:
+            request = self.submission()
+        elif dice < 0.82:
+            request = CancelJobs((Target(self.draw.choice(self.ours[-50:])),))
+        elif dice < 0.86 and len(self.held) < MOST_HELD:
+            request = HoldJobs((Target(self.draw.choice(self.ours[-20:])),))
+        elif dice < 0.94 and self.held:
+            request = ReleaseJobs((Target(self.held.pop(0)),))
+        elif dice < 0.97:
+            request = DrainNodes((self.draw.randrange(NODES),), "soak")
+        else:
+            request = ResumeNodes(tuple(range(NODES)))
+        name = type(request).__name__
+        try:
+            answer = connection.ask(request)
+        except (SilenceError, EmulatorError) as error:
+            if self.manager.poll() is None:
+                self.counts[f"no answer: {error}"] += 1
+            return
+        if isinstance(answer, Done):
+            self.counts[name] += 1
+            if isinstance(request, HoldJobs) or (isinstance(request, SubmitJob) and request.held):
+                self.held += answer.result.get("changed", answer.result.get("job_ids", ()))
+            self.ours += answer.result.get("job_ids", ())
+        else:
+            self.counts[f"{name} refused: {answer.code}"] += 1
+
+    def submission(self) -> SubmitJob:
+        draw = self.draw
+        limit_us = round(draw.uniform(5, 30)) * MINUTE_US
+        shares = [draw.randrange(1, 8) for _ in range(3)]
+        cpu, network = (1_000_000 * share // sum(shares) for share in shares[:2])
+        bound = ("cpu", "network", "disk")[max(range(3), key=lambda index: shares[index])]
+        after = draw.random() < 0.15 and self.ours[-5:]
+        return SubmitJob(
+            processes=draw.choice((1, 1, 2, 2, 4, 6)),
+            estimate_us=limit_us,
+            limit_us=limit_us if draw.random() < 0.8 else None,
+            run_us=max(MINUTE_US, round(limit_us * draw.uniform(0.1, 1.15))),
+            name="soak",
+            usage=(bound, cpu, network, 1_000_000 - cpu - network, draw.randrange(100_000, 500_000)),
+            tasks=tuple(range(draw.randrange(2, 6))) if draw.random() < 0.05 else (),
+            at_once=draw.choice((0, 2)),
+            after=(Dependency(draw.choice(("afterok", "afterany")), draw.choice(after)),) if after else (),
+            held=draw.random() < 0.05,
+            requeue=draw.random() < 0.7,
+            exit_code=int(draw.random() < 0.05),
+        )
+
+    # ------------------------------------------------------------ what came of it
+
+    def sample(self, elapsed_s: float) -> None:
+        for name, process in (("manager", self.manager), ("scheduler", self.plugin)):
+            try:
+                pages = int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1])
+            except (OSError, IndexError):
+                continue
+            self.resident[name].append((elapsed_s, pages * os.sysconf("SC_PAGE_SIZE")))
+
+    def show(self, share: float) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{share:6.1%} of the day, {len(self.ours)} jobs ")
+            sys.stderr.flush()
+
+    def words(self) -> str:
+        return "".join([file.read_text(errors="replace")[-3000:] for file in sorted(self.folder.glob("*.log"))])
+
+    def report(self, wall_s: float) -> dict[str, Any]:
+        report: dict[str, Any] = {
+            "held": False,
+            "exit_code": self.manager.returncode,
+            "wall_s": round(wall_s, 1),
+            "acknowledged_jobs": len(self.ours),
+            "done": dict(sorted(self.counts.items())),
+        }
+        faults = []
+        connection = sqlite3.connect(self.db)
+        try:
+            report["faults"] = dict(connection.execute("SELECT kind, count(*) FROM faults GROUP BY kind ORDER BY kind"))
+            report["steps"] = connection.execute("SELECT count(*) FROM journal").fetchone()[0]
+            states = dict(connection.execute("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state"))
+            report["states"] = states
+            known = {row[0] for row in connection.execute("SELECT id FROM jobs")}
+            faults += [f"job {job_id} was acknowledged and is lost" for job_id in self.ours if job_id not in known]
+            ends = connection.execute(
+                "SELECT id, count(*) FROM changes WHERE what = 'job' AND state NOT IN ('PENDING', 'RUNNING', 'SUSPENDED') "
+                "GROUP BY id HAVING count(*) <> 1"
+            )
+            faults += [f"job {job_id} has ended {times} times" for job_id, times in ends]
+            faults += self.shared_threads(connection)
+        finally:
+            connection.close()
+        report["memory_mb"] = self.memory(faults)
+        if self.manager.returncode != 0:
+            faults.append(f"the manager's exit code is {self.manager.returncode}")
+        report["faults_found"] = faults[:20]
+        report["held"] = not faults
+        if faults:
+            report["log"] = self.words()
+        return report
+
+    def shared_threads(self, connection: sqlite3.Connection) -> list[str]:
+        """Return hardware threads that two jobs had at a time, as the accounts tell."""
+        changes: list[tuple[int, int, int, int, int]] = []
+        for job_id, start_us, end_us, first, count, mask in connection.execute(
+            "SELECT job_id, start_us, end_us, first_node, node_count, thread_mask FROM allocations"
+        ):
+            for node in range(first, first + count):
+                changes.append((start_us, 1, job_id, node, int(mask, 16)))
+                changes.append((end_us, 0, job_id, node, int(mask, 16)))
+        held: Counter[int] = Counter()
+        found = []
+        for _, comes, job_id, node, mask in sorted(changes):
+            if comes and held[node] & mask:
+                found.append(f"job {job_id} got a thread of node {node} that another one had")
+            held[node] = held[node] | mask if comes else held[node] & ~mask
+        return found
+
+    def memory(self, faults: list[str]) -> dict[str, Any]:
+        """Return the resident memory by quarters of the day, of the scheduler's last life."""
+        told = {}
+        for name, samples in self.resident.items():
+            end_s = samples[-1][0]
+            quarters = [
+                [size / 2**20 for at_s, size in samples if part * end_s / 4 <= at_s <= (part + 1) * end_s / 4]
+                for part in range(4)
+            ]
+            medians = [round(statistics.median(each), 2) for each in quarters if each]
+            told[name] = medians
+            if medians[-1] > FLAT * medians[1]:
+                faults.append(f"the {name}'s memory has grown: {medians} MB")
+        return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())
