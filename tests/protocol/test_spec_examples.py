@@ -153,7 +153,7 @@ def test_every_error_code_of_the_code_is_stated() -> None:
     root = Path(__file__).parents[2]
     sources = [
         *(root / "plugin" / "cosched_plugin").rglob("*.py"),
-        root / "emulator" / "cosched_emulator" / "scheduler_port.py",
+        root / "emulator" / "cosched_emulator" / "couplings" / "scheduler_port.py",
     ]
     used = set()
     for source in sources:
