@@ -19,8 +19,8 @@ COMMON = "cosched_plugin.common"  # what both programs share beside messages and
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
-    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "msgpack")),
-    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_plugin.errors", "zmq", "click")),
+    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
+    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_plugin.errors", "cosched_hwmodel.units", "zmq", "click")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol",)),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.protocol", "cosched_plugin.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",

@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeAlias
 
 # What a job can be bound by: the resource that dominates, or the one that its owner says does.
 BOUNDS = ("cpu", "network", "disk")
-WHOLE_PPM = 1_000_000
 
 # The shape of a `Usage` on the wire and wherever a plain tuple is at hand.
 UsageTuple: TypeAlias = tuple[str, int, int, int, int]

@@ -14,7 +14,8 @@ from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import self_factor
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -66,6 +67,7 @@ from cosched_plugin.protocol.messages import (
 
 __all__ = [
     "BOUNDS",
+    "SECOND_US",
     "WHOLE_PPM",
     "Action",
     "DemandTuple",

@@ -19,6 +19,7 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.building import build_manager
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.catalogue import PRESETS
@@ -31,7 +32,6 @@ BUDGETS: Final = ("counted", "none")
 GOALS_MS: Final = {1_000: 5.0, 10_000: 50.0}  # of the 99th percentile
 OVERLOAD: Final = 3.0  # while the queue fills: two of three jobs that come stay
 PATIENCE: Final = 5  # times the longest time of all decisions, for the filling before and what is between them
-SECOND_US: Final = 1_000_000
 WARM_UP: Final = 50  # batches of a scheduler that has just taken over, before its decisions are timed
 
 

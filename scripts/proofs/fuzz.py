@@ -31,12 +31,12 @@ from scripts.proofs.fuzz_plugin import plugin_lives
 from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused, ShowJobs, SubmitJob, Target
 from cosched_hwmodel.draws import key, uniform
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import write_keys
 from cosched_plugin.common.status.server import ask_status
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")
-SECOND_US: Final = 1_000_000
 CALM_S: Final = 2.0  # of honest traffic alone, before
 PAUSE_S: Final = 0.05  # between an honest client's requests
 ANSWER_S: Final = 10.0

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.usage import WHOLE_PPM, Usage
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import Usage
 
 # The estimate is an upper bound: every pair competes for all of the CPU. The other has no competition there at all.
 WORST = LomarcModel(remainder=True, good_share_ppm=0)

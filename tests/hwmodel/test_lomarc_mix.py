@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, Usage
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS, Usage
 
 RANGES_PPM = {  # of the own bound, of one more, of their sum; the third share is the rest (section 6.1)
     "cpu": ("disk", (500_000, 900_000), (50_000, 400_000), (600_000, 950_000)),

@@ -19,7 +19,8 @@ from cosched_emulator.workload.characteristics import (
 )
 from cosched_emulator.workload.describe import describe
 from cosched_emulator.workload.lublin import generate
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import UsageTuple
 
 JOBS = 4_000

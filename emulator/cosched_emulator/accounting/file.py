@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION, migrate
 from cosched_emulator.errors import InputError
+from cosched_hwmodel.units import MIB
 
 BUSY_MS: Final = 100  # how long a statement waits for somebody else's lock: users wait meanwhile
-LARGEST_LOG_BYTES: Final = 64 * 1024 * 1024  # what is left of the write-ahead log once a long reader is gone
+LARGEST_LOG_BYTES: Final = 64 * MIB  # what is left of the write-ahead log once a long reader is gone
 _HEADER_BYTES: Final = 100
 _MAGIC: Final = b"SQLite format 3\0"
 _OURS: Final = "a database of this manager"

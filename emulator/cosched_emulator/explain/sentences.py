@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cosched_emulator.results.files.seconds import MICROSECONDS, seconds_text
+from cosched_emulator.results.files.seconds import seconds_text
+from cosched_hwmodel.units import SECOND_US
 
 Facts = Mapping[str, Any]
 
@@ -64,14 +65,14 @@ def rejected_text(rejected: Facts) -> str:
 def instant_text(at_us: int) -> str:
     """Return an instant: ``50738 s (14:05:38)``."""
     seconds = f"{seconds_text(at_us)} s"
-    return seconds if abs(at_us) < 60 * MICROSECONDS else f"{seconds} ({span_text(at_us)})"
+    return seconds if abs(at_us) < 60 * SECOND_US else f"{seconds} ({span_text(at_us)})"
 
 
 def span_text(span_us: int) -> str:
     """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute."""
-    if abs(span_us) < 60 * MICROSECONDS:
+    if abs(span_us) < 60 * SECOND_US:
         return f"{seconds_text(round(span_us, -3))} s"
-    whole = round(abs(span_us) / MICROSECONDS)
+    whole = round(abs(span_us) / SECOND_US)
     sign = "-" if span_us < 0 else ""
     return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 

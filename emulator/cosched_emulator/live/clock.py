@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
 
-_MICROSECONDS: Final = 1_000_000
+from cosched_hwmodel.units import SECOND_US
 
 
 class LiveClock:
@@ -27,7 +26,7 @@ class LiveClock:
 
     def now_us(self) -> int:
         """Return the emulated time."""
-        now_us = self._zero_us + self._fault_us + round((self._seconds() - self._zero_s) * self.speed * _MICROSECONDS)
+        now_us = self._zero_us + self._fault_us + round((self._seconds() - self._zero_s) * self.speed * SECOND_US)
         if now_us < self._last_us:
             self.jumped_us += self._last_us - now_us
             self._zero_us += self._last_us - now_us
@@ -37,7 +36,7 @@ class LiveClock:
 
     def wait_s(self, at_us: int) -> float:
         """Return how many real seconds are left until ``at_us``; 0 when it has come."""
-        return max(0.0, (at_us - self.now_us()) / self.speed / _MICROSECONDS)
+        return max(0.0, (at_us - self.now_us()) / self.speed / SECOND_US)
 
     def jump(self, by_us: int) -> None:
         """Have the time's source jump, as a fault plan wants it."""

@@ -8,6 +8,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.manager.changes import FaultHappened
 from cosched_emulator.scenario.faults import Faults
+from cosched_hwmodel.units import SECOND_US
 
 
 class PlannedFaults:
@@ -18,7 +19,7 @@ class PlannedFaults:
         self._accounting = accounting
         due: list[tuple[int, int, Callable[[], object], FaultHappened]] = []
         for jump in faults.clock:
-            fault = FaultHappened(jump.at_us, "clock jump", f"{jump.jump_us / 1e6:+g} s")
+            fault = FaultHappened(jump.at_us, "clock jump", f"{jump.jump_us / SECOND_US:+g} s")
             due.append((jump.at_us, len(due), lambda by_us=jump.jump_us: clock.jump(by_us), fault))  # type: ignore[misc]
         for span in faults.disk:
             due.append((span.at_us, len(due), self._fill, FaultHappened(span.at_us, "disk full", "the database's")))

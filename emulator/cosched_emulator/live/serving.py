@@ -15,6 +15,7 @@ from cosched_emulator.run.run import Prepared, port_for
 from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
 from cosched_emulator.scenario.faults import build_faults
 from cosched_emulator.users.door import UserDoor
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.garbage import as_it_is
 from cosched_plugin.common.log import Log
@@ -22,7 +23,6 @@ from cosched_plugin.common.signals import stopped_by_signals
 from cosched_plugin.common.status.metrics import MetricsServer
 
 LIVE: Final = "live"
-_MICROSECONDS: Final = 1_000_000
 
 
 class Serving(NamedTuple):
@@ -59,7 +59,7 @@ def serve_live(
     if steps:
         log(
             "restored",
-            f"brought back from {accounting.path}: {steps} steps, {live.now_us / _MICROSECONDS:.0f} s, "
+            f"brought back from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s, "
             f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
             steps=steps,
             now_us=live.now_us,
@@ -80,7 +80,7 @@ def serve_live(
             door,
             log,
             faults=faults,
-            until_us=None if serving.until_s is None else round(serving.until_s * _MICROSECONDS),
+            until_us=None if serving.until_s is None else round(serving.until_s * SECOND_US),
             until_idle=serving.users is None,
             check=serving.check,
             progress=progress,

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.users.requests import MOST_TASKS, Refused, SubmitJob
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
 from cosched_plugin.protocol.messages import JobSpec
 
-LONGEST_US: Final = 10 * 366 * 86_400 * 1_000_000  # of a run time, an estimate or a limit
+LONGEST_US: Final = 10 * 366 * 86_400 * SECOND_US  # of a run time, an estimate or a limit
 LARGEST_MBS: Final = 10**9
 LARGEST_MB: Final = 10**9
 LARGEST_PPM: Final = 10**9

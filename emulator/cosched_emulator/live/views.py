@@ -27,6 +27,7 @@ from cosched_emulator.users.requests import (
     ShowStatus,
     Target,
 )
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import room_on
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -47,7 +48,6 @@ QUEUED: Final = (
     "Resources"  # why a job waits that may be started: what the scheduler thinks of it, only the scheduler knows
 )
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
-_PPM: Final = 1_000_000
 
 
 def answer_query(
@@ -64,7 +64,7 @@ def _answer(
     view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
 ) -> Done | Refused:
     live = view.live
-    now_s = live.now_us / _PPM
+    now_s = live.now_us / WHOLE_PPM
     match request:
         case ListJobs(user):
             return Done({"now_s": now_s, **view.jobs(user)})
@@ -81,7 +81,7 @@ def _answer(
             return Done(_status(view, accounting, status))
         case ShowOverview(most):
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
-            return Done({**overview, "decisions": [[at_us / _PPM, text] for at_us, text in live.decisions]})
+            return Done({**overview, "decisions": [[at_us / WHOLE_PPM, text] for at_us, text in live.decisions]})
         case _:
             return Refused("request", f"{type(request).__name__} is no question")
 
@@ -186,15 +186,15 @@ class _View:
             (origin.owner if origin is not None else "") or spec.user,
             job.state,
             "" if runs else self.reason(job),
-            spec.submit_us / _PPM,
-            job.start_us / _PPM if runs else None,
-            self.elapsed_us(job) / _PPM if runs else 0.0,
+            spec.submit_us / WHOLE_PPM,
+            job.start_us / WHOLE_PPM if runs else None,
+            self.elapsed_us(job) / WHOLE_PPM if runs else 0.0,
             _seconds(self.limit_us(job) if runs else spec.limit_us),
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
             self.node_use.neighbours(job) if runs else [],
-            job.measured_ppm / _PPM if runs and job.measured_ppm else None,
+            job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
         )
 
     def elapsed_us(self, job: ManagedJob) -> int:
@@ -218,7 +218,7 @@ class _View:
         return {
             **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
             "end_s": _seconds(job.end_us),
-            "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / _PPM,
+            "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
             "ppn_min": spec.ppn_min,
             "ppn_max": spec.ppn_max,
             "threads_per_process": spec.threads_per_process,
@@ -265,7 +265,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
         told[details["job_id"]] = details
     missing += [str(job_id) for job_id in found if job_id not in told]
     shown = [told[job_id] for job_id in found if job_id in told]
-    return Done({"now_s": view.live.now_us / _PPM, "jobs": shown, "missing": missing})
+    return Done({"now_s": view.live.now_us / WHOLE_PPM, "jobs": shown, "missing": missing})
 
 
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
@@ -291,7 +291,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in status().items()}
     return {
         **{key: value for key, value in told.items() if key not in _TOLD_HERE},
-        "now_s": live.now_us / _PPM,
+        "now_s": live.now_us / WHOLE_PPM,
         "batch": manager.seq,
         "refused_actions": manager.refused,
         "jobs": {
@@ -318,7 +318,7 @@ def _in_seconds(key: str) -> str:
 
 
 def _seconds(span_us: int | None) -> float | None:
-    return None if span_us is None else span_us / _PPM
+    return None if span_us is None else span_us / WHOLE_PPM
 
 
 def _listed(value: tuple[Any, ...] | None) -> list[Any] | None:

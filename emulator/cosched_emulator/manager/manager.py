@@ -20,6 +20,7 @@ from cosched_emulator.manager.progress import Progress
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -60,7 +61,6 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-_PPM: Final = 1_000_000
 MOST_WAKES: Final = 100_000
 MOST_VOID: Final = 100_000  # entries of the heap that may be void before they are looked for
 NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
@@ -99,7 +99,7 @@ class Manager:
         belief: Belief,
         cluster: Cluster | None,
         measure_after_us: int | None = None,
-        measure_above_ppm: int = _PPM,
+        measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
     ) -> None:
         """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.messages import Note, NoteValue
 
 CLUSTER: Final = -1  # stands for "no job" in a key
-MOST_BYTES: Final = 16 * 1024 * 1024  # of all notes, at most: they must fit into a welcome, beside the jobs
+MOST_BYTES: Final = 16 * MIB  # of all notes, at most: they must fit into a welcome, beside the jobs
 _EACH_BYTES: Final = 32  # of a note beside its key and its value
 
 

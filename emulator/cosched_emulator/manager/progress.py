@@ -6,15 +6,13 @@ The hardware tells, where there is some; else nothing contends, and every job ta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.heap import END, MEASURE, Kernel
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import share_nodes
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
-
-_PPM: Final = 1_000_000
 
 
 class Progress:
@@ -97,7 +95,7 @@ class Progress:
         """Return the event for a measurement of a running job; None where it is not slowed by enough to be told."""
         if self._cluster is None:
             return None
-        slowdown_ppm = round(self._cluster.slowdown(job_id) * _PPM)
+        slowdown_ppm = round(self._cluster.slowdown(job_id) * WHOLE_PPM)
         return ProgressMeasured(job_id, slowdown_ppm) if slowdown_ppm > self._measure_above_ppm else None
 
     def remember(self, job: ManagedJob, slowdown_ppm: int) -> None:

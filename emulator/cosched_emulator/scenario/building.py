@@ -32,7 +32,7 @@ from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcContention, Lomar
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
 from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
-from cosched_hwmodel.usage import WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NodeClass, SelfSlowdown, UsageTuple
@@ -342,16 +342,16 @@ def _monitoring(scenario: Scenario) -> tuple[int | None, int]:
     above_ppm = _ppm(section.above, "monitoring.above", 1, LARGEST_SLOWDOWN)
     if section.after_s is None:
         return None, above_ppm
-    if not 0 < section.after_s <= INT64_MAX // 1_000_000:  # nan is not
+    if not 0 < section.after_s <= INT64_MAX // SECOND_US:  # nan is not
         raise ConfigurationError("monitoring.after_s", "a number of seconds above 0", str(section.after_s))
-    return max(1, round_up_us(section.after_s * 1_000_000)), above_ppm
+    return max(1, round_up_us(section.after_s * SECOND_US)), above_ppm
 
 
 def _resume_us(scenario: Scenario) -> int:
     resume_s = scenario.preemption.resume_s
-    if not 0 <= resume_s <= INT64_MAX // 1_000_000:  # nan is not
+    if not 0 <= resume_s <= INT64_MAX // SECOND_US:  # nan is not
         raise ConfigurationError("preemption.resume_s", "a number of seconds, 0 or more", str(resume_s))
-    return round_up_us(resume_s * 1_000_000)
+    return round_up_us(resume_s * SECOND_US)
 
 
 def _ppm(value: float, place: str, least: int, most: int) -> int:
@@ -386,6 +386,6 @@ def _scripted(entry: ScriptEntry, place: str, nodes: int, jobs: int) -> Scripted
         raise ConfigurationError(f"{place}.node", f"a node from 0 to {nodes - 1}", str(target))
     if wants == "job" and not 1 <= target <= jobs:
         raise ConfigurationError(f"{place}.job", f"a job from 1 to {jobs}", str(target))
-    if not 0 <= entry.at_s <= INT64_MAX // 1_000_000:  # nan is not
+    if not 0 <= entry.at_s <= INT64_MAX // SECOND_US:  # nan is not
         raise ConfigurationError(f"{place}.at_s", "a number of seconds, 0 or more", str(entry.at_s))
-    return Scripted(round(entry.at_s * 1_000_000), entry.do, target)
+    return Scripted(round(entry.at_s * SECOND_US), entry.do, target)

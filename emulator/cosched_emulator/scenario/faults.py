@@ -23,6 +23,7 @@ from cosched_emulator.scenario.schema import (
     SlowFaultsSection,
 )
 from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
@@ -34,8 +35,7 @@ SHORTEST_S: Final = 1.0  # of a mean time between faults: with much less, nothin
 MOST_PLUGIN_FAULTS: Final = 100_000
 USUAL_BATCHES: Final = 1_000  # among so many batches a plugin's faults fall where the number of jobs is not known
 
-_MICROSECONDS: Final = 1_000_000
-_LONGEST_S: Final = INT64_MAX // _MICROSECONDS
+_LONGEST_S: Final = INT64_MAX // SECOND_US
 
 
 class NodeFault(NamedTuple):
@@ -281,7 +281,7 @@ def _clock(section: FaultsSection) -> tuple[ClockJump, ...]:
         place = f"faults.clock[{index}]"
         if not 0 < abs(entry.jump_s) <= _LONGEST_S:  # nan is not
             raise ConfigurationError(f"{place}.jump_s", "a number of seconds other than 0", str(entry.jump_s))
-        jumps.append(ClockJump(_instant_us(entry.at_s, f"{place}.at_s"), round(entry.jump_s * _MICROSECONDS)))
+        jumps.append(ClockJump(_instant_us(entry.at_s, f"{place}.at_s"), round(entry.jump_s * SECOND_US)))
     return tuple(sorted(jumps))
 
 
@@ -297,13 +297,13 @@ def _disk(section: FaultsSection) -> tuple[DiskFull, ...]:
 def _instant_us(seconds: float, place: str) -> int:
     if not 0 <= seconds <= _LONGEST_S:  # nan is not
         raise ConfigurationError(place, "a number of seconds, 0 or more", str(seconds))
-    return round(seconds * _MICROSECONDS)
+    return round(seconds * SECOND_US)
 
 
 def _span_us(seconds: float, place: str) -> float:
     if not SHORTEST_S <= seconds <= _LONGEST_S:  # nan is not
         raise ConfigurationError(place, f"a number of seconds, {SHORTEST_S:g} or more", str(seconds))
-    return seconds * _MICROSECONDS
+    return seconds * SECOND_US
 
 
 def _within(seconds: float, place: str, most_s: float) -> float:

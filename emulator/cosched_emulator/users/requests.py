@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
@@ -37,8 +38,8 @@ from cosched_plugin.protocol.wire import (
 )
 
 MAGIC: Final = b"cosched-user/1"
-MAX_REQUEST_BYTES: Final = 1024 * 1024
-MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+MAX_REQUEST_BYTES: Final = MIB
+MAX_ANSWER_BYTES: Final = 64 * MIB
 MOST_TASKS: Final = 10_000  # of one array
 MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
 MOST_TOLD: Final = 10_000  # ended jobs of one answer

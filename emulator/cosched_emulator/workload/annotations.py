@@ -31,7 +31,8 @@ import numpy as np
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Column, Jobs, Made, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 Value = TypeVar("Value")

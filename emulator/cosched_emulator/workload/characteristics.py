@@ -13,7 +13,8 @@ from cosched_emulator.workload.columns import Column, Interned, Made, Numbers, a
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.shares import check_shares, choices, parse_shares
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import UsageTuple
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Jobs, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, UsageTuple
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS, UsageTuple
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
-_SECOND_US = 1_000_000
 CLASSES = ("short", "medium", "long")
 CLASS_BOUNDS_S = (600, 10_800)  # short jobs, by estimate, and those up to medium (G-LOMARC-TS paper, section 5.1)
 
@@ -87,18 +87,18 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         raise ConfigurationError("processors", "1 or more", str(processors))
     jobs = columns_of(workload.jobs)
     size = jobs.processes.array
-    run = jobs.run_us.array / _SECOND_US
-    estimate = jobs.estimate_us.array / _SECOND_US
+    run = jobs.run_us.array / SECOND_US
+    estimate = jobs.estimate_us.array / SECOND_US
     submit = jobs.submit_us.array
-    gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / _SECOND_US
+    gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / SECOND_US
     # Whole numbers: a sum of floats would depend on the order of the jobs.
-    work = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / _SECOND_US
-    span = int(submit[-1] - submit[0]) / _SECOND_US
+    work = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / SECOND_US
+    span = int(submit[-1] - submit[0]) / SECOND_US
     usages = [usage for usage in jobs.each(jobs.usage) if usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
     selves = np.array([own for own in jobs.each(jobs.self_slowdown) if own is not None], dtype=np.int64)
     class_shares, class_work_shares = _class_shares(jobs)
-    accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / _SECOND_US))
+    accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / SECOND_US))
     return Description(
         origin=workload.origin,
         jobs=len(jobs),
@@ -172,7 +172,7 @@ def as_table(description: Description) -> str:
 
 def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
     """Return which part of the jobs, and of their work, is in each class."""
-    short_us, medium_us = (bound_s * _SECOND_US for bound_s in CLASS_BOUNDS_S)
+    short_us, medium_us = (bound_s * SECOND_US for bound_s in CLASS_BOUNDS_S)
     number, work = [0, 0, 0], [0, 0, 0]
     columns = (jobs.estimate_us, jobs.run_us, jobs.processes)
     for estimate_us, run_us, processes in zip(*(jobs.each(column) for column in columns), strict=True):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import key
+from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800
 FIRST_SLOT = 10  # the model's day starts at 05:00
-MICROSECONDS = 1_000_000.0
 _ROUNDS = 1_000  # redraws before parameters are called impossible
 _BLOCK = 4_096  # fixed: the stream's numbers must not depend on how many jobs are asked for
 
@@ -105,10 +105,10 @@ def generate(
     sizes = job_sizes(jobs, processors, parameters, seed)
     runs = run_times(sizes, parameters, seed)
     number = Numbers(range(1, jobs + 1))
-    run_us = Numbers(round_up_all_us(runs * MICROSECONDS * parameters.run_factor))
+    run_us = Numbers(round_up_all_us(runs * SECOND_US * parameters.run_factor))
     found = Jobs(
         id=number,
-        submit_us=Numbers(round_up_all_us((clock - clock[0]) * MICROSECONDS * parameters.gap_factor)),
+        submit_us=Numbers(round_up_all_us((clock - clock[0]) * SECOND_US * parameters.gap_factor)),
         processes=Numbers(sizes),
         estimate_us=run_us,
         run_us=run_us,

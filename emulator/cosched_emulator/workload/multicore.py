@@ -11,7 +11,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Made, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdowns
-from cosched_hwmodel.usage import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import SelfSlowdown
 
 SELF_SLOWDOWNS = ("table4",)

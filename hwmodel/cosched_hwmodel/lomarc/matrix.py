@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.lomarc.model import ONE, SERIAL_PPM, LomarcModel
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM, UsageTuple
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS, UsageTuple
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

@@ -14,7 +14,8 @@ from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.usage import WHOLE_PPM, UsageTuple
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import UsageTuple
 
 C_SCOPES = ("all", "cpu_cpu")
 CPUS = ("hyperthreaded", "standard")

@@ -17,7 +17,7 @@ from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, p
 from cosched_hwmodel.statistical.ranges import PERCENT, drawn_ppm, drawn_ppms
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.usage import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
 
 if TYPE_CHECKING:
     import numpy as np

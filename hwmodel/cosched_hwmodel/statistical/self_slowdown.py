@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.statistical.ranges import drawn_ppm, drawn_ppms
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.usage import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cosched_hwmodel.units import MIB
+
 MAGIC = b"cosched/1"  # first frame of every message: the framing, not the protocol version
-MAX_FRAME_BYTES = 64 * 1024 * 1024  # second frame
+MAX_FRAME_BYTES = 64 * MIB  # second frame
 MAX_STRING_BYTES = 65_536
 MAX_ARRAY_ITEMS = 1_048_576
 MAX_MAP_ITEMS = 64

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.limits import (
     INT64_MAX,
     INT64_MIN,
@@ -294,9 +295,9 @@ def read_usage(raw: Any) -> Any:
     if type(raw) is not tuple or len(raw) != 5 or type(raw[0]) is not str or raw[0] not in ("cpu", "network", "disk"):
         refuse("a list of cpu, network or disk and 4 integers", raw)
     shares = _each(
-        (0, *raw[1:]), checked_integer(0, 1_000_000)
+        (0, *raw[1:]), checked_integer(0, WHOLE_PPM)
     )  # a 0 for the class: places in errors are those in `raw`
-    if sum(shares[1:4]) != 1_000_000:
+    if sum(shares[1:4]) != WHOLE_PPM:
         refuse("shares of cpu, network and disk that make up 1000000", raw)
     return raw
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine, started_by
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.views.view import View
@@ -38,7 +39,6 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 from cosched_plugin.testing.draws import (
-    SECOND_US,
     draw_alike,
     draw_belief,
     draw_job,

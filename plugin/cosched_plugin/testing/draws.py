@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
 
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcModel
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
-
-SECOND_US: Final = 1_000_000
 
 
 def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from cosched_emulator.cli.users.job_options import MICROSECONDS, Reader, read_seconds
+from cosched_emulator.cli.users.job_options import Reader, read_seconds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.idset import read_idset, read_job
+from cosched_hwmodel.units import SECOND_US
 
 # zmq and msgpack are imported inside the commands: `--help` of the whole program must not pay for them.
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # of each word: (job, task) of all that it names
 DEFAULT_TIMEOUT_S: Final = 10.0
-SECONDS: Final = Reader(lambda text: read_seconds(text) / MICROSECONDS, "S")
+SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
 
 
 class Caller:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cosched_emulator.users.idset import read_idset
+from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -21,7 +22,6 @@ else:  # older releases of click have no type to name
     _ParamType = click.ParamType
 
 DEFAULT_TIME: Final = "1:00:00"
-MICROSECONDS: Final = 1_000_000  # of a second, and parts of a whole
 BOUNDS: Final = ("cpu", "network", "disk")  # what a job may be bound by; of equal shares the first
 _MOST_S: Final = 10**10  # some 300 years
 _MOST_COUNT: Final = 10**9
@@ -92,7 +92,7 @@ def read_time(text: str) -> int:
     seconds = 86_400 * int(days or 0) + sum([unit * number for unit, number in zip(units, given, strict=False)])
     if seconds > _MOST_S:
         raise ValueError(f"at most {_MOST_S} seconds")
-    return seconds * MICROSECONDS
+    return seconds * SECOND_US
 
 
 def read_span(text: str) -> int:
@@ -105,7 +105,7 @@ def read_span(text: str) -> int:
 
 def read_seconds(text: str) -> int:
     """Return the microseconds of a number of seconds above 0."""
-    return math.ceil(_number(text, Decimal("0.000001"), Decimal(_MOST_S), "a number of seconds above 0") * MICROSECONDS)
+    return math.ceil(_number(text, Decimal("0.000001"), Decimal(_MOST_S), "a number of seconds above 0") * SECOND_US)
 
 
 def read_memory(text: str) -> int:
@@ -153,9 +153,9 @@ def read_usage(text: str) -> tuple[str, int, int, int, int]:
     """Return what bounds a job, and in millionths its shares of CPU, network and disk, and its memory as part of a node's."""
     expected = "fractions CPU:NETWORK:DISK:MEMORY, the first three with a sum of 1, such as 0.7:0.3:0:0.25"
     parts = [_number(part, Decimal(0), Decimal(1), expected) for part in text.split(":")]
-    if len(parts) != 4 or sum(parts[:3]) != 1 or any(part * MICROSECONDS % 1 for part in parts):
+    if len(parts) != 4 or sum(parts[:3]) != 1 or any(part * SECOND_US % 1 for part in parts):
         raise ValueError(expected)
-    cpu, network, disk, memory = (int(part * MICROSECONDS) for part in parts)
+    cpu, network, disk, memory = (int(part * SECOND_US) for part in parts)
     largest = max(cpu, network, disk)
     return BOUNDS[(cpu, network, disk).index(largest)], cpu, network, disk, memory
 
@@ -166,7 +166,7 @@ def read_self_slowdown(text: str) -> tuple[int, int]:
     parts = [_number(part, Decimal("0.000001"), Decimal(1000), expected) for part in text.split(":")]
     if len(parts) != 2:
         raise ValueError(expected)
-    return round(parts[0] * MICROSECONDS), round(parts[1] * MICROSECONDS)
+    return round(parts[0] * SECOND_US), round(parts[1] * SECOND_US)
 
 
 def _number(text: str, least: Decimal, most: Decimal, expected: str) -> Decimal:

@@ -26,9 +26,10 @@ from cosched_emulator.cli.users.job_options import (
 )
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.requests import MOST_TASKS, Dependency, SubmitJob
+from cosched_hwmodel.units import MIB
 
 _MARKS: Final = ("#SBATCH", "#COSCHED")
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_BYTES: Final = 16 * MIB
 
 
 class Script(NamedTuple):

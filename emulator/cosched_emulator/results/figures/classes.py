@@ -43,8 +43,8 @@ from cosched_emulator.results.columns import (
 from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, time_average
 from cosched_emulator.results.figures.table import Figure
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.results.files.seconds import MICROSECONDS
 from cosched_emulator.workload.columns import Interned
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
 Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
@@ -121,7 +121,7 @@ def class_figures_of_columns(
     """Return the figures of a run that is already in columns; see `class_figures`."""
     if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
         raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
-    bounds_us = int_array(bound_s * MICROSECONDS for bound_s in (rules.short_s, rules.medium_s))
+    bounds_us = int_array(bound_s * SECOND_US for bound_s in (rules.short_s, rules.medium_s))
     # What equals a bound belongs to the class below it.
     number = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
@@ -142,7 +142,7 @@ def class_figures_of_columns(
         jobs={name: _job_figures(jobs, chosen, rules) for name, chosen in of_class.items()},
         high_load={name: _phase_figures(found, used, cores) for name, found in phases.items()},
         core_utilisation=_phase_figures([(first_us, last_us)], used, cores).core_utilisation,
-        makespan_s=_rounded((last_us - first_us) / MICROSECONDS) if len(jobs) else None,
+        makespan_s=_rounded((last_us - first_us) / SECOND_US) if len(jobs) else None,
         queue_first_half=halves[0],
         queue_second_half=halves[1],
     )
@@ -257,7 +257,7 @@ def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobF
     if not done.any():
         return JobFigures(number, 0, None, None, None, None)
     response_us = jobs.end_us[done] - jobs.submit_us[done]
-    relative = response_us / np.maximum(jobs.run_us[done], rules.bound_s * MICROSECONDS)
+    relative = response_us / np.maximum(jobs.run_us[done], rules.bound_s * SECOND_US)
     median, p95 = np.percentile(relative, [50, 95]).tolist()
     return JobFigures(
         number,
@@ -265,7 +265,7 @@ def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobF
         _rounded(float(relative.mean())),
         _rounded(median),
         _rounded(p95),
-        _rounded(sum(response_us.tolist()) / response_us.size / MICROSECONDS),
+        _rounded(sum(response_us.tolist()) / response_us.size / SECOND_US),
     )
 
 
@@ -273,7 +273,7 @@ def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -
     length_us = sum(end_us - start_us for start_us, end_us in phases)
     held_us = _integral(used, int_array(edge for phase in phases for edge in phase))
     return PhaseFigures(
-        _rounded(length_us / MICROSECONDS), _rounded(held_us / (cores * length_us)) if cores * length_us else None
+        _rounded(length_us / SECOND_US), _rounded(held_us / (cores * length_us)) if cores * length_us else None
     )
 
 

@@ -33,7 +33,7 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.occupancy import exact_sum, occupancy, product_sum, swap_taken
-from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -138,7 +138,7 @@ def statistics(values: FloatArray) -> dict[str, float | int | None]:
 
 
 def _wait_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
-    return (jobs.start_us[rows] - jobs.submit_us[rows]) / MICROSECONDS
+    return (jobs.start_us[rows] - jobs.submit_us[rows]) / SECOND_US
 
 
 def _response_us(jobs: JobColumns, rows: BoolArray) -> IntArray:
@@ -146,12 +146,12 @@ def _response_us(jobs: JobColumns, rows: BoolArray) -> IntArray:
 
 
 def _response_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
-    return _response_us(jobs, rows) / MICROSECONDS
+    return _response_us(jobs, rows) / SECOND_US
 
 
 def _relative_response(bound_s: int) -> Callable[[JobColumns, BoolArray], FloatArray]:
     def relative_response(jobs: JobColumns, rows: BoolArray) -> FloatArray:
-        return _response_us(jobs, rows) / np.maximum(jobs.work_us[rows], bound_s * MICROSECONDS)
+        return _response_us(jobs, rows) / np.maximum(jobs.work_us[rows], bound_s * SECOND_US)
 
     return relative_response
 
@@ -219,14 +219,14 @@ def _machine_figures(
     return {
         "nodes": nodes,
         "threads": threads,
-        "makespan_s": _rounded(makespan_us / MICROSECONDS) if len(jobs) else None,
+        "makespan_s": _rounded(makespan_us / SECOND_US) if len(jobs) else None,
         "utilisation": _ratio(held.thread_us, threads * makespan_us),
         "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
         "node_sharing": _ratio(held.shared_us, held.used_us),
         "node_efficiency": _ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
         "mean_queue_length": _ratio(exact_sum(np.maximum(queued_us, 0)), makespan_us),
         "offered_load": _ratio(product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
-        "jobs_per_hour": _ratio(completed * 3600 * MICROSECONDS, makespan_us),
+        "jobs_per_hour": _ratio(completed * 3600 * SECOND_US, makespan_us),
         **(_preemption_figures(disk) if len(disk) else {}),
     }
 

@@ -21,7 +21,7 @@ from cosched_emulator.results.figures.metrics import POPULATIONS
 from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.table import NOTHING, Figure, number_texts, time_unit, value_of
-from cosched_emulator.results.files.seconds import MICROSECONDS
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def plot_gantt(
             f"{len(boxes)} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time"
         )
     nodes = sum(node_class.nodes for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / MICROSECONDS)
-    scale = size * MICROSECONDS
+    size, unit = time_unit((end_us - begin_us) / SECOND_US)
+    scale = size * SECOND_US
     with _drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.2 * nodes))) as picture:
         axes = picture.subplots()
         axes.set_xlim(begin_us / scale, end_us / scale)
@@ -149,9 +149,9 @@ def plot_load(
     begin_us, end_us = _window_us(jobs, stays, window_s)
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / MICROSECONDS)
+    size, unit = time_unit((end_us - begin_us) / SECOND_US)
     edges = np.unique(np.linspace(begin_us, end_us, 601).astype(np.int64))
-    times = edges / (size * MICROSECONDS)
+    times = edges / (size * SECOND_US)
 
     def percent(steps: Steps, whole: int) -> npt.NDArray[np.float64]:
         return 100 * time_average(steps, edges) / whole
@@ -315,10 +315,10 @@ def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | Non
     begin_s, end_s = window_s
     first_us = min(jobs.submit_us.tolist(), default=0)
     last_us = max([*jobs.end_us.tolist(), *stays.end_us.tolist()], default=first_us)
-    begin_us = first_us if begin_s is None else int(begin_s * MICROSECONDS)
-    end_us = last_us if end_s is None else int(end_s * MICROSECONDS)
+    begin_us = first_us if begin_s is None else int(begin_s * SECOND_US)
+    end_us = last_us if end_s is None else int(end_s * SECOND_US)
     if end_us <= begin_us:
-        raise EmulatorError(f"nothing to draw between {begin_us / MICROSECONDS:g} s and {end_us / MICROSECONDS:g} s")
+        raise EmulatorError(f"nothing to draw between {begin_us / SECOND_US:g} s and {end_us / SECOND_US:g} s")
     return begin_us, end_us
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.files.seconds import MICROSECONDS
 from cosched_emulator.workload.swf.writer import format_row, header_lines
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
 STATUS = {COMPLETED: 1, FAILED: 0, TIMEOUT: 0, NODE_FAIL: 0, CANCELLED: 5, REJECTED: 5}
@@ -71,4 +71,4 @@ def schedule_row(record: JobRecord) -> str:
 
 def _whole(us: int) -> int:
     """Return ``us`` rounded up to whole seconds, in microseconds."""
-    return -(-us // MICROSECONDS) * MICROSECONDS
+    return -(-us // SECOND_US) * SECOND_US

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cosched_emulator.workload.swf.writer import MICROSECONDS, seconds_text
+from cosched_emulator.workload.swf.writer import seconds_text
+from cosched_hwmodel.units import SECOND_US
 
-__all__ = ["MICROSECONDS", "parse_seconds", "seconds_text"]
+__all__ = ["SECOND_US", "parse_seconds", "seconds_text"]
 
 
 def parse_seconds(text: str) -> int:
@@ -15,4 +16,4 @@ def parse_seconds(text: str) -> int:
     good = digits.isascii() and whole.isdecimal() and (fraction.isdecimal() and len(fraction) <= 6 if point else True)
     if not good:
         raise ValueError(f"not a decimal of seconds with at most six places: {text!r}")
-    return sign * (int(whole) * MICROSECONDS + int(fraction.ljust(6, "0")))
+    return sign * (int(whole) * SECOND_US + int(fraction.ljust(6, "0")))

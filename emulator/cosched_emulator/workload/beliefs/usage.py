@@ -11,7 +11,8 @@ from cosched_emulator.workload.beliefs.draws import check_belief, noisy
 from cosched_emulator.workload.columns import Column, Jobs, Made, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.usage import BOUNDS, WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import UsageTuple
 
 _LARGEST_BIAS = 1_000.0

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.swf.table import LARGEST, MICROSECONDS, Field, SwfTable, error_of, read_table
+from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
 from cosched_emulator.workload.swf.writer import format_row, header_lines, seconds_text, write_swf
+from cosched_hwmodel.units import SECOND_US
 
 __all__ = [
     "VERBATIM", "Limits", "MissingEstimate", "RepairReport", "SwfOptions", "SwfTrace",
@@ -215,7 +216,7 @@ def _repaired(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, R
     run_us = table.microseconds(Field.RUN, kept)
     missing = unestimated[kept]
     estimate_us = np.where(missing, run_us, table.microseconds(Field.ESTIMATE, kept))
-    minimum_us = math.ceil(options.minimum_estimate_s * MICROSECONDS)
+    minimum_us = math.ceil(options.minimum_estimate_s * SECOND_US)
     raised = ~missing & (estimate_us < minimum_us)
     estimate_us = np.where(raised, minimum_us, estimate_us)
     capped = (run_us > estimate_us) & options.cap_run_at_estimate

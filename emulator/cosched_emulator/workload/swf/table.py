@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import InputError
+from cosched_hwmodel.units import SECOND_US
 
 FIELD_NAMES = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
@@ -30,7 +31,6 @@ FIELD_NAMES = (
     "partition", "preceding job", "think time",
 )  # fmt: skip
 LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; microseconds of sums stay well inside int64
-MICROSECONDS = 1_000_000
 
 _BLOCK = 16_384  # rows that are there as lines at a time
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
@@ -108,10 +108,10 @@ class SwfTable(NamedTuple):
         """
         seconds = self.columns[field][rows]
         whole = np.trunc(seconds)
-        result = whole.astype(np.int64) * MICROSECONDS
+        result = whole.astype(np.int64) * SECOND_US
         # Fractions are taken from their decimal digits: their binary neighbours may lie on the wrong side.
         for index in np.flatnonzero(seconds != whole):
-            digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * MICROSECONDS
+            digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * SECOND_US
             result[index] = int(digits.to_integral_value(ROUND_CEILING))
         return result
 

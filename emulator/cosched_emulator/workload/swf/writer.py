@@ -8,8 +8,8 @@ from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.units import SECOND_US
 
-MICROSECONDS = 1_000_000
 UNKNOWN = "-1"
 
 
@@ -93,7 +93,7 @@ def format_row(
 def seconds_text(time_us: int) -> str:
     """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
     sign = "-" if time_us < 0 else ""
-    whole, rest = divmod(abs(time_us), MICROSECONDS)
+    whole, rest = divmod(abs(time_us), SECOND_US)
     return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"
 
 

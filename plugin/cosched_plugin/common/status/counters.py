@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cosched_hwmodel.units import SECOND_US
+
 Value: TypeAlias = "str | int | float | bool | None"
 
 LATENCIES: Final = 1_000  # the last so many count
@@ -137,7 +139,7 @@ def _for_people(key: str, value: object) -> str:
     if key == "resident_bytes" and isinstance(value, int):
         return f"{value / 2**20:.1f} MiB"
     if key == "now_us" and isinstance(value, int):
-        return f"{value / 1e6:.6f} s"
+        return f"{value / SECOND_US:.6f} s"
     return "".join([char if char.isprintable() else "?" for char in str(value)])
 
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.api import Ints, JobSpec, NoteValue, View
+from cosched_plugin.api import SECOND_US, Ints, JobSpec, NoteValue, View
 from cosched_plugin.policies.planning.offers import Offer, Seat
 from cosched_plugin.policies.planning.profile import Kept, NodeProfile, Profile, Promise, start_of
 from cosched_plugin.policies.planning.timeline import Change
@@ -28,7 +28,7 @@ NOTE: Final = "promise"
 # What looks cost, as a budget counts.
 LOOK: Final = 80  # at a job that might start sooner
 PROMISE: Final = 60  # for an earliest start
-RETRY_US: Final = 1_000_000  # after so long, where no start is promised
+RETRY_US: Final = SECOND_US  # after so long, where no start is promised
 FEW: Final = 32  # so many are looked at together where the work is limited
 # A change of more steps is not looked at step by step.
 MANY_STEPS: Final = 64

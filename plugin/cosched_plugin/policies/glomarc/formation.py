@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cosched_plugin.api import SECOND_US, WHOLE_PPM
 from cosched_plugin.policies.glomarc.company import Slowdown
 from cosched_plugin.policies.glomarc.evolution import Member, Outcome, evolve
 from cosched_plugin.policies.placement.spread import NodeHalves
-
-_PPM = 1_000_000
-SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def preselected(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, halves: NodeHalves
 ) -> list[Member]:
     """Return the candidates that get on with the primary, as its company (step 1), in their order; all of them may share nodes."""
-    most = search.max_slowdown + 0.5 / _PPM  # slowdowns are known to a millionth
+    most = search.max_slowdown + 0.5 / WHOLE_PPM  # slowdowns are known to a millionth
     found = []
     longest_us = search.longer_s * SECOND_US
     room = primary.nodes * (1.0 + search.larger)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from cosched_plugin.api import Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
+from cosched_plugin.api import SECOND_US, Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
 from cosched_plugin.policies.fairness.slack import delay_of
 from cosched_plugin.policies.glomarc.company import NOTE as GROUP
 from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, place_of, placed_member, slowdown_in
@@ -23,7 +23,6 @@ from cosched_plugin.policies.planning.offers import Gate, Offer, Seat, plan_now
 from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.planning.waiting import Waiting
 
-SECOND_US: Final = 1_000_000
 LOW_LOAD: Final = "low-load"
 # Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
 # that candidates are held against a primary, for each of them, and for each group worked out and each given its nodes.

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
+from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
-from cosched_plugin.policies.lomarc.job_columns import SECOND_US, Jobs, JobTable, may_share
+from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
 from cosched_plugin.policies.planning.reservation import Gatekeeper
 from cosched_plugin.policies.planning.waiting import Listed, Waiting
 

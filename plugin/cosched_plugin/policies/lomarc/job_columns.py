@@ -8,11 +8,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.api import BOUNDS, WHOLE_PPM, Floats, Ints, JobSpec, UsageColumns, UsageTuple
+from cosched_plugin.api import BOUNDS, SECOND_US, WHOLE_PPM, Floats, Ints, JobSpec, UsageColumns, UsageTuple
 from cosched_plugin.policies.orders.history import is_short
 
 Bools: TypeAlias = NDArray[np.bool_]
-SECOND_US: Final = 1e6
 UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
 _FIELDS: Final = 11
 _SIZE: Final = 1

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import JobSpec, SetNote, View
+from cosched_plugin.api import SECOND_US, JobSpec, SetNote, View
 
 NOTE: Final = "history"
 _NUMBERS: Final = [int] * 6
 # The LOMARC paper's classes of jobs by run time, section 6.2.
-SHORT_US: Final = 60_000_000
-MEDIUM_US: Final = 3_600_000_000
+SHORT_US: Final = 60 * SECOND_US
+MEDIUM_US: Final = 3_600 * SECOND_US
 
 
 class Tally(NamedTuple):

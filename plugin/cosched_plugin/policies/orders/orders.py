@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import ClassVar, Protocol
 
-from cosched_plugin.api import JobSpec, View
+from cosched_plugin.api import SECOND_US, JobSpec, View
 from cosched_plugin.policies.orders.history import MEDIUM_US, SHORT_US, history
 
 
@@ -53,7 +53,7 @@ class ClassPriority:
     remembers: ClassVar[bool] = True
 
     def __init__(self, *, age_s: float = 0.0) -> None:
-        self._age_us = max(1, round(age_s * 1_000_000)) if age_s else 0
+        self._age_us = max(1, round(age_s * SECOND_US)) if age_s else 0
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by class less the classes that they have risen."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import (
+    WHOLE_PPM,
     JobSpec,
     MachineError,
     NodeClass,
@@ -24,8 +25,6 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
 from cosched_plugin.policies.planning.penalties import stretch
-
-_PPM = 1_000_000
 
 
 class Footprint(NamedTuple):
@@ -143,8 +142,8 @@ class Spread:
     counts: ClassVar[bool] = False
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
-        self._most_ppm = round(max_slowdown * _PPM)
-        self._cpus_ppm = round(max_slowdown_cpus * _PPM)
+        self._most_ppm = round(max_slowdown * WHOLE_PPM)
+        self._cpus_ppm = round(max_slowdown_cpus * WHOLE_PPM)
         self._known: dict[int, tuple[JobSpec, Footprint | None]] = {}  # a cache
         self._halves: NodeHalves | None = None
 
@@ -172,7 +171,7 @@ class Spread:
         wanted = 1
         if job.processes > 1:
             for level, allowed_ppm in ((halves.cpus, self._cpus_ppm), (halves.whole, self._most_ppm)):
-                if level > 1 and round(halves.factor(job, level) * _PPM) <= allowed_ppm:
+                if level > 1 and round(halves.factor(job, level) * WHOLE_PPM) <= allowed_ppm:
                     wanted = level
         levels = sorted({1, halves.cpus, halves.whole, job.ppn_min, most})
         for level in levels:

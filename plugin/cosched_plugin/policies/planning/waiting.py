@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from cosched_plugin.api import Floats, Ints, JobSpec, View
-from cosched_plugin.policies.lomarc.job_columns import SECOND_US, Jobs, JobTable
+from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, View
+from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.profit import Arrivals, Future
 from cosched_plugin.policies.orders.history import Tally, history
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 from cosched_plugin.api import (
+    SECOND_US,
     Action,
     JobSpec,
     ResumeJob,
@@ -40,7 +41,6 @@ from cosched_plugin.policies.slices.calendar import (
     slice_at,
 )
 
-SECOND_US: Final = 1_000_000
 LATEST_US: Final = (1 << 63) - 1
 _KINDS: Final = (SHORT, MEDIUM, LONG)
 
