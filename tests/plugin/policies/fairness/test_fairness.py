@@ -30,7 +30,7 @@ from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.fairness import slack as fairness
 from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_response_us, forecast
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.offers import Seat
+from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
 from cosched_plugin.policies.slices.slices import Slices
 from cosched_plugin.protocol.messages import Note, RunningJob, SetNote

@@ -42,8 +42,8 @@ from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints,
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
 from cosched_plugin.policies.lomarc.pairs import Guest
-from cosched_plugin.policies.planning.reservation import Unreserved
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.seats import Unreserved
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,

@@ -32,8 +32,8 @@ from cosched_plugin.policies.lomarc.profit import (
     utilisation_gain_1,
     utilisation_gain_2,
 )
+from cosched_plugin.policies.lomarc.queue_table import QueueTable
 from cosched_plugin.policies.orders.history import History, Tally
-from cosched_plugin.policies.planning.waiting import Waiting
 from cosched_plugin.protocol.messages import Note
 
 RELATIVE = 1e-9
@@ -233,7 +233,7 @@ def test_arrivals_go_on_as_they_were() -> None:
     seen = History(0, NOW_US, Tally(2, 120 * SECOND_US), Tally(2, 8000 * SECOND_US)).note()
     notes = [Note(None, seen.key, seen.value)]
     told = welcome(hyperthreaded(10), GOOD, [long_job, short_job], notes=notes)._replace(now_us=now_us)
-    short, longer = Waiting([long_job, short_job]).listed(JobTable()).future(view_of(told))
+    short, longer = QueueTable([long_job, short_job], JobTable()).future(view_of(told))
     assert short == pytest.approx((3 * 0.51, 220 / 3 / 10))
     assert longer == pytest.approx((3 * 0.51, 13_000 / 3 / 10))
 
@@ -241,4 +241,4 @@ def test_arrivals_go_on_as_they_were() -> None:
 def test_nothing_is_expected_before_time_has_passed() -> None:
     random = Random(1)
     jobs = [draw_spec(random, number, 8) for number in range(1, 5)]
-    assert Waiting(jobs).listed(JobTable()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()
+    assert QueueTable(jobs, JobTable()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()

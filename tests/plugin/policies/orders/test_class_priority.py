@@ -24,9 +24,9 @@ from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.lomarc.job_columns import JobTable
 from cosched_plugin.policies.lomarc.profit import Future
+from cosched_plugin.policies.lomarc.queue_table import QueueTable
 from cosched_plugin.policies.orders.history import History, Tally, history
 from cosched_plugin.policies.orders.orders import ClassPriority
-from cosched_plugin.policies.planning.waiting import Waiting
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600
@@ -138,6 +138,6 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
 
     def future(jobs: list[JobSpec], view: View) -> Future:
-        return Waiting(jobs).listed(JobTable()).future(view)
+        return QueueTable(jobs, JobTable()).future(view)
 
     assert future(sliced.queue, sliced) == future(plain.queue, plain) != future(busy[:1], plain)

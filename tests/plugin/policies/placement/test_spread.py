@@ -20,8 +20,9 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.errors import PluginError
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.placement.spread import Footprint, NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
 from cosched_plugin.policies.planning.offers import plan_now
+from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, RunningJob, StartJob
 
 SHAPES = [(2, 2, 1), (1, 4, 1), (2, 1, 1), (4, 2, 1), (2, 2, 2), (1, 1, 2), (2, 1, 2), (2, 3, 1), (1, 4, 2)]

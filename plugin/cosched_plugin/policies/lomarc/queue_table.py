@@ -1,8 +1,6 @@
-"""The queue as one look at it finds it: in order, and in columns for whoever asks. A new one is made when something starts."""
+"""The queue in columns, and the jobs that should arrive while the machine works it off."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import numpy as np
 
@@ -10,46 +8,17 @@ from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, View
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.profit import Arrivals, Future
 from cosched_plugin.policies.orders.history import Tally, history
+from cosched_plugin.policies.planning.pending import Waiting
 
 
-class Waiting:
-    """Waiting jobs in queue order, at one instant."""
-
-    __slots__ = ("_gone", "_jobs", "_listed")
-
-    def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
-        """``gone``: jobs among them that are to be left out."""
-        self._jobs = jobs
-        self._gone = gone
-        self._listed: Listed | None = None
-
-    def without(self, job_ids: Collection[int]) -> Waiting:
-        """Return the queue without some jobs."""
-        return Waiting(self._jobs, self._gone.union(job_ids))
-
-    @property
-    def jobs(self) -> list[JobSpec]:
-        """Return the jobs; sought out when first asked for, as most policies never do."""
-        if self._gone:
-            self._jobs = [job for job in self._jobs if job.id not in self._gone]
-            self._gone = frozenset()
-        return self._jobs
-
-    def listed(self, job_table: JobTable) -> Listed:
-        """Return the jobs in columns; ``job_table`` is always the same one, and not renewed meanwhile."""
-        if self._listed is None:
-            self._listed = Listed(self.jobs, job_table)
-        return self._listed
-
-
-class Listed:
+class QueueTable:
     """A queue in columns."""
 
     __slots__ = ("_columns", "_job_table", "_work_s", "jobs", "rows")
 
     def __init__(self, jobs: list[JobSpec], job_table: JobTable) -> None:
         self.jobs = jobs
-        self.rows: Ints = job_table.rows(jobs)  # of the roster
+        self.rows: Ints = job_table.rows(jobs)  # of the job table
         self._job_table = job_table
         self._columns: Jobs | None = None
         self._work_s: Floats | None = None
@@ -95,3 +64,11 @@ class Listed:
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
         return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))
+
+
+def queue_table(pending: Waiting, job_table: JobTable) -> QueueTable:
+    """Return a queue in columns, worked out once; ``job_table`` is always the same one, and is not renewed meanwhile."""
+    table = pending.memo
+    if not isinstance(table, QueueTable):
+        table = pending.memo = QueueTable(pending.jobs, job_table)
+    return table
