@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.results.samples import UNEQUAL_NODES, lines_of, preempted_jobs, record, records_on_unequal_nodes, stay
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results import growing
