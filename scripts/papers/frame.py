@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.run.run import Finished, prepare, run
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose

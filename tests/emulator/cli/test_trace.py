@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.commands import PACKAGES, RUN_FILES, SMALL, Commands, assert_one_line, ended
 
 from cosched_emulator.cli.main import cli
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.funnel import Left, funnel

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import zmq
 
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink, PluginFault, plugin_faults
 from cosched_emulator.couplings.faulty_wire import REORDER_S, FaultyWire
-from cosched_emulator.couplings.in_process import DirectLink
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink

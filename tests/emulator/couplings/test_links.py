@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin, remove_stale
 from cosched_emulator.couplings.zmq_link import ZmqLink

@@ -12,7 +12,7 @@ import pytest
 from tests.emulator.parts import BELIEF, job
 from tests.plugin.core.parts import looks
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda, Scripted
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.hardware import Cluster, NoContention
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation

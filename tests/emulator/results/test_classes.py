@@ -20,7 +20,7 @@ from tests.emulator.results.samples import (
     workload_of,
 )
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.columns import int_array, stay_columns

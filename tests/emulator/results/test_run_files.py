@@ -22,7 +22,7 @@ from tests.emulator.results.samples import (
     stay,
 )
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results import growing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.run import prepare, run
 from cosched_emulator.scenario.schema import read_scenario

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.couplings.in_process import DirectLink, LoopbackLink
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.loop import Simulation

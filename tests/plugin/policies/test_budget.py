@@ -10,7 +10,7 @@ from tests.contract.test_same_schedule import lomarc, statistical
 from tests.plugin.policies.cases import welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.run.run import prepare, run
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose

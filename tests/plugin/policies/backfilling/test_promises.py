@@ -12,7 +12,7 @@ from tests.contract.golden import busy
 from tests.contract.test_same_schedule import scenario_of
 from tests.plugin.policies.harness import NO_CONTENTION
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation

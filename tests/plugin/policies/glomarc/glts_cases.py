@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.reference.glomarc_judge import Slice, check_schedule
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda, Scripted
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager

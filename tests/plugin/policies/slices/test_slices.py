@@ -22,7 +22,7 @@ from tests.plugin.policies.glomarc.glts_cases import (
 from tests.plugin.policies.lomarc.test_lomarc_schedules import play as play_lomarc
 from tests.reference.glomarc_judge import check_schedule
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda, Scripted
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
