@@ -359,17 +359,17 @@ class LiveManager:
             if node >= self.manager.machine.nodes:
                 unchanged.append([node, "there is no such node"])
                 continue
-            drained, broken = node in self.agenda.drained, node in self.agenda.broken
+            drained, broken = node in self.manager.nodes.drained, node in self.manager.nodes.broken
             if isinstance(request, DrainNodes):
                 if drained:
                     unchanged.append([node, "it is drained already"])
                     continue
-                events = self.agenda.drain(node, self.now_us, request.reason)
+                events = self.manager.nodes.drain(node, self.now_us, request.reason)
             else:
                 if not drained and not broken:
                     unchanged.append([node, "it is in service"])
                     continue
-                events = self.agenda.undrain(node, self.now_us)
+                events = self.manager.nodes.undrain(node, self.now_us)
             changed.append(node)
             for event in events:
                 self._event(event)
@@ -401,8 +401,7 @@ class LiveManager:
             raise InvariantError("jobs are kept that neither wait nor run")
         if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
             raise InvariantError("a job waits that the scheduler has been told of")
-        if manager.down != self.agenda.broken | set(self.agenda.drained):
-            raise InvariantError("nodes are out of service that are neither broken nor drained, or the other way round")
+        manager.nodes.check()
 
 
 def shown(target: Target) -> str:
