@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import job, manager, start
 
-from cosched_emulator.live.live_manager import MOST_JOBS
+from cosched_emulator.live.commands import MOST_JOBS
 from cosched_emulator.live.submission import LARGEST_MB, LARGEST_MBS, LARGEST_PPM, LONGEST_NAME, LONGEST_US
 from cosched_emulator.manager import actions
 from cosched_emulator.manager import manager as manager_module
