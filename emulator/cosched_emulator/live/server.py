@@ -196,7 +196,7 @@ class LiveServer:
 
     def _take(self, message: Actions) -> None:
         if self._sent_s is not None:
-            self.status.answered(time.monotonic() - self._sent_s)
+            self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
         self._advance()
         now_us = self._live.now_us
