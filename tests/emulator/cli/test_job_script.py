@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.cli.users.job_options import (
+from cosched_emulator.cli.commands.job_options import (
     Array,
     read_array,
     read_dependency,

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of
 
-from cosched_emulator.cli.results import classes, compare, plot, run_names
+from cosched_emulator.cli.commands.results import classes, compare, plot
+from cosched_emulator.cli.results import run_names
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
@@ -184,7 +185,7 @@ def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
 
 
 def test_importing_the_commands_does_not_import_numpy() -> None:
-    script = "import sys, cosched_emulator.cli.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
+    script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
     environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
 

@@ -26,11 +26,8 @@ from cosched_emulator.cli.users.top_frame import ALIKE, CHOSEN, OUT, SHARED, Lin
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """
-import sys, click
-from cosched_emulator.cli.main import _exit_code
-from cosched_emulator.cli.users.commands import COMMANDS
-from cosched_plugin.common.terminal import run_command_line
-run_command_line(click.Group("c", commands={command.name: command for command in COMMANDS}), "cosched-emulator", _exit_code)
+from cosched_emulator.cli.main import main
+main()
 """
 JOBS = [
     job_row(1, name="wide", shares_with=[2], slowdown=1.25),

@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from tests.commands import Commands, Ran, assert_one_line, ended
 from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
 
 from cosched_emulator.accounting.schema import migrate
-from cosched_emulator.cli.main import _exit_code
-from cosched_emulator.cli.users.commands import COMMANDS
+from cosched_emulator.cli.main import COMMANDS, main
 from cosched_emulator.cli.users.tables import clock_text, printable, text_table
 from cosched_emulator.cli.users.wait import wait_for
 from cosched_emulator.errors import LinkError
@@ -45,7 +43,6 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
-from cosched_plugin.common.terminal import run_command_line
 
 QUICK = ("--timeout", "0.3")
 Run = Callable[..., Ran]
@@ -66,12 +63,11 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end
     monkeypatch.setattr("signal.signal", lambda *_: None)  # a test keeps its own
 
     def run_it(*arguments: str, manager: bool = True) -> Ran:
-        group = click.Group("cosched-emulator", commands={str(command.name): command for command in COMMANDS})
         place = ("--manager", endpoint) if manager else ()
         monkeypatch.setattr("sys.argv", ["cosched-emulator", arguments[0], *place, *arguments[1:]])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            run_command_line(group, "cosched-emulator", _exit_code)
+            main()
         assert isinstance(ended.value.code, int)
         return Ran(ended.value.code, *capsys.readouterr())
 
@@ -94,12 +90,12 @@ CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
 
 
 def test_every_command_has_help_with_an_example(run: Run) -> None:
-    for command in COMMANDS:
-        ran = run(str(command.name), "--help", manager=False)
+    for name in [*COMMANDS["cosched_emulator.cli.commands.jobs"], *COMMANDS["cosched_emulator.cli.commands.nodes"]]:
+        ran = run(name, "--help", manager=False)
         assert ran.code == 0
-        assert re.search(rf"Examples?:\s+cosched-emulator {command.name}", ran.out)
+        assert re.search(rf"Examples?:\s+cosched-emulator {name}", ran.out)
         for option in ("--manager", "--timeout", "--json", "--key", "--manager-key"):
-            assert option in ran.out, (command.name, option)
+            assert option in ran.out, (name, option)
     assert "[default: 1:00:00]" in run("submit", "--help", manager=False).out
 
 

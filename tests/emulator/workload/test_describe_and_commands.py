@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cosched_emulator.cli.workload import workload as group
+from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
@@ -243,7 +243,7 @@ def test_help_has_examples(command: str) -> None:
 
 def test_help_imports_no_numpy() -> None:
     code = (
-        "import sys; from cosched_emulator.cli.workload import workload\n"
+        "import sys; from cosched_emulator.cli.commands.workload import workload\n"
         "try: workload(['lublin', '--help'])\n"
         "finally: assert 'numpy' not in sys.modules"
     )
