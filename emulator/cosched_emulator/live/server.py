@@ -300,7 +300,7 @@ class LiveServer:
             "queued": len(manager.pending) + len(live.waiting),
             "running": len(manager.running),
             "nodes": manager.machine.nodes,
-            "nodes_down": len(manager.down),
+            "nodes_down": len(manager.nodes.down),
             "accounting_backlog": self._accounting.backlog,
             "clock_held_back_us": self._clock.jumped_us,
         }
