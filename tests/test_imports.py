@@ -48,7 +48,7 @@ ALLOWED = [
 ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
-        "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", f"{COMMON}.status.server",
+        "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", "cosched_plugin.status_server",
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users",
     )),
     ("matplotlib", ("cosched_emulator.results.figures.plot",)),

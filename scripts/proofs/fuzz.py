@@ -33,7 +33,7 @@ from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused,
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import write_keys
-from cosched_plugin.common.status.server import ask_status
+from cosched_plugin.status_server import ask_status
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")

@@ -11,10 +11,10 @@ import msgpack  # type: ignore[import-untyped]
 
 from cosched_emulator.users import requests as r
 from cosched_hwmodel.draws import key
-from cosched_plugin.common.status.server import MAGIC as STATUS_MAGIC
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAGIC
+from cosched_plugin.status_server import MAGIC as STATUS_MAGIC
 
 Raw = dict[str, Any]
 INTEGERS: Final = (

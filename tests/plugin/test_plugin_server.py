@@ -19,11 +19,11 @@ from tests.commands import ROOT, Commands, Ran, commands_in, ended, wait_until
 from tests.plugin.stub_manager import job, welcome
 
 from cosched_plugin.common.curve import write_keys
-from cosched_plugin.common.status.server import ask_status
 from cosched_plugin.errors import ProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
+from cosched_plugin.status_server import ask_status
 
 SOON_S = 10.0  # what must happen at once may take so long on a busy machine
 BUSY = m.ErrorReport("busy", "", "scheduler 1-a is being served, not 2-b")

@@ -22,9 +22,9 @@ import zmq
 
 from cosched_plugin.common.status.counters import LATENCIES, Gauge, Status, Value, status_lines
 from cosched_plugin.common.status.metrics import CONTENT_TYPE, MetricsServer
-from cosched_plugin.common.status.server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
 from cosched_plugin.errors import ProtocolError, UsageError
 from cosched_plugin.protocol.codec import pack, unpack
+from cosched_plugin.status_server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
 
 # The text format as its documentation describes it: a name, labels in braces with escaped values, a number.
 SAMPLE = re.compile(
@@ -330,7 +330,7 @@ def test_an_answer_that_is_none(frames: list[bytes], match: str, folder: Path) -
 
 def test_a_frozen_process_is_not_waited_for(folder: Path) -> None:
     code = (
-        "import sys, time; from cosched_plugin.common.status.server import StatusServer\n"
+        "import sys, time; from cosched_plugin.status_server import StatusServer\n"
         "StatusServer(sys.argv[1], lambda: {'a': 1}); print('there', flush=True); time.sleep(60)"
     )
     paths = os.pathsep.join(str(Path(__file__).parents[3] / part) for part in ("hwmodel", "plugin"))
