@@ -60,6 +60,7 @@ ONLY_BY = [
 ]  # fmt: skip
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
+ROOMS = "cosched_plugin.policies"
 NEVER = [
     *(
         (part, PURE)
@@ -74,7 +75,11 @@ NEVER = [
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
     ("cosched_emulator.manager", ("cosched_emulator.results",)),
-]
+    (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
+        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "catalogue", "composed",
+    ))),
+    (f"{ROOMS}.backfilling", (f"{ROOMS}.lomarc", f"{ROOMS}.glomarc", f"{ROOMS}.rua")),
+]  # fmt: skip
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -28,7 +28,7 @@ from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import Figures
 from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
-from scripts.papers.frame import write_tables
+from scripts.tables import write_tables
 
 from cosched_plugin.policies.catalogue import PRESETS
 

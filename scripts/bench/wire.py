@@ -16,7 +16,8 @@ import zmq
 from scripts.bench.process import Figures, in_process
 from scripts.bench.runs import model
 
-from cosched_emulator.couplings.in_process import DirectLink, Link
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.run.run import coupling, prepare, run
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose

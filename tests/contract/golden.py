@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.contract.test_same_schedule import CASES, scenario_of
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.run.run import prepare, run, store
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.run.run import Finished, coupling, prepare, run, store
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import PolicyChoice, choose

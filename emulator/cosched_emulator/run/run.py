@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.manager.changes import JobFinished
 from cosched_emulator.manager.diary import Diary

@@ -12,14 +12,12 @@ from itertools import chain
 from typing import Any
 
 from cosched_plugin.api import Action, Policy, ResumeJob, UsageError, View, VirtualMachine, started_by
-from cosched_plugin.policies.backfilling.easy import Backfill
 from cosched_plugin.policies.catalogue import ALIASES, DEFAULTS, KINDS, PRESETS, Parameter, Part, Preset, Table
 from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.orders.history import history
-from cosched_plugin.policies.orders.orders import Order
-from cosched_plugin.policies.placement.first_fit import Placement
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching, NoMatching
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.parts import Backfill, Matching, Order, Placement
 from cosched_plugin.policies.slices.slices import Sliced
 
 __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]

@@ -19,17 +19,14 @@ from collections.abc import Generator, Iterator
 from typing import ClassVar
 
 from cosched_plugin.api import Action, JobSpec, NoteValue, RejectJob, SetNote, View, WakeAt, WholeNodesView, is_plain
-from cosched_plugin.policies.backfilling.easy import NEVER
 from cosched_plugin.policies.backfilling.reservation_table import NOTE, ReservationTable
-from cosched_plugin.policies.orders.orders import Order
-from cosched_plugin.policies.placement.first_fit import Placement
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching
-from cosched_plugin.policies.planning.offers import Seat
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
+from cosched_plugin.policies.planning.pending import Waiting
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.planning.profile import CountProfile, NodeProfile, Profile, Promise, start_of
-from cosched_plugin.policies.planning.reservation import UNRESERVED
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Seat
+from cosched_plugin.policies.planning.starting import NEVER
 
 
 class Conservative:

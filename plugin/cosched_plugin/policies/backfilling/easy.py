@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
-from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
+from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.backfilling.easy_counted import Counting
-from cosched_plugin.policies.lomarc.job_columns import may_share
-from cosched_plugin.policies.orders.orders import Fcfs, Order, Shortest
-from cosched_plugin.policies.placement.first_fit import FirstFit, Placement
-from cosched_plugin.policies.planning.matching import Matching, NoMatching
-from cosched_plugin.policies.planning.offers import Offer, Seat, plan_now
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper, Reservation, reserve
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.orders.orders import Fcfs, Shortest
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
+from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.reservation import reserve
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gatekeeper
+from cosched_plugin.policies.planning.starting import backfill_seat, decided, start_in_order
 
 _NOTHING: Iterator[Action] = iter(())
 LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
-NEVER = "{} processes wanted, more than fit when each node is one job's alone"
-
-
-class Backfill(Protocol):
-    """The pass over the queue: who starts now."""
-
-    name: ClassVar[str]
-
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
-        """Yield decisions until one more pass would find nothing to do."""
-        ...
 
 
 class NoBackfill:
@@ -128,7 +119,7 @@ class Easy:
                 view, job, waiting, placement, matching, reservation, may_join=job.id in join_candidates
             )
             if seat is not None:
-                if gate is reservation and isinstance(seat, Offer) and may_share(job):
+                if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):
                     gate = UNRESERVED
                     join_candidates = matching.join_candidates(at_first, view, gate)
                     others = self._arranged(_worth_a_try(behind, fitting, join_candidates), view)
@@ -149,71 +140,6 @@ class Sjbf(Easy):
 
     name: ClassVar[str] = "sjbf"
     candidates: ClassVar[Order | None] = Shortest()
-
-
-def start_in_order(
-    view: View, waiting: Waiting, placement: Placement, matching: Matching, reason: str = "order"
-) -> Generator[Action, None, Waiting]:
-    """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
-    jobs = waiting.jobs
-    gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
-    while gone < len(jobs):
-        job = jobs[gone]
-        offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
-        seat = (
-            matching.join(job, waiting, view, UNRESERVED)
-            if offer is None
-            else matching.seat(offer, waiting, view, UNRESERVED)
-        )
-        if seat is not None:
-            yield from decided(seat, reason, view)
-        elif view.never(job):
-            yield RejectJob(job.id, NEVER.format(job.processes))
-        else:
-            break
-        if matching.settled:
-            gone += 1
-        elif seat is None or len(seat.job_ids) == 1:
-            waiting = Waiting(jobs[1:])
-            jobs = waiting.jobs
-        else:
-            waiting = waiting.without(seat.job_ids)
-            jobs = waiting.jobs
-    return Waiting(jobs[gone:]) if gone else waiting
-
-
-def backfill_seat(
-    view: View,
-    job: JobSpec,
-    waiting: Waiting,
-    placement: Placement,
-    matching: Matching,
-    reservation: Reservation,
-    *,
-    may_join: bool,
-) -> Seat | None:
-    """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
-    now_us = view.now_us
-    if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
-        plan = reservation.plan(plan_now(view))
-        offer = placement.offer(job, plan)
-        if offer is not None:
-            seat = matching.seat(offer, waiting, view, reservation)
-            elsewhere = reservation.spare(plan) if seat is None else None
-            if elsewhere is not None:
-                offer = placement.offer(job, elsewhere)
-                seat = None if offer is None else matching.seat(offer, waiting, view, reservation)
-            if seat is not None:
-                return seat
-    return matching.join(job, waiting, view, reservation) if may_join else None
-
-
-def decided(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
-    """Yield the decisions that take a seat, and say why; ``facts`` are what a trace should tell besides."""
-    if view.trace is not None:
-        for job_id in seat.job_ids:
-            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)
-    yield from seat.decisions
 
 
 def _worth_a_try(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:

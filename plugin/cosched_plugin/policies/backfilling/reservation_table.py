@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import SECOND_US, Ints, JobSpec, NoteValue, View
-from cosched_plugin.policies.planning.offers import Offer, Seat
+from cosched_plugin.policies.planning.offers import Offer
 from cosched_plugin.policies.planning.profile import Kept, NodeProfile, Profile, Promise, start_of
+from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.planning.timeline import Change
 
 NOTE: Final = "promise"

@@ -8,15 +8,14 @@ time times a slack factor, unless he would anyway.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from cosched_plugin.api import Action, JobSpec, Occupancy, Running, SetNote, View, WholeNodesView
-from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.parts import Matching, NodePlacement
+from cosched_plugin.policies.planning.pending import Waiting
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 NOTE: Final = "response"
 # Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
@@ -36,22 +35,12 @@ def delay_of(running: Running, view: View) -> float:
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
 
-class Fairness(Protocol):
-    """Limits what company may cost others."""
-
-    name: ClassVar[str]
-
-    def over(self, matching: Matching, spread: Spread) -> Matching:
-        """Return ``matching`` under this limit, for jobs that ``spread`` places when they are alone."""
-        ...
-
-
 class NoFairness:
     """No limit."""
 
     name: ClassVar[str] = "none"
 
-    def over(self, matching: Matching, spread: Spread) -> Matching:  # noqa: ARG002 - part of Fairness
+    def over(self, matching: Matching, spread: NodePlacement) -> Matching:  # noqa: ARG002 - part of Fairness
         """Return the matching as it is."""
         return matching
 
@@ -69,7 +58,7 @@ class Slack:
         self.factor = factor
         self.adjust = adjust
 
-    def over(self, matching: Matching, spread: Spread) -> Matching:
+    def over(self, matching: Matching, spread: NodePlacement) -> Matching:
         """Return the matching under this limit."""
         return _FairMatching(matching, self, spread)
 
@@ -77,7 +66,7 @@ class Slack:
 class _FairMatching:
     """A matching whose seats delay nobody too much."""
 
-    def __init__(self, matching: Matching, slack: Slack, spread: Spread) -> None:
+    def __init__(self, matching: Matching, slack: Slack, spread: NodePlacement) -> None:
         self.name = matching.name
         self.remembers = matching.remembers
         self.settled = matching.settled
@@ -107,6 +96,10 @@ class _FairMatching:
         """Return ``offer``, with company that is fair or without any."""
         return self._matching.seat(offer, waiting, view, self._gate(gate, waiting, view))
 
+    def may_host(self, job: JobSpec) -> bool:
+        """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
+        return self._matching.may_host(job)
+
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that somebody might join."""
         return self._matching.has_hosts(view)
@@ -128,7 +121,7 @@ class _FairGate:
 
     __slots__ = ("_gate", "_jobs", "_slack", "_spread", "_view", "_without")
 
-    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: Spread) -> None:
+    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: NodePlacement) -> None:
         self._gate = gate
         self._jobs = jobs
         if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
@@ -177,7 +170,7 @@ class _FairGate:
 
 
 def forecast(
-    jobs: Sequence[JobSpec], view: View, spread: Spread, occupancies: Sequence[Occupancy] = ()
+    jobs: Sequence[JobSpec], view: View, spread: NodePlacement, occupancies: Sequence[Occupancy] = ()
 ) -> dict[int, int]:
     """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
 

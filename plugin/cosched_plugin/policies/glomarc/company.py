@@ -20,8 +20,8 @@ from cosched_plugin.api import (
     each_node,
 )
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
-from cosched_plugin.policies.lomarc.pairs import expect, noted_running
 from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.planning.expected_ends import expect, noted_running
 
 NOTE: Final = "group"
 _PLACE: Final = [int, int, float, float]

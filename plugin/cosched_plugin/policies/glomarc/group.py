@@ -21,8 +21,8 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.glomarc.company import remember
 from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
-from cosched_plugin.policies.lomarc.pairs import expect
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.planning.expected_ends import expect
 
 
 class Group(NamedTuple):

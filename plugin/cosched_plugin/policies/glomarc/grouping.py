@@ -17,11 +17,11 @@ from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, place_of,
 from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
 from cosched_plugin.policies.glomarc.formation import Found, Search, groups, preselected
 from cosched_plugin.policies.glomarc.group import Group, seated
-from cosched_plugin.policies.lomarc.pairs import forget_earlier
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat, plan_now
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.expected_ends import forget_earlier
+from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 LOW_LOAD: Final = "low-load"
 # Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
@@ -88,6 +88,10 @@ class Grouping:
         if view.trace is not None and why is not None:
             view.trace.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
+
+    def may_host(self, job: JobSpec) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that no job may: `join_candidates` names none."""
+        return False
 
     def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
         """Tell that there are none."""

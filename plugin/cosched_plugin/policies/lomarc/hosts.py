@@ -10,8 +10,9 @@ import numpy as np
 from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
-from cosched_plugin.policies.planning.reservation import Gatekeeper
-from cosched_plugin.policies.planning.waiting import Listed, Waiting
+from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
+from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.seats import Gatekeeper
 
 _FEW: Final = 16  # pairs for which arrays are not worth it
 
@@ -54,10 +55,10 @@ class Hosts:
         self._hospitable: list[int] = []
         self._alone_at = -1
 
-    def pairs(self, waiting: Listed, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
+    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
         """Return which waiting job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
-        rows = waiting.rows
+        rows = table.rows
         slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
         newcomers, ranks = slow.T.nonzero()
         return self._made(newcomers, ranks, slow[ranks, newcomers], hosts, view)
@@ -73,7 +74,7 @@ class Hosts:
             return None
         slowdowns = np.array(slow)
         ranks = slowdowns.nonzero()[0]
-        newcomers = np.full(len(ranks), waiting.listed(self._job_table).place(job))
+        newcomers = np.full(len(ranks), queue_table(waiting, self._job_table).place(job))
         return self._made(newcomers, ranks, slowdowns[ranks], hosts, view)
 
     def _made(self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View) -> Pairs:
@@ -82,10 +83,10 @@ class Hosts:
         left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
         return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
 
-    def let_in(self, pairs: Pairs, waiting: Listed, view: View, gate: Gatekeeper) -> Pairs:
+    def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
         """Return the pairs of those newcomers whom ``gate`` may let join somebody."""
         now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
-        sizes, estimates_us = self._job_table.sizes_and_estimates_us(waiting.rows[newcomers])
+        sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows[newcomers])
         left_us = pairs.left_us[ranks]
         overlap_us = np.minimum(left_us, estimates_us)
         # A microsecond less: `join` sees to how it rounds.
@@ -95,7 +96,7 @@ class Hosts:
         may &= gate.may_hold_each(since_us, estimates_us + slower_us, sizes)
         if not may.any():
             return pairs.only(newcomers[:0])
-        some = np.zeros(len(waiting.rows), dtype=np.bool_)
+        some = np.zeros(len(table.rows), dtype=np.bool_)
         some[newcomers[may]] = True
         return pairs.only(some[newcomers].nonzero()[0])
 

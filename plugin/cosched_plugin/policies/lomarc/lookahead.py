@@ -11,6 +11,7 @@ from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
+from cosched_plugin.policies.lomarc.neighbours import is_weak
 from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, together
 from cosched_plugin.policies.lomarc.profit import (
     Future,
@@ -21,10 +22,10 @@ from cosched_plugin.policies.lomarc.profit import (
     utilisation_gain_1,
     utilisation_gain_2,
 )
-from cosched_plugin.policies.planning.matching import is_weak
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Listed, Waiting
+from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 FIRST: Final = "first"
 FUTURES: Final = ("longer", "all", "none")
@@ -87,12 +88,12 @@ class Lookahead:
             if view.trace is not None:
                 view.trace.explain(job.id, no_search=why)
             return offer if gate.admit(offer) else None
-        listed = waiting.listed(self._job_table)
-        jobs = listed.columns
-        own = listed.place(job)
+        table = queue_table(waiting, self._job_table)
+        jobs = table.columns
+        own = table.place(job)
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(filtered.fine)
-        profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], listed, view)
+        profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
         chosen: Seat | None = None
         facts: dict[str, object] = {}
         for rank in _best_first(profits):
@@ -109,6 +110,10 @@ class Lookahead:
             if "partner" in facts:
                 view.trace.explain(waiting.jobs[int(fine[rank])].id, chosen_by=job.id)
         return chosen or (offer if gate.admit(offer) else None)
+
+    def may_host(self, job: JobSpec) -> bool:
+        """Tell whether ``job`` may be co-located at all."""
+        return may_share(job)
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that may have company."""
@@ -153,7 +158,9 @@ class Lookahead:
                 ranking = self._ranked_all(waiting, view, UNRESERVED)  # paid for at once
             elif view.pairs is not None:
                 pairs = self._hosts.pairs_of(job, waiting, self._hosts.hospitable(view), view, view.pairs)
-                ranking = _NOBODY if pairs is None else self._ranking(pairs, waiting.listed(self._job_table), view)
+                ranking = (
+                    _NOBODY if pairs is None else self._ranking(pairs, queue_table(waiting, self._job_table), view)
+                )
         return ranking.get(job.id, ())
 
     def _ranked_all(self, waiting: Waiting, view: View, gate: Gatekeeper) -> Ranking:
@@ -162,10 +169,10 @@ class Lookahead:
         ranking = _NOBODY
         pairs = self._pairs(waiting, view)
         if pairs is not None:
-            listed = waiting.listed(self._job_table)
+            table = queue_table(waiting, self._job_table)
             if gate is not UNRESERVED:
-                pairs = self._hosts.let_in(pairs, listed, view, gate)
-            ranking = self._ranking(pairs, listed, view)
+                pairs = self._hosts.let_in(pairs, table, view, gate)
+            ranking = self._ranking(pairs, table, view)
         self._ranked = (waiting, ranking)
         return ranking
 
@@ -178,72 +185,72 @@ class Lookahead:
             jobs = len(waiting.jobs)
             if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
                 assert view.pairs is not None  # or there were no hosts
-                pairs = self._hosts.pairs(waiting.listed(self._job_table), hosts, view, view.pairs)
+                pairs = self._hosts.pairs(queue_table(waiting, self._job_table), hosts, view, view.pairs)
             self._paired = (waiting, pairs)
         return pairs
 
-    def _ranking(self, pairs: Pairs, listed: Listed, view: View) -> Ranking:
+    def _ranking(self, pairs: Pairs, table: QueueTable, view: View) -> Ranking:
         """Return the hosts that each newcomer would gain by joining, best first."""
         if not len(pairs.newcomers):
             return _NOBODY
-        pairs, profits = self._gaining(pairs, listed, view)
+        pairs, profits = self._gaining(pairs, table, view)
         ranking: Ranking = {}
         newcomers, ranks, slowdowns = pairs.newcomers.tolist(), pairs.ranks.tolist(), pairs.slowdowns.tolist()
         # By newcomer, best first; the sort is stable, which keeps (start, id) among equals.
         for row in np.lexsort((-profits, pairs.newcomers)).tolist():
-            job = listed.jobs[newcomers[row]]
+            job = table.jobs[newcomers[row]]
             ranking.setdefault(job.id, []).append((pairs.hosts[ranks[row]], slowdowns[row], float(profits[row])))
         return ranking
 
     def _profits_of(self, job: JobSpec, waiting: Waiting, view: View) -> dict[int, float]:
         """Return the profit by host of one waiting job, losses included: for a decision trace."""
         assert view.pairs is not None
-        listed = waiting.listed(self._job_table)
-        pairs = self._hosts.pairs(listed, self._hosts.hospitable(view), view, view.pairs)
-        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job)))
-        profits = self._with_running(pairs, listed, view)
+        table = queue_table(waiting, self._job_table)
+        pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
+        pairs = pairs.only(np.flatnonzero(pairs.newcomers == table.place(job)))
+        profits = self._with_running(pairs, table, view)
         return {
             pairs.hosts[rank].job.id: profit
             for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
         }
 
-    def _gaining(self, pairs: Pairs, listed: Listed, view: View) -> tuple[Pairs, Floats]:
+    def _gaining(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
         """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
         if self.name != "response":
             pairs = _afforded(pairs, _RANKED, view)
         else:
-            match = _beside(pairs, listed, view)
-            may = may_gain(match, listed.work_s(match.processors), self._expected(listed, view))
-            pairs = _afforded(pairs.only(np.flatnonzero(may)), _RANKED + len(listed.jobs) // _RESPONSES, view)
+            match = _beside(pairs, table, view)
+            may = may_gain(match, table.work_s(match.processors), self._expected(table, view))
+            pairs = _afforded(pairs.only(np.flatnonzero(may)), _RANKED + len(table.jobs) // _RESPONSES, view)
             if not len(pairs.newcomers):
                 return pairs, pairs.slowdowns
-        profits = self._with_running(pairs, listed, view)
+        profits = self._with_running(pairs, table, view)
         above = np.flatnonzero(profits > 0.0)
         return pairs.only(above), profits[above]
 
     def _with_waiting(
-        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, listed: Listed, view: View
+        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, table: QueueTable, view: View
     ) -> Floats:
-        jobs = listed.columns
+        jobs = table.columns
         match = Match(
             view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
         if self.name != "response" or not len(places):
             return self._gain(match)
-        return impact_on_waiting(match, listed.work_s(match.processors), own, places, self._expected(listed, view))
+        return impact_on_waiting(match, table.work_s(match.processors), own, places, self._expected(table, view))
 
-    def _with_running(self, pairs: Pairs, listed: Listed, view: View) -> Floats:
-        match = _beside(pairs, listed, view)
+    def _with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
+        match = _beside(pairs, table, view)
         if self.name != "response" or not len(pairs.newcomers):
             return self._gain(match)
-        work_s = listed.work_s(match.processors)
-        return impact_on_running(match, work_s, pairs.newcomers, self._expected(listed, view))
+        work_s = table.work_s(match.processors)
+        return impact_on_running(match, work_s, pairs.newcomers, self._expected(table, view))
 
-    def _expected(self, listed: Listed, view: View) -> Future:
+    def _expected(self, table: QueueTable, view: View) -> Future:
         """Return those of the expected arrivals that count."""
         if self._future == "none":
             return Future()
-        future = listed.future(view)
+        future = table.future(view)
         return future if self._future == "all" else Future(longer=future.longer)
 
     def _gain(self, match: Match) -> Floats:
@@ -267,9 +274,9 @@ def _afforded(pairs: Pairs, each: int, view: View) -> Pairs:
     return pairs
 
 
-def _beside(pairs: Pairs, listed: Listed, view: View) -> Match:
+def _beside(pairs: Pairs, table: QueueTable, view: View) -> Match:
     """Return the hosts as the current jobs, and the newcomers as the candidates."""
-    jobs, own, ranks = listed.columns, pairs.newcomers, pairs.ranks
+    jobs, own, ranks = table.columns, pairs.newcomers, pairs.ranks
     return Match(
         view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
     )

@@ -32,7 +32,9 @@ from cosched_plugin.api import (
     round_up_us,
     share_nodes,
 )
-from cosched_plugin.policies.planning.offers import Gate, Offer, nodes_of
+from cosched_plugin.policies.planning.expected_ends import expect, forget_earlier, noted_running
+from cosched_plugin.policies.planning.offers import Offer, nodes_of
+from cosched_plugin.policies.planning.seats import Gate
 
 NOTE: Final = "pace"
 _PACE: Final = [int, int, int, float]
@@ -315,31 +317,6 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
     yield from expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
     yield from _paces(goes_on, waits, 1.0)
-
-
-def forget_earlier(view: View, key: str) -> Iterator[Action]:
-    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
-    for job in view.noted_waiting(key):
-        yield SetNote(job.id, key, None)
-
-
-def noted_running(key: str, view: View) -> list[int]:
-    """Return the running jobs about which something is remembered under ``key``, by id."""
-    noted = view.noted(key)
-    if not noted:
-        return []
-    running = view.running
-    return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
-
-
-def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
-    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
-    running = view.running[job_id]
-    if running.end_us != end_us:
-        limit_us = running.limit_us
-        if limit_us is not None:
-            limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
-        yield ReviseJob(job_id, end_us - running.start_us, limit_us)
 
 
 def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:

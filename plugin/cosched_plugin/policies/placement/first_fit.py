@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from cosched_plugin.api import JobSpec, StartJob, View, first_fit, is_plain, lowest_nodes, packed, size
 from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.parts import Placement
 from cosched_plugin.policies.planning.penalties import extended, factor_of
-
-
-class Placement(Protocol):
-    """Chooses threads for one job."""
-
-    name: ClassVar[str]
-
-    @property
-    def counts(self) -> bool:
-        """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
-        ...
-
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None if it has none at that instant."""
-        ...
-
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``plan``: a quick look at many at once that leaves none out wrongly."""
-        ...
-
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
-        """Return the job's first place as running jobs leave; None if it has none even when all have left."""
-        ...
 
 
 class FirstFit:

@@ -7,7 +7,7 @@ every CPU, or the first or second hardware threads where CPUs have one core (sec
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from cosched_plugin.api import (
     WHOLE_PPM,
@@ -24,16 +24,8 @@ from cosched_plugin.api import (
     self_factor,
 )
 from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.policies.planning.penalties import stretch
-
-
-class Footprint(NamedTuple):
-    """A job on whole nodes."""
-
-    per_node: int  # processes; the last node may have fewer
-    nodes: int
-    factor: float  # run time there / run time at one process a node
-    run_us: int  # run time there
 
 
 class NodeHalves:

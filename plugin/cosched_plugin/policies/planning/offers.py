@@ -3,49 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, Occupancy, Planned, Run, StartJob, View, layers_of, minus
-
-
-class Seat(Protocol):
-    """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
-
-    @property
-    def job_ids(self) -> tuple[int, ...]:
-        """Return the jobs that start."""
-        ...
-
-    @property
-    def end_us(self) -> int:
-        """Return when the last of the jobs that it concerns should be gone."""
-        ...
-
-    @property
-    def decisions(self) -> tuple[Action, ...]:
-        """Return the decisions that take it."""
-        ...
-
-    @property
-    def occupancies(self) -> tuple[Occupancy, ...]:
-        """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
-        ...
-
-    def held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that are free at ``at_us`` without it, as `View.plan` tells, and are not with it."""
-        ...
-
-
-class Gate(Protocol):
-    """What a seat has to leave alone: a reservation, or nothing."""
-
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
-        ...
-
-    def admit(self, seat: Seat) -> bool:
-        """Tell whether ``seat`` may be taken; if so it counts as taken."""
-        ...
 
 
 class Offer(NamedTuple):

@@ -13,8 +13,8 @@ from typing import ClassVar, cast
 import numpy as np
 
 from cosched_plugin.api import Ints, JobSpec, Layers, Run, View, each_node, layers_of, minus, size, union
-from cosched_plugin.policies.placement.first_fit import Placement
 from cosched_plugin.policies.planning.offers import Offer, Plan
+from cosched_plugin.policies.planning.parts import Placement
 from cosched_plugin.policies.planning.profile import Kept, Promise, start_of
 from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 

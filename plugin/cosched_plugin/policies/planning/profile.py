@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from cosched_plugin.api import Ints, JobSpec, NoteValue, Occupancy, View, WholeNodesView
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.parts import NodePlacement, Placement
 from cosched_plugin.policies.planning.timeline import Change, Timeline
 
 Promise: TypeAlias = tuple[NoteValue, ...]
@@ -207,10 +206,10 @@ class NodeProfile(CountProfile):
 
     __slots__ = ("_spread",)
 
-    def __init__(self, view: WholeNodesView, spread: Spread, besides: Sequence[Occupancy] = ()) -> None:
+    def __init__(self, view: WholeNodesView, placement: NodePlacement, besides: Sequence[Occupancy] = ()) -> None:
         """``besides``: jobs that are not running, as if they were from now on."""
         self._view = view
-        self._placement = self._spread = spread
+        self._placement = self._spread = placement
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
 
     def need(self, job: JobSpec) -> tuple[int, int]:

@@ -6,40 +6,10 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
-import numpy as np
-
-from cosched_plugin.api import Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
-from cosched_plugin.policies.lomarc.job_columns import Bools
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.planning.offers import Offer, Plan, Seat, plan_at, plan_now
-
-
-class Placer(Protocol):
-    """The part of a placement that keeps a reservation."""
-
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None."""
-        ...
-
-
-class Unreserved:
-    """No reservation: everything is admitted."""
-
-    __slots__ = ()
-
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against it."""
-        return True
-
-    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against any."""
-        return np.ones(len(threads), dtype=np.bool_)
-
-    def admit(self, seat: Seat) -> bool:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against it."""
-        return True
+from cosched_plugin.api import Bools, Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
+from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at, plan_now
+from cosched_plugin.policies.planning.parts import Placement, Placer
+from cosched_plugin.policies.planning.seats import Seat
 
 
 class CountedReservation:
@@ -180,8 +150,6 @@ def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: i
 
 
 Reservation = CountedReservation | PlacedReservation
-Gatekeeper = Reservation | Unreserved
-UNRESERVED: Final = Unreserved()
 
 
 def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:

@@ -12,12 +12,11 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
-from cosched_plugin.policies.backfilling.easy import decided
-from cosched_plugin.policies.orders.orders import Order, Shortest
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.planning.matching import Matching
+from cosched_plugin.policies.orders.orders import Shortest
 from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at, plan_now
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
 from cosched_plugin.policies.planning.reservation import PlacedReservation
+from cosched_plugin.policies.planning.starting import decided
 from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)

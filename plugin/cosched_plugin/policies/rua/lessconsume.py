@@ -17,9 +17,10 @@ from math import inf
 from typing import ClassVar
 
 from cosched_plugin.api import JobSpec, Layers, View, first_fit, is_plain, size
-from cosched_plugin.policies.planning.exchange import Exchange
 from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
-from cosched_plugin.policies.planning.penalties import Expectations, Places, extended, factor, factor_of, stretch
+from cosched_plugin.policies.planning.penalties import extended, factor, factor_of, stretch
+from cosched_plugin.policies.rua.bucket_exchange import Exchange
+from cosched_plugin.policies.rua.losses import Expectations, Places
 
 # Factors that differ by rounding only are equal: the same penalty summed over other windows.
 SAME = 1e-9
