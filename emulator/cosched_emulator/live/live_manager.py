@@ -20,7 +20,6 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.changes import Change, JobFinished, Origin
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -33,6 +32,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

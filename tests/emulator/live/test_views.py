@@ -14,7 +14,6 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     CancelJobs,
@@ -34,6 +33,7 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_answer,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol import messages as m
 
 ROOT = Requester("root", operator=True)
