@@ -24,7 +24,7 @@ from cosched_emulator.scenario.faults import Faults, build_faults
 from cosched_emulator.scenario.schema import ClockSection, Scenario
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.garbage import freeze_heap
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
@@ -204,7 +204,7 @@ def run(
     takers = Takers(collected.add, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=takers.take)
     started = time.perf_counter()
-    with as_it_is():
+    with freeze_heap():
         left = simulation.run()
     if accounting is not None:
         # What is known of jobs that never ended would else be known to their records alone.

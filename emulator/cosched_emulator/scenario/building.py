@@ -280,9 +280,8 @@ def build_agenda(
     scenario: Scenario, manager: Manager, workload: Workload, script: Sequence[Scripted], faults: Faults
 ) -> Agenda:
     """Return what will happen to the manager by itself."""
-    node_faults = faults.node_faults() if faults.alternations or faults.at else None
     endless = scenario.clock.mode != "virtual"
-    return Agenda(manager, workload.jobs, script, node_faults, requeue=scenario.requeue, endless=endless)
+    return Agenda(manager, workload.jobs, script, faults.node_faults(), requeue=scenario.requeue, endless=endless)
 
 
 def _lomarc(scenario: Scenario) -> LomarcModel:

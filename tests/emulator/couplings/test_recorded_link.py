@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.test_same_schedule import assert_same, scenario_of
+from tests.contract.cases import scenario_of
+from tests.contract.test_same_schedule import assert_same
 from tests.emulator.accounting.test_accounting import tables_of
 from tests.emulator.killing import killed
 from tests.emulator.parts import job, start

@@ -243,7 +243,7 @@ class Life:
             case 9:
                 self.command(who, DrainNodes((draws.below(nodes),), "to look at"))
             case 10 | 11:
-                out = sorted(live.manager.down)
+                out = sorted(live.manager.nodes.down)
                 if out:
                     self.command(PEOPLE[2], ResumeNodes((draws.one_of(out), draws.below(nodes))))
             case _:
@@ -356,8 +356,8 @@ class Life:
             self.scheduler_answers()
             if not live.unfinished:
                 return
-            if self.reply is None and live.manager.down and not live.manager.running:
-                self.command(PEOPLE[2], ResumeNodes(tuple(sorted(live.manager.down))))
+            if self.reply is None and live.manager.nodes.down and not live.manager.running:
+                self.command(PEOPLE[2], ResumeNodes(tuple(sorted(live.manager.nodes.down))))
             due_us = live.due_us()
             if due_us is not None:
                 self.do(time_step(max(due_us, live.now_us)))
@@ -382,11 +382,8 @@ def assert_same(one: LiveManager, other: LiveManager) -> None:
     assert {number: item.reason for number, item in one.waiting.items()} == {
         number: item.reason for number, item in other.waiting.items()
     }
-    assert (one.agenda.broken, one.agenda.drained, one.agenda.slow) == (
-        other.agenda.broken,
-        other.agenda.drained,
-        other.agenda.slow,
-    )
+    here, there = one.manager.nodes, other.manager.nodes
+    assert (here.broken, here.drained, here.slow) == (there.broken, there.drained, there.slow)
     assert one.due_us() == other.due_us()
 
 

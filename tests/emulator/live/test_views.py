@@ -14,6 +14,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.hardware import NoContention
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     CancelJobs,
@@ -45,7 +46,7 @@ class Site:
 
     def __init__(self, *classes: m.NodeClass) -> None:
         self.books = Accounting.create(None, {})
-        inner = manager(*classes)
+        inner = manager(*classes, model=NoContention())
         self.live = LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
 
     def do(self, request: Request, at_s: float = 0.0, who: Requester = ROOT) -> dict[str, Any]:
@@ -138,8 +139,8 @@ def test_nodes_in_every_state() -> None:
     site.do(submit(1))
     site.start(0, begin(1, (0, 2, 3, 2), (2, 1, 1, 1)), begin(2, (6, 1, 8, 1)))
     site.do(DrainNodes((1, 3), "fans"))
-    site.live.agenda.broken.add(4)
-    site.live.agenda.slow[5] = 1.5
+    site.live.manager.nodes.broken.add(4)
+    site.live.manager.nodes.set_slowdown(5, 1.5)
     rows = site.rows(ListNodes())
     assert [(row["node"], row["state"], row["reason"]) for row in rows] == [
         (0, "ALLOCATED", ""),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import job, manager, start
 
-from cosched_emulator.live.live_manager import MOST_JOBS
+from cosched_emulator.live.commands import MOST_JOBS
 from cosched_emulator.live.submission import LARGEST_MB, LARGEST_MBS, LARGEST_PPM, LONGEST_NAME, LONGEST_US
+from cosched_emulator.manager import actions
 from cosched_emulator.manager import manager as manager_module
 from cosched_emulator.manager import notes as notes_module
 from cosched_emulator.manager.manager import Manager
@@ -37,10 +38,10 @@ def test_notes_have_room_for_so_much_and_give_it_back(monkeypatch: pytest.Monkey
     assert notes.set(None, "key0", None) is None
     assert notes.set(3, "more", 1) is None
     assert notes.set(3, "more", 2) is None  # in place of the other
-    assert len(notes.told()) == kept
+    assert len(notes.inventory_entries()) == kept
     notes.drop(3)
     assert notes.set(4, "more", 1) is None
-    assert notes.told()[-1] == m.Note(4, "more", 1)
+    assert notes.inventory_entries()[-1] == m.Note(4, "more", 1)
 
 
 def test_a_note_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,7 @@ def test_a_note_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wake_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager_module, "MOST_WAKES", 2)
+    monkeypatch.setattr(actions, "MOST_WAKES", 2)
     managed = running()
     refused = managed.carry_out(2, 10, [m.WakeAt(20), m.WakeAt(30), m.WakeAt(20), m.WakeAt(40)])
     assert [event.action for event in refused if isinstance(event, m.ActionRefused)] == [3]
@@ -63,8 +64,10 @@ def test_ends_that_have_become_void_are_dropped(monkeypatch: pytest.MonkeyPatch)
     for number in range(500):
         limit_us = 200 + number
         assert managed.carry_out(2 + number, 10, [m.ReviseJob(1, 300, limit_us), m.WakeAt(1_000)]) == []
-    assert len(managed.kernel) <= 20 + 4 * 2 + 1
-    due = [managed.ended(job_id, version) for _, rank, job_id, version in managed.kernel.due(5_000) if rank == 0]
+    assert len(managed.timeline) <= 20 + 4 * 2 + 1
+    due = [
+        managed.end_event(job_id, version) for _, rank, job_id, version in managed.timeline.pop_due(5_000) if rank == 0
+    ]
     assert [event for event in due if event is not None] == [m.JobEnded(1, m.TIMEOUT)]
 
 

@@ -38,8 +38,8 @@ def test_states_from_submission_to_end() -> None:
     assert (list(managed.pending), list(managed.running)) == ([], [1])
     running = managed.inventory().running
     assert running == (m.RunningJob(managed.jobs[1].job.spec, 20, ((0, 1, 1, 1),), 150, 600),)
-    assert managed.kernel.next_us() == 120
-    ended = managed.ended(1, managed.jobs[1].version)
+    assert managed.timeline.next_us() == 120
+    ended = managed.end_event(1, managed.jobs[1].version)
     assert ended == m.JobEnded(1, m.COMPLETED)
     managed.commit(3, 120, (ended,), ())
     record = managed.jobs[1].record()
@@ -72,9 +72,9 @@ def test_states_from_submission_to_end() -> None:
 def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: tuple[int, str]) -> None:
     managed = with_jobs(job(1, run_us=run_us, estimate_us=50, limit_us=limit_us))
     assert refusals(managed, start(1, limit_us=granted_us)) == []
-    ended = managed.ended(1, managed.jobs[1].version)
+    ended = managed.end_event(1, managed.jobs[1].version)
     assert ended is not None
-    assert (managed.kernel.next_us(), ended.state) == (10 + end[0], end[1])
+    assert (managed.timeline.next_us(), ended.state) == (10 + end[0], end[1])
     managed.commit(3, 10 + end[0], (ended,), ())
     assert managed.jobs[1].record().work_us == end[0]
 
@@ -223,7 +223,7 @@ def test_wakes_are_kept_until_due() -> None:
     managed = manager()
     assert managed.commit(1, 10, (), (m.WakeAt(30), m.WakeAt(20), m.WakeAt(30))) == []
     assert managed.inventory().wakes == (20, 30)
-    assert len(managed.kernel.due(30)) == 2  # asked for twice, due once
+    assert len(list(managed.timeline.pop_due(30))) == 2  # asked for twice, due once
     managed.commit(2, 20, (m.Woken(20),), ())
     assert managed.inventory().wakes == (30,)
 
@@ -237,7 +237,7 @@ def test_a_node_that_fails_and_returns() -> None:
     assert managed.jobs[1].state == PENDING
     assert [tuple(each) for each in managed.jobs[1].intervals] == [(10, 40, ((0, 1, 1, 1),), False)]
     assert managed.jobs[1].record().work_us == 30
-    assert managed.ended(1, 1) is None  # the end that was scheduled is void
+    assert managed.end_event(1, 1) is None  # the end that was scheduled is void
     assert refusals(managed, start(1)) == ["node 0 is not free there"]
     managed.commit(5, 50, (m.NodeReturned(0), m.JobEnded(2, m.FAILED)), ())
     assert managed.inventory().down == ()

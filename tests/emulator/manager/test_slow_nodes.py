@@ -119,7 +119,7 @@ def test_the_check_finds_a_slowdown_that_was_not_settled() -> None:
     cluster.seat(1, [(0, 1, 1, 1)], 1000, None, 0)
     cluster.settle(0)
     cluster.check()
-    cluster._slow[0] = 2.0  # behind the cluster's back
+    cluster.slow[0] = 2.0  # behind the cluster's back
     with pytest.raises(AssertionError, match="penalties"):
         cluster.check()
 

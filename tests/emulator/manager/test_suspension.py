@@ -250,6 +250,6 @@ def test_a_job_requeued_and_started_again_at_one_instant_gets_an_end() -> None:
     managed.commit(2, 60, [m.JobRequeued(2)], [start(2, mask=2)])
     managed.settle(60)
     managed.check()
-    due = [managed.ended(job_id, version) for _, _, job_id, version in managed.kernel.due(10_000)]
+    due = [managed.end_event(job_id, version) for _, _, job_id, version in managed.timeline.pop_due(10_000)]
     assert [event for event in due if event is not None] == [m.JobEnded(1, m.COMPLETED), m.JobEnded(2, m.COMPLETED)]
     assert (managed.jobs[1].done_us, managed.jobs[2].done_us) == (150, 210)

@@ -3,33 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count, islice
 from random import Random
 
 import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.agenda import Change, Scripted
+from cosched_emulator.manager.agenda import Agenda, Change, Scripted
 from cosched_emulator.manager.hardware import Cluster
-from cosched_emulator.manager.heap import END, USER_CHANGE, WAKE, Kernel
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.timeline import END, USER_CHANGE, WAKE, Source, Timeline
 from cosched_emulator.run.loop import MOST_ROUNDS
+from cosched_emulator.scenario.faults import NodeFault
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
 
 
-def test_the_kernel_gives_out_in_order_of_time_rank_and_id() -> None:
-    kernel = Kernel()
+def test_the_timeline_gives_out_in_order_of_time_rank_and_id() -> None:
+    timeline = Timeline()
     entries = [(time, rank, ident) for time in (3, 5, 4) for rank in (WAKE, END, USER_CHANGE) for ident in (2, 1)]
     for time, rank, ident in entries:
-        kernel.schedule(time, rank, ident)
-    assert kernel.next_us() == 3
-    assert [entry[:3] for entry in kernel.due(4)] == sorted(entry for entry in entries if entry[0] <= 4)
-    assert kernel.due(4) == []
-    assert len(kernel.due(5)) == 6
-    assert kernel.next_us() is None
+        timeline.schedule(time, rank, ident)
+    assert timeline.next_us() == 3
+    assert [entry[:3] for entry in timeline.pop_due(4)] == sorted(entry for entry in entries if entry[0] <= 4)
+    assert list(timeline.pop_due(4)) == []
+    assert len(list(timeline.pop_due(5))) == 6
+    assert timeline.next_us() is None
+
+
+def test_a_source_has_one_entry_on_the_timeline() -> None:
+    timeline = Timeline()
+    numbers = iter(range(5, 1_000_000))
+    source = Source(timeline, numbers, lambda number: (number, END, number, 0))
+    for number in range(5, 10):
+        assert (len(timeline), timeline.next_us(), source.head) == (1, number, number)
+        ((_, _, ident, _),) = islice(timeline.pop_due(number), 1)
+        assert source.pop() == ident
+    assert next(numbers) == 11  # no more than the head has been looked at
+    empty = Source(timeline, iter(range(0)), lambda number: (number, END, number, 0))
+    assert (empty.head, len(timeline)) == (None, 1)
+    with pytest.raises(LookupError):
+        empty.pop()
+
+
+def test_submissions_and_faults_take_one_entry_each() -> None:
+    managed = manager(node_class(3))
+    faults = (NodeFault(at_us, "fail", 0) for at_us in count(1))
+    script = [Scripted(at_us, "cancel", 1) for at_us in range(100)]
+    agenda = Agenda(managed, (job(number, number) for number in count(1)), script, faults, endless=True)
+    for now_us in range(50):
+        assert agenda.next_us() == now_us
+        agenda.due(now_us)
+        assert len(managed.timeline) == 3
+
+
+def test_scripted_and_planned_changes_of_nodes_come_in_one_order() -> None:
+    """At one instant failures come before returns, whatever has caused them, and each in order of node."""
+    managed = manager(node_class(5))
+    managed.nodes.broken.update((1, 3))
+    script = [Scripted(7, "fail-node", 2), Scripted(7, "return-node", 1), Scripted(7, "fail-node", 4)]
+    faults = [NodeFault(7, "fail", 0), NodeFault(7, "fail", 2), NodeFault(7, "return", 3)]
+    agenda = Agenda(managed, (), script, faults)
+    failed, returned = [m.NodeFailed(node) for node in (0, 2, 4)], [m.NodeReturned(node) for node in (1, 3)]
+    assert agenda.due(7) == [*failed, *returned]
+    assert managed.nodes.broken == {0, 2, 4}
 
 
 def test_every_instant_is_one_batch() -> None:
@@ -288,7 +328,7 @@ def test_changes_of_one_instant_build_on_each_other() -> None:
         m.JobHeld(4),
         m.JobEnded(4, m.CANCELLED),
     )
-    assert managed.down == {1}
+    assert managed.nodes.down == {1}
     assert [(job_id, waiting.held) for job_id, waiting in sorted(managed.pending.items())] == [(2, True), (3, False)]
 
 

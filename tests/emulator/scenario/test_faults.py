@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import tomllib
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,7 +21,6 @@ from cosched_emulator.scenario.faults import (
     Faults,
     MessageFaults,
     NodeFault,
-    NodeFaults,
     PluginFaults,
     build_faults,
 )
@@ -74,18 +75,9 @@ def plan(**tables: Any) -> Faults:
     return build_faults(read_scenario(None, {"seed": 1, "faults": tables}), 4)
 
 
-def story(faults: NodeFaults, until_us: int, step_us: int | None = None) -> list[NodeFault]:
-    """Return all faults up to an instant, asked for as they come, or in steps."""
-    told: list[NodeFault] = []
-    if step_us is not None:
-        for at_us in range(0, until_us + 1, step_us):
-            told += faults.due(at_us)
-        return told
-    while (next_us := faults.next_us()) is not None and next_us <= until_us:
-        batch = faults.due(next_us)
-        assert {fault.at_us for fault in batch} == {next_us}
-        told += batch
-    return told
+def story(faults: Faults, until_us: int) -> list[NodeFault]:
+    """Return what happens to nodes up to an instant."""
+    return list(takewhile(lambda fault: fault.at_us <= until_us, faults.node_faults()))
 
 
 def test_a_plan_in_a_file_of_its_own(tmp_path: Path) -> None:
@@ -115,8 +107,7 @@ def test_no_plan() -> None:
     faults = build_faults(scenario, 4)
     assert faults == Faults()
     assert "faults" not in scenario.as_dict()
-    assert faults.node_faults().next_us() is None
-    assert faults.node_faults().due(INT64_MAX) == []
+    assert list(faults.node_faults()) == []
     assert not faults.slow_nodes
     faults.check(live=False, child=False, remote=False, database=False)
 
@@ -124,28 +115,27 @@ def test_no_plan() -> None:
 def test_the_seed_is_the_scenarios_unless_the_plan_has_one() -> None:
     nodes = {"mean_up_s": 100, "mean_down_s": 10}
     stories = [
-        story(build_faults(read_scenario(None, {"seed": seed, "faults": {"nodes": nodes, **own}}), 4).node_faults(), 10**10)
+        story(build_faults(read_scenario(None, {"seed": seed, "faults": {"nodes": nodes, **own}}), 4), 10**10)
         for seed, own in ((1, {}), (2, {}), (1, {"seed": 2}), (5, {"seed": 2}))
     ]  # fmt: skip
     assert stories[0] != stories[1]
     assert stories[1] == stories[2] == stories[3]
 
 
-def test_the_same_plan_brings_the_same_faults_however_it_is_asked() -> None:
+def test_the_same_plan_brings_the_same_faults() -> None:
     faults = plan(
         nodes={"mean_up_s": 90, "mean_down_s": 30},
         slow={"mean_normal_s": 50, "mean_slow_s": 20, "slowdown": 2},
         at=[{"at_s": 100, "do": "fail", "node": 2}, {"at_s": 33.25, "do": "slow", "node": 0, "slowdown": 9}],
     )
     until_us = 2000 * S
-    told = story(faults.node_faults(), until_us)
+    told = story(faults, until_us)
     assert len(told) > 200
-    assert told == faults.node_faults().due(until_us)
-    assert told == story(faults.node_faults(), until_us, step_us=777_777)[: len(told)]
+    assert told == story(faults, until_us)
     assert [fault.at_us for fault in told] == sorted(fault.at_us for fault in told)
     assert NodeFault(33_250_000, "slow", 0, 9.0) in told
     # Another node changes nothing for those that are there.
-    more = NodeFaults(faults.seed, 5, faults.alternations, faults.at).due(until_us)
+    more = story(replace(faults, nodes=5), until_us)
     assert [fault for fault in more if fault.node < 4] == told
 
 
@@ -155,21 +145,21 @@ def test_order_at_one_instant() -> None:
         for do in ("normal", "return", "slow", "fail")
         for node in (3, 0, 2)
     ]
-    faults = plan(at=[{"at_s": 6, "do": "fail", "node": 1}, *at]).node_faults()
-    assert faults.next_us() == 5 * S
-    told = [(fault.kind, fault.node) for fault in faults.due(5 * S)]
-    assert told == [(kind, node) for kind in ("fail", "return", "slow", "normal") for node in (0, 2, 3)]
-    assert faults.next_us() == 6 * S
-    assert faults.due(6 * S) == [NodeFault(6 * S, "fail", 1)]
-    assert faults.next_us() is None
+    faults = plan(at=[{"at_s": 6, "do": "fail", "node": 1}, *at])
+    told = story(faults, 5 * S)
+    assert {fault.at_us for fault in told} == {5 * S}
+    assert [(fault.kind, fault.node) for fault in told] == [
+        (kind, node) for kind in ("fail", "return", "slow", "normal") for node in (0, 2, 3)
+    ]
+    assert list(faults.node_faults())[len(told) :] == [NodeFault(6 * S, "fail", 1)]
 
 
 @pytest.mark.parametrize(("leave", "come_back"), [("fail", "return"), ("slow", "normal")])
 def test_times_in_each_state_are_exponential(leave: FaultKind, come_back: FaultKind) -> None:
     if leave == "fail":
-        faults = plan(nodes={"mean_up_s": 400, "mean_down_s": 100}).node_faults()
+        faults = plan(nodes={"mean_up_s": 400, "mean_down_s": 100})
     else:
-        faults = plan(slow={"mean_normal_s": 400, "mean_slow_s": 100, "slowdown": 3}).node_faults()
+        faults = plan(slow={"mean_normal_s": 400, "mean_slow_s": 100, "slowdown": 3})
     spans: dict[FaultKind, list[float]] = {leave: [], come_back: []}
     since = [0] * 4
     normal = [True] * 4
@@ -188,18 +178,16 @@ def test_times_in_each_state_are_exponential(leave: FaultKind, come_back: FaultK
 def test_only_a_share_of_the_nodes_fails() -> None:
     section = {"mean_up_s": 10, "mean_down_s": 1}
     scenario = read_scenario(None, {"faults": {"nodes": {**section, "share": 0.25}}})
-    hit = {fault.node for fault in build_faults(scenario, 1000).node_faults().due(1000 * S)}
+    hit = {fault.node for fault in story(build_faults(scenario, 1000), 1000 * S)}
     assert 200 <= len(hit) <= 300
     none = plan(nodes={**section, "share": 0})
-    assert none.node_faults().next_us() is None
+    assert list(none.node_faults()) == []
 
 
 def test_a_node_is_left_alone_beyond_the_end_of_time() -> None:
     longest_s = INT64_MAX // S
-    faults = plan(nodes={"mean_up_s": longest_s, "mean_down_s": longest_s}).node_faults()
-    told = faults.due(INT64_MAX)
-    assert all(fault.at_us <= INT64_MAX for fault in told)
-    assert faults.next_us() is None or faults.next_us() > INT64_MAX  # type: ignore[operator]
+    faults = plan(nodes={"mean_up_s": longest_s, "mean_down_s": longest_s})
+    assert all(fault.at_us <= INT64_MAX for fault in faults.node_faults())
 
 
 AT = {"at_s": 1, "do": "fail", "node": 0}

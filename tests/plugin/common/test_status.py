@@ -50,7 +50,7 @@ def test_percentiles_are_those_of_the_last_thousand() -> None:
     told: list[float] = []
     for count in range(1, 2_600):
         told.append(draws.random())
-        status.answered(told[-1])
+        status.count_answer(told[-1])
         if count not in (1, 2, 3, 99, 100, 999, 1_000, 1_001, 2_599):
             continue
         last = sorted(told[-LATENCIES:])
@@ -67,7 +67,7 @@ def test_as_dict_has_the_fields_and_the_counters() -> None:
     now_s = 100.0
     status = Status(lambda: {"state": "served", "seq": 7}, clock=lambda: now_s)
     now_s = 112.5
-    status.answered(0.25)
+    status.count_answer(0.25)
     status.refused += 2
     status.resyncs += 1
     status.errors += 3
@@ -103,7 +103,7 @@ def test_it_can_be_read_while_it_counts() -> None:
     for reader in readers:
         reader.start()
     for number in range(50_000):
-        status.answered(float(number % 4))
+        status.count_answer(float(number % 4))
     done.set()
     for reader in readers:
         reader.join(10)
@@ -153,7 +153,7 @@ def test_the_page_is_in_the_text_format() -> None:
     empty = parsed(status.prometheus("cosched_plugin"))
     assert all(math.isnan(value) for _, value in empty["cosched_plugin_decision_seconds"])
     for latency_s in (0.5, 1e-7, 2.0):
-        status.answered(latency_s)
+        status.count_answer(latency_s)
     status.refused = 4
     page = status.prometheus("cosched_plugin", {"site": "x"})
     assert (
@@ -202,7 +202,7 @@ def test_questions_are_answered_by_who_may_be_asked_only_by_its_owner(folder: Pa
     try:
         assert (folder / "status").stat().st_mode & 0o777 == 0o600
         for count in range(1, 6):
-            status.answered(0.001)
+            status.count_answer(0.001)
             assert ask_status(server.endpoint, 5)["batches"] == count
         with pytest.raises(UsageError, match="expected a path where no other process listens"):
             StatusServer(server.endpoint, status.as_dict)

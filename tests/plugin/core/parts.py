@@ -73,7 +73,7 @@ def looks(core: SchedulerCore) -> dict[str, Any]:
         "in_service": view.in_service,
         "memory": list(view.free_memory_mb),
         "wakes": list(view.wakes()),
-        "plan": list(view.plan()),
+        "plan": list(view.availability()),
         "notes": {(job, key): view.note(job, key) for job in (None, 1, 2, 3, 4, 5) for key in ("seen", "level", "new")},
     }
 

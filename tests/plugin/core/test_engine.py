@@ -61,7 +61,7 @@ def test_a_core_stands_where_the_welcome_says() -> None:
     assert (view.note(2, "seen"), view.note(None, "level"), view.note(None, "seen")) == (3, "high", None)
     assert view.wakes() == [5000]
     assert view.belief == WELCOME.belief
-    assert list(view.plan()) == [(NOW_US, (0b110, 0b011)), (1400, (0b111, 0b011))]
+    assert list(view.availability()) == [(NOW_US, (0b110, 0b011)), (1400, (0b111, 0b011))]
 
 
 def test_nodes_down_from_the_beginning() -> None:
@@ -300,7 +300,7 @@ def test_a_failed_node_is_out_of_reach() -> None:
 def test_a_job_that_goes_on_on_a_failed_node() -> None:
     """A drained node: its job ends in its own time, and its threads are no use until the node returns."""
     core = after(NodeFailed(0))
-    assert list(core.view.plan()) == [(NOW_US, (0b110, 0b010)), (1400, (0b110, 0b010))]
+    assert list(core.view.availability()) == [(NOW_US, (0b110, 0b010)), (1400, (0b110, 0b010))]
     core.handle(NOW_US, (NodeReturned(0),))
     core.check()
     assert core.view.free == (0b110, 0b011)  # it still holds its thread
@@ -315,7 +315,7 @@ def test_a_job_that_goes_on_on_a_failed_node() -> None:
 def test_a_job_over_its_time_may_end_any_moment() -> None:
     core = core_with()
     core.handle(1400, ())
-    assert list(core.view.plan()) == [(1400, (0b110, 0b011)), (1401, (0b111, 0b011))]
+    assert list(core.view.availability()) == [(1400, (0b110, 0b011)), (1401, (0b111, 0b011))]
     assert core.view.expected_end(core.view.running[1]) == 1401
     core.handle(1300, ())
     assert core.view.expected_end(core.view.running[1]) == 1400

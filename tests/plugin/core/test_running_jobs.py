@@ -97,7 +97,7 @@ def test_a_revised_job_ends_elsewhere() -> None:
     view = core.view
     assert view.version > before
     assert list(view.releases) == [(1050, 2), (1100, 3), (1650, 1), (2000, 4)]
-    assert [at_us for at_us, _ in view.plan()] == [1000, 1050, 1100, 1650, 2000]
+    assert [at_us for at_us, _ in view.availability()] == [1000, 1050, 1100, 1650, 2000]
     one = view.running[1]
     assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
     assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # nobody came or went
@@ -174,7 +174,7 @@ def test_a_job_on_disk_leaves_its_threads_and_its_memory() -> None:
     assert (view.free, list(view.free_memory_mb)) == ((0b001, 0), [16, 16, 8])
     assert (list(view.on_disk), core._state.pool.free_swap_mb) == ([1], [2, 6, 6])
     assert list(view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
-    assert [at_us for at_us, _ in view.plan()] == [1000, 1100, 1700, 1800]  # its end frees nothing
+    assert [at_us for at_us, _ in view.availability()] == [1000, 1100, 1700, 1800]  # its end frees nothing
     assert (view.threads_back(one), view.shadow(2)) == (0, (1100, 0))
     assert measured(core) == {3: 1_200_000}
     decide(core, 1250, ResumeJob(1))

@@ -165,7 +165,7 @@ def test_what_will_be_free(seed: int) -> None:
                 busy |= stay.nodes
         assert free == up & ~busy
     if not besides:
-        assert list(machine.plan()) == [(at_us, machine.firsts(free)) for at_us, free in steps]
+        assert list(machine.availability()) == [(at_us, machine.firsts(free)) for at_us, free in steps]
 
 
 def by_id(jobs: list[RunningJob], number: int) -> RunningJob:
@@ -176,11 +176,11 @@ def test_caches_follow_the_clock_and_the_nodes() -> None:
     told = random_welcome(Random("virtual 5"))
     _, machine = machine_of(told)
     machine.turn_to(100, -1, int)
-    before = (machine.releases, machine.plan(), machine.free)
+    before = (machine.releases, machine.availability(), machine.free)
     machine.turn_to(130, -1, int)
     assert machine.releases == [(end_us + 30, job) for end_us, job in before[0]]
     machine.turn_to(130, 0, int)
     assert machine.free_nodes == 0
     assert not any(machine.free)
     machine.turn_to(100, -1, int)
-    assert (machine.releases, machine.plan(), machine.free) == before
+    assert (machine.releases, machine.availability(), machine.free) == before

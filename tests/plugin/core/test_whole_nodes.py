@@ -141,13 +141,13 @@ def hold_against_nodes(view: WholeNodesView, down: set[int], random: Random) -> 
     assert view.free_threads == sum(node.cores for node in nodes if node.up and not node.ends)
     instants = sorted({now_us} | {end for node in nodes for end in node.ends})
     expected = [(at_us, firsts(nodes, view, at_us)) for at_us in instants]
-    assert list(view.plan()) == expected
+    assert list(view.availability()) == expected
     for threads in range(1, view.machine.threads + 2):
         room = [(at_us, sum(layer.bit_count() for layer in free)) for at_us, free in expected[1:]]
         assert view.shadow(threads) == next(((at_us, n - threads) for at_us, n in room if n >= threads), None)
     for running in view.running.values():
         held = {node for first, count, _, _ in running.runs for node in range(first, first + count)}
-        assert view.claimed(running.runs) == layers(view, {node: range(nodes[node].cores) for node in held})
+        assert view.claim(running.runs) == layers(view, {node: range(nodes[node].cores) for node in held})
     for job in jobs(random):
         for free in (view.free, expected[-1][1]):
             some = [node for node in range(len(nodes)) if any(layer >> node & 1 for layer in free)]
@@ -218,6 +218,6 @@ def test_a_second_thread_is_left_over_for_a_partner() -> None:
 def test_the_plain_view_plans_with_all_threads() -> None:
     view = core_with(welcome=WELCOME).view
     runs = ((0, 2, 2, 1),)
-    assert view.claimed(runs) == (0, 0b11)
+    assert view.claim(runs) == (0, 0b11)
     assert view.open_to(JobSpec(7, 0, 1, 1, exclusive=True), view.free) is view.free
     assert view.all_free == view.free

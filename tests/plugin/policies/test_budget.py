@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.contract.test_same_schedule import lomarc, statistical
+from tests.contract.cases import lomarc, statistical
 from tests.plugin.policies.cases import welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 

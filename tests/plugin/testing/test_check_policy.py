@@ -322,7 +322,7 @@ def _evict(view: View) -> None:
 
 
 def _change_plan(view: View) -> None:
-    view.plan().append((1 << 60, view.machine.exists))  # type: ignore[attr-defined]
+    view.availability().append((1 << 60, view.machine.exists))  # type: ignore[attr-defined]
 
 
 def _grow_node(view: View) -> None:
@@ -351,7 +351,7 @@ def _change_counts(view: View) -> None:
         (mutating(_lend_memory), "free memory differs"),
         (mutating(_forget_ends), "releases"),
         (mutating(_evict), "free threads differ"),
-        (mutating(_change_plan), "AttributeError: 'Forecast' object has no attribute 'append'"),
+        (mutating(_change_plan), "AttributeError: 'Availability' object has no attribute 'append'"),
         (mutating(_grow_node), "machine.threads_of"),
         (mutating(_change_counts), "thread_counts"),
     ],

@@ -10,12 +10,12 @@ from cosched_plugin.policies.backfilling.easy_counted import Counting
 from cosched_plugin.policies.orders.orders import Fcfs, Shortest
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.planning.matching import NoMatching
-from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.offers import Offer, snapshot_now
 from cosched_plugin.policies.planning.parts import Matching, Order, Placement
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.reservation import reserve
 from cosched_plugin.policies.planning.seats import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.starting import backfill_seat, decided, start_in_order
+from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
 
 _NOTHING: Iterator[Action] = iter(())
 LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
@@ -29,7 +29,7 @@ class NoBackfill:
     def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         """Yield the starts of the jobs at the head of the queue that fit."""
         if view.queued:
-            yield from start_in_order(view, Waiting(order.arrange(view.queue, view)), placement, matching)
+            yield from start_in_order(view, PendingJobs(order.arrange(view.queue, view)), placement, matching)
 
 
 class Easy:
@@ -54,10 +54,10 @@ class Easy:
             alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
             if alike and type(matching) is NoMatching and isinstance(placement, FirstFit) and placement.counts:
                 starts = self._counting.starts(queue, view, placement)
-                return _NOTHING if starts is None else self._counted(starts, view, order, placement, matching)
+                return _NOTHING if starts is None else self._pass_by_numbers(starts, view, order, placement, matching)
         return self._passes(view, order, placement, matching)
 
-    def _counted(
+    def _pass_by_numbers(
         self, starts: Generator[Action, None, bool], view: View, order: Order, placement: Placement, matching: Matching
     ) -> Iterator[Action]:
         if (yield from starts):
@@ -71,41 +71,41 @@ class Easy:
         self, view: View, order: Order, placement: Placement, matching: Matching
     ) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        waiting = Waiting(order.arrange(view.queue, view))
+        pending = PendingJobs(order.arrange(view.queue, view))
         reason = "order"
         while True:
             left = view.work.left
-            waiting = yield from start_in_order(view, waiting, placement, matching, reason)
+            pending = yield from start_in_order(view, pending, placement, matching, reason)
             free = view.free_threads
-            behind = waiting.jobs[1:]
+            behind = pending.jobs[1:]
             fitting = [job for job in behind if job.processes <= free]
             if not fitting and not (behind and matching.has_hosts(view)):
                 return False
-            head = waiting.jobs[0]
+            head = pending.jobs[0]
             reservation = reserve(view, head, placement)
             if reservation is not None:
                 break
-            if not fitting and not matching.join_candidates(waiting, view):
+            if not fitting and not matching.join_candidates(pending, view):
                 return False
             # More than the nodes in service can hold: nothing to reserve, the next one is the head, and that there was a look at this
             # one costs those behind it nothing. Else nobody might ever be looked at who could start.
             view.work.left = left
-            waiting = Waiting(behind)
+            pending = PendingJobs(behind)
             reason = "overtake"
-        if view.trace is not None and (fitting or matching.join_candidates(waiting, view)):
+        if view.trace is not None and (fitting or matching.join_candidates(pending, view)):
             view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
         # Whom the reservation lets join none of those who run may still join one who starts in this pass. Where looks are limited, or
         # not all get one, it has to be the same jobs that get one.
         gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
-        join_candidates = matching.join_candidates(waiting, view, gate)
+        join_candidates = matching.join_candidates(pending, view, gate)
         if not (fitting or join_candidates):
             return False
         fitting = reservation.may_admit(fitting, free)
-        others = _worth_a_try(behind, fitting, join_candidates)
+        others = _candidates(behind, fitting, join_candidates)
         if not placement.counts:
-            others = placement.promising(others, reservation.plan(plan_now(view)))
-        others = self._arranged(others, view)
-        at_first = waiting
+            others = placement.promising(others, reservation.with_head(snapshot_now(view)))
+        others = self._arrange(others, view)
+        at_first = pending
         started: set[int] = set()
         place = 0
         while place < len(others):
@@ -116,22 +116,22 @@ class Easy:
             if not view.work.spend(LOOK):
                 break
             seat = backfill_seat(
-                view, job, waiting, placement, matching, reservation, may_join=job.id in join_candidates
+                view, job, pending, placement, matching, reservation, may_join=job.id in join_candidates
             )
             if seat is not None:
                 if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):
                     gate = UNRESERVED
                     join_candidates = matching.join_candidates(at_first, view, gate)
-                    others = self._arranged(_worth_a_try(behind, fitting, join_candidates), view)
+                    others = self._arrange(_candidates(behind, fitting, join_candidates), view)
                     place = others.index(job) + 1
-                yield from decided(seat, "backfill", view)
+                yield from take_seat(seat, "backfill", view)
                 started.update(seat.job_ids)
-                waiting = waiting.without(seat.job_ids)
+                pending = pending.without(seat.job_ids)
                 free = view.free_threads
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
         return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
 
-    def _arranged(self, others: list[JobSpec], view: View) -> list[JobSpec]:
+    def _arrange(self, others: list[JobSpec], view: View) -> list[JobSpec]:
         return others if self.candidates is None else self.candidates.arrange(others, view)
 
 
@@ -142,7 +142,7 @@ class Sjbf(Easy):
     candidates: ClassVar[Order | None] = Shortest()
 
 
-def _worth_a_try(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
+def _candidates(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
     """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
     if not join_candidates:
         return fitting

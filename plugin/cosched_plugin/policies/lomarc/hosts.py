@@ -11,7 +11,7 @@ from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, LomarcModel, Ru
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.seats import Gatekeeper
 
 _FEW: Final = 16  # pairs for which arrays are not worth it
@@ -61,10 +61,10 @@ class Hosts:
         rows = table.rows
         slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
         newcomers, ranks = slow.T.nonzero()
-        return self._made(newcomers, ranks, slow[ranks, newcomers], hosts, view)
+        return self._pairs_in_columns(newcomers, ranks, slow[ranks, newcomers], hosts, view)
 
     def pairs_of(
-        self, job: JobSpec, waiting: Waiting, hosts: Sequence[Running], view: View, model: LomarcModel
+        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: LomarcModel
     ) -> Pairs | None:
         """Return the same of one waiting job; None if it may join nobody."""
         row = self._job_table.row(job)
@@ -74,10 +74,12 @@ class Hosts:
             return None
         slowdowns = np.array(slow)
         ranks = slowdowns.nonzero()[0]
-        newcomers = np.full(len(ranks), queue_table(waiting, self._job_table).place(job))
-        return self._made(newcomers, ranks, slowdowns[ranks], hosts, view)
+        newcomers = np.full(len(ranks), queue_table(pending, self._job_table).place(job))
+        return self._pairs_in_columns(newcomers, ranks, slowdowns[ranks], hosts, view)
 
-    def _made(self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View) -> Pairs:
+    def _pairs_in_columns(
+        self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View
+    ) -> Pairs:
         now_us = view.now_us
         sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
         left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
@@ -124,7 +126,7 @@ class Hosts:
             self.available(view)
         return [view.running[job_id] for job_id in self._hospitable]
 
-    def looked(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
+    def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""
         assert view.pairs is not None  # or nothing would have been found
         jobs = Jobs.of([running.job for running in self.available(view)])

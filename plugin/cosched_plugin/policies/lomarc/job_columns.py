@@ -44,7 +44,7 @@ class Jobs:
     @property
     def usage(self) -> UsageColumns:
         """Return how they use their nodes; `UNKNOWN` where that is not known."""
-        return UsageColumns.made(self.ids, *self._shares)
+        return UsageColumns.of(self.ids, *self._shares)
 
 
 class JobTable:

@@ -11,11 +11,11 @@ import numpy as np
 from cosched_plugin.api import Action, JobSpec, View
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, together
+from cosched_plugin.policies.lomarc.pairs import PairMonitor, pair_up
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.planning.matching import WithoutHosts
-from cosched_plugin.policies.planning.offers import Offer, plan_now
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.offers import Offer, snapshot_now
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.seats import Gate, Seat
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
@@ -43,9 +43,9 @@ class Always(_WithTheNext):
 
     name: ClassVar[str] = "always"
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where both fit; else alone."""
-        following = _next(offer.job, waiting, view)
+        following = _next(offer.job, pending, view)
         if following is not None:
             pair = self._pair(offer, following, view, gate)
             if pair is not None:
@@ -55,11 +55,11 @@ class Always(_WithTheNext):
     def _pair(self, offer: Offer, following: JobSpec, view: View, gate: Gate) -> Seat | None:
         guest = following
         if following.processes > offer.job.processes:
-            host = FirstFit().offer(following, plan_now(view))
+            host = FirstFit().offer(following, snapshot_now(view))
             if host is None:
                 return None
             offer, guest = host, offer.job
-        return together(offer, guest, blind_slowdown(offer.job, guest, view), view, gate)
+        return pair_up(offer, guest, blind_slowdown(offer.job, guest, view), view, gate)
 
 
 class Adjacent(_WithTheNext):
@@ -72,13 +72,13 @@ class Adjacent(_WithTheNext):
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where they are a match; else alone."""
-        following = _next(offer.job, waiting, view)
-        if following is not None and view.pairs is not None and not is_weak(waiting, view, self._weak_load):
+        following = _next(offer.job, pending, view)
+        if following is not None and view.pairs is not None and not is_weak(pending, view, self._weak_load):
             jobs = Jobs.of([following])
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
-            pair = together(offer, following, float(filtered.slowdowns[0]), view, gate) if filtered.fine[0] else None
+            pair = pair_up(offer, following, float(filtered.slowdowns[0]), view, gate) if filtered.fine[0] else None
             if view.trace is not None:
                 chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
                 looked = filtered.facts(jobs, np.flatnonzero(filtered.fine), None)
@@ -88,9 +88,9 @@ class Adjacent(_WithTheNext):
         return offer if gate.admit(offer) else None
 
 
-def is_weak(waiting: Waiting, view: View, margin: float) -> bool:
+def is_weak(pending: PendingJobs, view: View, margin: float) -> bool:
     """Tell whether the queue asks for no more than the free nodes, less a margin: then nobody needs company (section 5.1)."""
-    return sum([job.processes for job in waiting.jobs]) <= (1.0 - margin) * view.free_threads
+    return sum([job.processes for job in pending.jobs]) <= (1.0 - margin) * view.free_threads
 
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
@@ -100,10 +100,10 @@ def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
 
 
-def _next(job: JobSpec, waiting: Waiting, view: View) -> JobSpec | None:
+def _next(job: JobSpec, pending: PendingJobs, view: View) -> JobSpec | None:
     """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
-    if not view.work.spend(_LOOK + len(waiting.jobs) // _JOBS):
+    if not view.work.spend(_LOOK + len(pending.jobs) // _JOBS):
         return None
-    jobs = waiting.jobs
+    jobs = pending.jobs
     after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
     return jobs[after] if after < len(jobs) else None

@@ -8,7 +8,7 @@ from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, View
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.profit import Arrivals, Future
 from cosched_plugin.policies.orders.history import Tally, history
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.pending import PendingJobs
 
 
 class QueueTable:
@@ -58,15 +58,15 @@ class QueueTable:
         short = self.columns.short
         spans = float(np.add.reduce(work_s)) * SECOND_US / (now_us - first_us)
 
-        def arrivals(started: Tally, waiting: Floats) -> Arrivals:
-            jobs = started.jobs + len(waiting)
-            work = started.work_us / (processors * SECOND_US) + float(np.add.reduce(waiting))
+        def arrivals(started: Tally, pending: Floats) -> Arrivals:
+            jobs = started.jobs + len(pending)
+            work = started.work_us / (processors * SECOND_US) + float(np.add.reduce(pending))
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
         return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))
 
 
-def queue_table(pending: Waiting, job_table: JobTable) -> QueueTable:
+def queue_table(pending: PendingJobs, job_table: JobTable) -> QueueTable:
     """Return a queue in columns, worked out once; ``job_table`` is always the same one, and is not renewed meanwhile."""
     table = pending.memo
     if not isinstance(table, QueueTable):

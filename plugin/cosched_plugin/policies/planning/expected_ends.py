@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from cosched_plugin.api import Action, ReviseJob, SetNote, View
 
 
-def forget_earlier(view: View, key: str) -> Iterator[Action]:
+def delete_stale_notes(view: View, key: str) -> Iterator[Action]:
     """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
-    for job in view.noted_waiting(key):
+    for job in view.pending_with_note(key):
         yield SetNote(job.id, key, None)
 
 
-def noted_running(key: str, view: View) -> list[int]:
+def running_with_note(key: str, view: View) -> list[int]:
     """Return the running jobs about which something is remembered under ``key``, by id."""
-    noted = view.noted(key)
+    noted = view.with_note(key)
     if not noted:
         return []
     running = view.running

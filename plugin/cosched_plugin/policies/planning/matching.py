@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cosched_plugin.api import Action, JobSpec, View
 from cosched_plugin.policies.planning.offers import Offer
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 
@@ -24,11 +24,11 @@ class WithoutHosts:
         """Tell that there are none."""
         return False
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
         """Return none."""
         return ()
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
         """Return None."""
         return None
 
@@ -43,6 +43,6 @@ class NoMatching(WithoutHosts):
         """Yield nothing."""
         return iter(())
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
         """Return the offer as it is."""
         return offer if gate.admit(offer) else None

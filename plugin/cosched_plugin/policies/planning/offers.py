@@ -42,12 +42,12 @@ class Offer(NamedTuple):
         """Return the decision that takes the offer."""
         return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
 
-    def held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the job still has at ``at_us``."""
-        return view.claimed(self.runs) if self.end_us > at_us else ()
+        return view.claim(self.runs) if self.end_us > at_us else ()
 
 
-class Plan(NamedTuple):
+class Snapshot(NamedTuple):
     """The machine as expected from one instant on, running jobs and planned ones counted."""
 
     view: View
@@ -62,11 +62,11 @@ class Plan(NamedTuple):
             return self.memory_mb
         return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
 
-    def without(self, layers: Layers) -> Plan:
+    def without(self, layers: Layers) -> Snapshot:
         """Return the plan with these threads out of bounds."""
         return self._replace(free=minus(self.free, layers))
 
-    def with_planned(self, offer: Offer) -> Plan:
+    def with_planned(self, offer: Offer) -> Snapshot:
         """Return the plan with ``offer`` among those who will run; its threads are left as they are."""
         if offer.job.demand is None:
             return self
@@ -90,11 +90,11 @@ def nodes_of(runs: Sequence[Run]) -> int:
     return nodes
 
 
-def plan_now(view: View) -> Plan:
+def snapshot_now(view: View) -> Snapshot:
     """Return the machine as it is."""
-    return Plan(view, view.now_us, view.free)
+    return Snapshot(view, view.now_us, view.free)
 
 
-def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
-    """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
-    return Plan(view, instant_us, free)
+def snapshot_at(view: View, instant_us: int, free: Layers) -> Snapshot:
+    """Return the machine at a later instant at which ``free`` is free, as `View.availability` tells."""
+    return Snapshot(view, instant_us, free)

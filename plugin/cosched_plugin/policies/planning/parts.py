@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from typing import ClassVar, NamedTuple, Protocol
 
 from cosched_plugin.api import Action, JobSpec, View
-from cosched_plugin.policies.planning.offers import Offer, Plan
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.offers import Offer, Snapshot
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 
@@ -39,8 +39,8 @@ class Backfill(Protocol):
 class Placer(Protocol):
     """The part of a placement that keeps a reservation."""
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None."""
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, or None."""
         ...
 
 
@@ -54,12 +54,12 @@ class Placement(Protocol):
         """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
         ...
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None if it has none at that instant."""
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         ...
 
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``plan``: a quick look at many at once that leaves none out wrongly."""
+    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+        """Return the jobs that may get an offer in ``snapshot``: a quick look at many at once that leaves none out wrongly."""
         ...
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
@@ -110,22 +110,22 @@ class Matching(Protocol):
         """Yield what has to be put in order before a pass."""
         ...
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
-        """Return ``offer``, with company or without; None if neither is admitted. ``waiting``: the queue, the job included."""
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+        """Return ``offer``, with company or without; None if neither is admitted. ``pending``: the queue, the job included."""
         ...
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that somebody might join."""
         ...
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the waiting jobs that might join a running one; those may be left out of whom ``gate`` lets none join any.
 
-        Without a gate it may be asked again about a ``waiting`` of before the last starts: the answer is as it was then.
+        Without a gate it may be asked again about a ``pending`` of before the last starts: the answer is as it was then.
         """
         ...
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a seat for ``job`` on a running job's nodes."""
         ...
 
@@ -135,6 +135,6 @@ class Fairness(Protocol):
 
     name: ClassVar[str]
 
-    def over(self, matching: Matching, spread: NodePlacement) -> Matching:
+    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:
         """Return ``matching`` under this limit, for jobs that ``spread`` places when they are alone."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cosched_plugin.api import JobSpec, Run, each_node, penalty_factor, round_up_us
-from cosched_plugin.policies.planning.offers import Offer, Plan
+from cosched_plugin.policies.planning.offers import Offer, Snapshot
 
 NO_DEMAND = (0, 0, 0)
 
@@ -17,17 +17,19 @@ def factor(job: JobSpec, lost_us: float) -> float:
     return penalty_factor(job.estimate_us, (lost_us,))
 
 
-def factor_of(job: JobSpec, plan: Plan, runs: Sequence[Run]) -> float:
+def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
     """Return the penalty factor of ``job`` on ``runs``: its worst node counts."""
     placed = sorted(each_node(runs))
     counts = np.array([count for _, count in placed], dtype=np.int64)
     nodes = np.array([node for node, _ in placed], dtype=np.int64)
-    ground = plan.view.node_table().ground(nodes)
-    lost = ground.penalised_us(job.demand or NO_DEMAND, int(counts.max()), plan.at_us, job.estimate_us, plan.planned)
+    ground = snapshot.view.node_table().ground(nodes)
+    lost = ground.penalised_us(
+        job.demand or NO_DEMAND, int(counts.max()), snapshot.at_us, job.estimate_us, snapshot.planned
+    )
     return factor(job, float(lost[counts - 1, ground.nodes.searchsorted(nodes)].max()))
 
 
-def extended(job: JobSpec, plan: Plan, runs: tuple[Run, ...], by: float, *, extend_limit: bool) -> Offer:
+def penalised_offer(job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float, *, extend_limit: bool) -> Offer:
     """Return the offer with run time and, where asked for, limit multiplied by the penalty factor ``by``, rounded up.
 
     The limit is fixed here, at allocation, and not extended again for later neighbours.
@@ -38,7 +40,7 @@ def extended(job: JobSpec, plan: Plan, runs: tuple[Run, ...], by: float, *, exte
         if extend_limit:
             limit_us = stretch(limit_us, by)
         run_us = min(run_us, limit_us)
-    return Offer(job, plan.at_us, runs, by, run_us, limit_us)
+    return Offer(job, snapshot.at_us, runs, by, run_us, limit_us)
 
 
 def stretch(span_us: int, by: float) -> int:

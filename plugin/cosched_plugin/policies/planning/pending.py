@@ -7,7 +7,7 @@ from collections.abc import Collection
 from cosched_plugin.api import JobSpec
 
 
-class Waiting:
+class PendingJobs:
     """Pending jobs in queue order, at one instant."""
 
     __slots__ = ("_gone", "_jobs", "memo")
@@ -18,9 +18,9 @@ class Waiting:
         self._gone = gone
         self.memo: object = None  # what a matching derives from this queue, and keeps with it
 
-    def without(self, job_ids: Collection[int]) -> Waiting:
+    def without(self, job_ids: Collection[int]) -> PendingJobs:
         """Return the queue without some jobs."""
-        return Waiting(self._jobs, self._gone.union(job_ids))
+        return PendingJobs(self._jobs, self._gone.union(job_ids))
 
     @property
     def jobs(self) -> list[JobSpec]:

@@ -32,8 +32,8 @@ class Seat(Protocol):
         """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
         ...
 
-    def held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that are free at ``at_us`` without it, as `View.plan` tells, and are not with it."""
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without it, as `View.availability` tells, and are not with it."""
         ...
 
 

@@ -20,7 +20,7 @@ from cosched_plugin.api import (
     is_plain,
     room_on,
 )
-from cosched_plugin.policies.planning.offers import Plan
+from cosched_plugin.policies.planning.offers import Snapshot
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 
 NO_DEMAND = (0, 0, 0)
@@ -33,17 +33,17 @@ class Places:
 
     __slots__ = ("_at_us", "_free", "_ground", "_outlooks", "_rooms", "_rows", "_stays_us", "_within", "total")
 
-    def __init__(self, job: JobSpec, plan: Plan, table: NodeTable) -> None:
+    def __init__(self, job: JobSpec, snapshot: Snapshot, table: NodeTable) -> None:
         """``job`` is one of them; ``table`` tells who runs on each node."""
-        rooms = _rooms(job, plan)
+        rooms = _rooms(job, snapshot)
         self._ground = table.ground(rooms.nonzero()[0])
         self._rooms: Ints = rooms[self._ground.nodes]
         self._rows: Rows | None = None
         self.total = int(np.add.reduce(self._rooms))
-        self._within = np.arange(plan.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
-        self._stays_us = self._ground.stays_us(plan.at_us)
-        self._at_us = plan.at_us
-        self._free = plan.free
+        self._within = np.arange(snapshot.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
+        self._stays_us = self._ground.stays_us(snapshot.at_us)
+        self._at_us = snapshot.at_us
+        self._free = snapshot.free
         self._outlooks: dict[tuple[DemandTuple, int, tuple[Planned, ...]], Outlook] = {}
 
     def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
@@ -128,7 +128,7 @@ class Outlook:
         return found
 
 
-class Expectations:
+class LossCache:
     """What was worked out of one plan for many jobs, and again at the next events.
 
     What a job loses that starts at some instant depends on those alone who should still be there then, and on who is planned. So
@@ -145,20 +145,20 @@ class Expectations:
         self._changes = 0  # of the table
         self._places: dict[tuple[int, Layers], Places] = {}
 
-    def places(self, job: JobSpec, plan: Plan) -> Places:
-        """Return the places that ``plan`` has for jobs of the shape of ``job``."""
-        view = plan.view
+    def places(self, job: JobSpec, snapshot: Snapshot) -> Places:
+        """Return the places that ``snapshot`` has for jobs of the shape of ``job``."""
+        view = snapshot.view
         if not is_plain(job):
-            return Places(job, plan, view.node_table())
+            return Places(job, snapshot, view.node_table())
         if self._version != view.version or self._view is not view:
             self._turn_to(view)
         elif self._now_us != view.now_us:  # nobody asks for the past again
             self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
         self._now_us = view.now_us
-        key = (plan.at_us, plan.free)
+        key = (snapshot.at_us, snapshot.free)
         places = self._places.get(key)
         if places is None:
-            places = self._places[key] = Places(job, plan, view.node_table())
+            places = self._places[key] = Places(job, snapshot, view.node_table())
         return places
 
     def _turn_to(self, view: View) -> None:
@@ -173,13 +173,13 @@ class Expectations:
         self._changes = table.changes
 
 
-def _rooms(job: JobSpec, plan: Plan) -> Ints:
-    machine = plan.view.machine
-    counts = plan.view.thread_counts(plan.free)
+def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
+    machine = snapshot.view.machine
+    counts = snapshot.view.thread_counts(snapshot.free)
     if is_plain(job):
         return counts
     counts = counts.copy()
-    memory = plan.memory_for(job)
+    memory = snapshot.memory_for(job)
     for node in np.flatnonzero(counts).tolist():
         counts[node] = room_on(job, int(counts[node]), machine.threads_of[node], memory[node])
     return counts

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.contract.golden import busy
-from tests.contract.test_same_schedule import scenario_of
+from tests.contract.cases import scenario_of
 from tests.plugin.policies.harness import NO_CONTENTION
 
 from cosched_emulator.couplings.direct import DirectLink
@@ -179,7 +178,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
 def test_with_little_work_allowed_all_jobs_run_and_a_restarted_scheduler_does_the_same(
     preset: str, scenario: str, units: int, tmp_path: Any
 ) -> None:
-    table = busy(scenario, tmp_path) if scenario in ("plain", "mixed") else scenario_of(scenario, tmp_path)
+    table = scenario_of(scenario, tmp_path)
     finished, link = played(preset, table, units, shadow=True)
     assert {record.state for record in finished.records} <= {"COMPLETED", "TIMEOUT", "CANCELLED", "REJECTED"}
     assert finished.refused == 0
@@ -211,7 +210,7 @@ def test_nobody_is_woken_every_microsecond_while_a_job_is_over_its_time(units: i
 
 
 def test_with_plenty_of_work_allowed_the_schedule_is_that_without_a_limit(tmp_path: Any) -> None:
-    table = busy("plain", tmp_path)
+    table = scenario_of("plain", tmp_path)
     finished, link = played("conservative", table, 10**9, shadow=False)
     free = run(prepare(read_scenario(None, table)), DirectLink(choose("conservative").scheduler))
     assert finished.records == free.records

@@ -28,7 +28,7 @@ from cosched_plugin.api import JobSpec, Occupancy, View, WholeNodesView, bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.fairness import slack as fairness
-from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_response_us, forecast
+from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_ends, expected_response_us
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
@@ -83,7 +83,7 @@ class Witness:
         self.seen: Counter[str] = Counter()
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        original = fairness.forecast
+        original = fairness.expected_ends
         is_fair = fairness._FairGate._is_fair
         prepare = fairness._FairMatching.prepare
 
@@ -111,7 +111,7 @@ class Witness:
                     self.seen["expected"] += 1
                 yield action
 
-        monkeypatch.setattr(fairness, "forecast", watched_forecast)
+        monkeypatch.setattr(fairness, "expected_ends", watched_forecast)
         monkeypatch.setattr(fairness._FairGate, "_is_fair", watched_is_fair)
         monkeypatch.setattr(fairness._FairMatching, "prepare", watched_prepare)
 
@@ -243,7 +243,7 @@ def test_delay_of_running_jobs(notes: list[Note], delay: float) -> None:
 def test_forecast_leaves_out_what_never_fits() -> None:
     jobs = [spec_of(1, 9, 100), spec_of(2, 4, 100, OWN), spec_of(3, 1, 50)]
     view = view_of(told(nodes_of(2), jobs))
-    assert forecast(jobs, view, Spread()) == {2: NOW_US + 100 * SECOND_US, 3: NOW_US + 150 * SECOND_US}
+    assert expected_ends(jobs, view, Spread()) == {2: NOW_US + 100 * SECOND_US, 3: NOW_US + 150 * SECOND_US}
 
 
 def test_a_job_alone_is_in_nobodys_debt() -> None:

@@ -31,7 +31,7 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.glomarc.company import Slowdown
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, gain_alone
-from cosched_plugin.policies.glomarc.formation import Search, groups, preselected
+from cosched_plugin.policies.glomarc.formation import Search, groups, select_candidates
 from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobSpec
 
@@ -72,7 +72,7 @@ class Case:
             seconds = random.choice((3600, 7200, 7200.5)) if alike else random.randint(601, 20_000)
             own = draw_self_slowdown(random.randint(1, 9), number)
             job = spec_of(number, size, seconds, own)
-            footprint = sides.footprint(job, sides.shared(job))
+            footprint = sides.footprint(job, sides.most_shared(job))
             self.members.append(Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes))
             sno, scr = (Fraction(value, PPM) for value in own)
             # Of three processes the last has a node for itself; the slower node counts.
@@ -144,7 +144,7 @@ def test_preselection(seed: int) -> None:
     random = Random(f"preselect {seed}")
     case = Case(random, 25, alike=seed % 2 == 0)
     search = Search(max_slowdown=random.choice((1.1, 1.25)), longer_s=random.choice((0.0, 3000.0, 100_000.0)))
-    found = preselected(case.members[0], case.members[1:], search, case.slowdown, sides_of())
+    found = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())
     exact = preselect(
         case.references[0], case.references[1:], case.cos, search.max_slowdown, round(search.longer_s * SECOND_US)
     )
@@ -174,7 +174,7 @@ def test_groups_are_formed_as_in_the_reference(variant: str) -> None:
         changes, changed = VARIANTS[variant]
         search = Search(min_gain=ANY_GAIN, block=block, **changes)
         primary = case.members[0]
-        chosen = preselected(primary, case.members[1:], search, case.slowdown, sides_of())
+        chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
         room = case.references[0].nodes * Fraction(9, 8)
         small = [one for one in case.references[1:] if one.nodes <= room]
         found = [
@@ -201,7 +201,7 @@ def test_the_best_pair(seed: int) -> None:
     case = Case(random, 20)
     search = Search(min_gain=ANY_GAIN, most=1)
     primary = case.members[0]
-    chosen = preselected(primary, case.members[1:], search, case.slowdown, sides_of())
+    chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
     found = [*groups(primary, chosen, search, lambda _one, _others: True)]
     gains = [(u_gain(case.references[0], [case.references[member.job.id]], case.cos)) for member in chosen[:16]]
     if not chosen:
@@ -223,7 +223,7 @@ def test_the_first_suitable_group(seed: int) -> None:
     case = Case(random, 30)
     search = Search(min_gain=0.3, choice="first", blocks="none")
     primary, own = case.members[0], case.references[0]
-    chosen = preselected(primary, case.members[1:], search, case.slowdown, sides_of())
+    chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
     exact = [
         tuple(member.id for member in window)
         for window in glomarc.windows(own, [case.references[member.job.id] for member in chosen])
@@ -239,7 +239,7 @@ def test_a_job_that_has_to_be_in_the_group(seed: int) -> None:
     random = Random(f"must {seed}")
     case = Case(random, 20)
     search = Search(min_gain=ANY_GAIN)
-    chosen = preselected(case.members[0], case.members[1:], search, case.slowdown, sides_of())
+    chosen = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())
     if not chosen:
         return
     must = chosen[0].job.id
@@ -250,7 +250,7 @@ def test_a_job_that_has_to_be_in_the_group(seed: int) -> None:
 
 def test_least_gain() -> None:
     case = Case(Random("gain"), 20)
-    chosen = preselected(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
+    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
     all_groups = [*groups(case.members[0], chosen, Search(min_gain=ANY_GAIN), lambda _one, _others: True)]
     best = all_groups[0].gain
     few = [*groups(case.members[0], chosen, Search(min_gain=best + 1e-6), lambda _one, _others: True)]
@@ -259,7 +259,7 @@ def test_least_gain() -> None:
 
 def test_groups_that_find_no_place_are_left_out() -> None:
     case = Case(Random("place"), 20)
-    chosen = preselected(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
+    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
     banned = chosen[0].job.id
     search = Search(min_gain=ANY_GAIN)
     found = [*groups(case.members[0], chosen, search, lambda _one, others: banned not in ids(others))]

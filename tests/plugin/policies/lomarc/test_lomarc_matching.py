@@ -42,7 +42,7 @@ from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints,
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
 from cosched_plugin.policies.lomarc.pairs import Guest
-from cosched_plugin.policies.planning.pending import Waiting
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.seats import Unreserved
 from cosched_plugin.protocol.messages import (
     JobSpec,
@@ -205,7 +205,7 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
-        waiting = Waiting(queue)
+        waiting = PendingJobs(queue)
         matching = Lookahead(heuristic, cpu=model.cpu, weak_load=1.0, future="none")
         join_candidates = set(matching.join_candidates(waiting, view))
         for job in queue:

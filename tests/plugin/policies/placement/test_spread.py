@@ -21,7 +21,7 @@ from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.errors import PluginError
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
-from cosched_plugin.policies.planning.offers import plan_now
+from cosched_plugin.policies.planning.offers import snapshot_now
 from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, RunningJob, StartJob
 
@@ -157,7 +157,7 @@ def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> 
         )
         core = SchedulerCore(compose({"preset": "pss"}), told(node, [job]))
         view = WholeNodesView(core.view)
-        offer = Spread().offer(job, plan_now(view))
+        offer = Spread().offer(job, snapshot_now(view))
         if offer is not None:
             assert not isinstance(core.view._state.pool.place(job, offer.runs), str)
             assert StartJob(job.id, offer.runs, offer.run_us, offer.limit_us) == offer.start()
@@ -206,7 +206,7 @@ def test_who_may_be_beside_another() -> None:
     sides = NodeHalves(view)
 
     def shared(processes: int, **wishes: Any) -> int:
-        return sides.shared(spec_of(1, processes, 1, **wishes))
+        return sides.most_shared(spec_of(1, processes, 1, **wishes))
 
     assert (shared(1), shared(2), shared(9)) == (1, 2, 2)
     assert (shared(9, ppn_max=1), shared(9, ppn_min=2), shared(9, ppn_min=3), shared(1, ppn_min=3)) == (1, 2, 0, 1)
@@ -217,12 +217,12 @@ def test_who_may_be_beside_another() -> None:
     assert not sides.both(small, 2, large, 2)  # 1002 MB
     assert sides.both(small, 2, large._replace(memory_mb=300), 2)
     assert not sides.both(small, 3, small, 1)
-    assert not sides.shared(small._replace(exclusive=True))
+    assert not sides.most_shared(small._replace(exclusive=True))
 
 
 def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:
     view = view_with(nodes_of(4, 1, 1, 1), spec_of(1, 1, 1))
-    assert NodeHalves(view).shared(spec_of(1, 1, 1)) == 0
+    assert NodeHalves(view).most_shared(spec_of(1, 1, 1)) == 0
 
 
 def test_the_first_place_in_time() -> None:
@@ -233,7 +233,7 @@ def test_the_first_place_in_time() -> None:
     ]
     job = spec_of(1, 12, 5)
     view = view_of(told(nodes_of(4), [job], running))
-    assert Spread().offer(job, plan_now(view)) is None
+    assert Spread().offer(job, snapshot_now(view)) is None
     offer = Spread().earliest(job, view)
     assert offer is not None
     assert (offer.start_us, offer.runs) == (NOW_US + 20, ((0, 2, 15, 4), (3, 1, 15, 4)))
@@ -242,7 +242,7 @@ def test_the_first_place_in_time() -> None:
 
 def test_limits_grow_with_run_times() -> None:
     job = spec_of(1, 4, 100, (1_100_000, 1_000_000), limit_us=120_000_000)
-    offer = Spread().offer(job, plan_now(view_with(nodes_of(1), job)))
+    offer = Spread().offer(job, snapshot_now(view_with(nodes_of(1), job)))
     assert offer is not None
     assert (offer.run_us, offer.limit_us) == (110_000_000, 130_000_000)
     assert limit_beside(job, 90_000_000) == 120_000_000

@@ -21,7 +21,7 @@ from cosched_plugin.api import View, round_up_us
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.offers import plan_at, plan_now
+from cosched_plugin.policies.planning.offers import snapshot_at, snapshot_now
 from cosched_plugin.policies.planning.penalties import stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
@@ -38,7 +38,7 @@ def test_least_is_the_greedy_and_the_optimum() -> None:
         (job,) = case.waiting
         view = case.view()
         expected = less_consume(case.machine, request_of(job), 0)
-        offer = LessConsume().offer(job, plan_now(view))
+        offer = LessConsume().offer(job, snapshot_now(view))
         assert (offer is None) == (expected is None)
         if offer is None or expected is None:
             continue
@@ -49,7 +49,7 @@ def test_least_is_the_greedy_and_the_optimum() -> None:
         assert close(offer.factor, expected.factor)
         assert close(offer.factor, penalty_factor(case.machine, request_of(job), 0, buckets_of(offer.runs)))
         placed += 1
-        first = FirstFit().offer(job, plan_now(view))
+        first = FirstFit().offer(job, snapshot_now(view))
         assert first is not None
         improved += first.runs != offer.runs
     assert placed > 500
@@ -64,7 +64,7 @@ def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
         case = random_case(random)
         (job,) = case.waiting
         placement = LessConsume(threshold=float(threshold))
-        offer = placement.offer(job, plan_now(case.view()))
+        offer = placement.offer(job, snapshot_now(case.view()))
         floor = best_factor(empty_machine(case.machine), request_of(job), 0)
         assert floor is not None
         limit = max(threshold, floor)
@@ -127,14 +127,14 @@ def test_promising_leaves_nobody_out(threshold: float | None, reserved: bool) ->
         case = random_case(random, jobs=6)
         view = case.view()
         placement = LessConsume(threshold=threshold)
-        plan = plan_now(view)
+        plan = snapshot_now(view)
         head, *jobs = case.waiting
         if random.random() < 0.5:
             jobs[0] = jobs[0]._replace(exclusive=True)
         if reserved:
             place = placement.earliest(head, view)
             assert place is not None
-            plan = PlacedReservation(view, place, placement).plan(plan)
+            plan = PlacedReservation(view, place, placement).with_head(plan)
         promising = placement.promising(jobs, plan)
         assert promising == [job for job in jobs if job in promising]
         for job in jobs:
@@ -171,10 +171,10 @@ def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], 
 def test_one_process_moves_away() -> None:
     view = view_of([FOUR])
     job = job_of(1, 4, 2000, 30)
-    offer = LessConsume().offer(job, plan_now(view))
+    offer = LessConsume().offer(job, snapshot_now(view))
     assert offer is not None
     assert offer == (job, NOW_US, ((0, 1, 7, 3), (1, 1, 1, 1)), 1.0, 30, None)
-    lax = LessConsume(threshold=1.5).offer(job, plan_now(view))
+    lax = LessConsume(threshold=1.5).offer(job, snapshot_now(view))
     assert lax is not None
     assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)
 
@@ -186,7 +186,7 @@ def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
     job = job_of(1, 8, 2000, 30)
     assert placement.within_reach(job, view, 1.0) == 4 / 3
     assert placement.within_reach(job, view, 1.5) == 1.5
-    assert placement.offer(job, plan_now(view)) is None
+    assert placement.offer(job, snapshot_now(view)) is None
     offer = placement.earliest(job, view)
     assert offer is not None
     assert (offer.start_us, offer.factor) == (NOW_US + 5, 4 / 3)
@@ -196,7 +196,7 @@ def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
 def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
     view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, ((0, 1, 7, 3),), 50))
     for job in (job_of(1, 5, 2000, 30), job_of(1, 5, 0, 30), job_of(1, 5, 2000, 30)._replace(demand=None)):
-        offer = LessConsume(threshold=1.0).offer(job, plan_now(view))
+        offer = LessConsume(threshold=1.0).offer(job, snapshot_now(view))
         assert offer is not None
         assert (offer.factor, offer.runs) == (1.0, ((0, 1, 8, 1), (1, 1, 15, 4)))
 
@@ -204,11 +204,11 @@ def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
 def test_whole_nodes_are_taken_as_first_fit_does() -> None:
     view = view_of([FOUR], (9, ((0, 1, 1, 1),), 5))
     job = job_of(1, 4, 2000, 30)._replace(exclusive=True)
-    offer = LessConsume().offer(job, plan_now(view))
+    offer = LessConsume().offer(job, snapshot_now(view))
     assert offer is not None
     assert (offer.runs, offer.factor) == (((1, 1, 15, 4),), 4 / 3)
-    assert LessConsume(threshold=1.0).offer(job, plan_now(view)) == offer  # its floor: no node does better
-    assert LessConsume().offer(job._replace(processes=8), plan_now(view)) is None
+    assert LessConsume(threshold=1.0).offer(job, snapshot_now(view)) == offer  # its floor: no node does better
+    assert LessConsume().offer(job._replace(processes=8), snapshot_now(view)) is None
 
 
 def test_equal_but_for_rounding_is_equal() -> None:
@@ -216,8 +216,8 @@ def test_equal_but_for_rounding_is_equal() -> None:
     view = view_of([FOUR._replace(nodes=1)], (9, ((0, 1, 7, 3),), 10))
     job = job_of(1, 1, 2000, 30)
     for threshold in (1 + 1 / 9, 10 / 9):
-        assert LessConsume(threshold=threshold).offer(job, plan_now(view)) is not None
-    assert LessConsume(threshold=1 + 1 / 9 - 2 * SAME).offer(job, plan_now(view)) is None
+        assert LessConsume(threshold=threshold).offer(job, snapshot_now(view)) is not None
+    assert LessConsume(threshold=1 + 1 / 9 - 2 * SAME).offer(job, snapshot_now(view)) is None
 
 
 # ---------------------------------------------------------------- limits
@@ -238,7 +238,7 @@ def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int,
     view = view_of([FOUR._replace(nodes=1)])
     job = job_of(1, 4, 2000, 31000, limit_us)
     for placement in (LessConsume(extend_limit=extend), LessConsume(threshold=1.5, extend_limit=extend)):
-        offer = placement.offer(job, plan_now(view))
+        offer = placement.offer(job, snapshot_now(view))
         assert offer is not None
         assert close(offer.factor, Fraction(4, 3))
         assert (offer.run_us, offer.limit_us) == (run_us, granted_us)
@@ -249,10 +249,10 @@ def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int,
 def test_first_fit_extends_only_when_asked() -> None:
     view = view_of([FOUR._replace(nodes=1)])
     job = job_of(1, 4, 2000, 31000, 31001)
-    plain = FirstFit().offer(job, plan_now(view))
+    plain = FirstFit().offer(job, snapshot_now(view))
     assert plain is not None
     assert (plain.factor, plain.run_us, plain.limit_us) == (1.0, 31000, 31001)
-    asked = FirstFit(extend_limit=True).offer(job, plan_now(view))
+    asked = FirstFit(extend_limit=True).offer(job, snapshot_now(view))
     assert asked is not None
     assert close(asked.factor, Fraction(4, 3))
     assert (asked.run_us, asked.limit_us) == (41334, 41335)
@@ -271,5 +271,5 @@ def test_stretch_is_exact_where_it_can_be() -> None:
         assert got >= span_us
     assert stretch(30, 4 / 3) == 40
     assert round_up_us(40.5) == 41
-    later = plan_at(view_of([FOUR]), NOW_US + 3, (0,) * 4)
+    later = snapshot_at(view_of([FOUR]), NOW_US + 3, (0,) * 4)
     assert LessConsume().offer(JobSpec(1, 0, 1, 1), later) is None

@@ -51,7 +51,7 @@ class Walk:
             number = self.slices[-1].begin_us // interval_us + 1
             if number == intervals and self.slices[-1].kind == LONG:
                 break
-            following = self.slices[-1].following(self.lengths, short=number < intervals and self.has_short[number])
+            following = self.slices[-1].successor(self.lengths, short=number < intervals and self.has_short[number])
             self.slices.append(following)
 
     def told_of(self, number: int) -> bool:

@@ -24,7 +24,7 @@ def side_by_side(layers: Layers, nodes: int) -> int:
     return joined
 
 
-class Forecast(Sequence[Step]):
+class Availability(Sequence[Step]):
     """(Instant, threads that are free from then on), ascending by instant; never to be changed."""
 
     __slots__ = ("_depth", "_joined", "_nodes", "_taken_apart", "_times")
@@ -39,7 +39,7 @@ class Forecast(Sequence[Step]):
         self._taken_apart: dict[int, Layers] = {} if taken_apart is None else taken_apart
 
     @classmethod
-    def of(cls, now_us: int, free: int, ends: Iterable[tuple[int, int]], nodes: int, depth: int) -> Forecast:
+    def of(cls, now_us: int, free: int, ends: Iterable[tuple[int, int]], nodes: int, depth: int) -> Availability:
         """Return the steps from now on, with ``free`` free now; ``ends``: (instant after now, threads that come free), ascending."""
         times, joined = [now_us], [free]
         for at_us, threads in ends:
@@ -51,12 +51,12 @@ class Forecast(Sequence[Step]):
                 joined.append(free)
         return cls(times, joined, nodes, depth)
 
-    def at(self, now_us: int) -> Forecast | None:
+    def at(self, now_us: int) -> Availability | None:
         """Return the steps as of a later instant with nothing else changed; None where that is past the first end."""
         times = self._times
         if len(times) > 1 and times[1] <= now_us:
             return None
-        return Forecast([now_us, *times[1:]], self._joined, self._nodes, self._depth, self._taken_apart)
+        return Availability([now_us, *times[1:]], self._joined, self._nodes, self._depth, self._taken_apart)
 
     def instant_us(self, index: int) -> int:
         """Return the instant of a step."""
@@ -77,11 +77,11 @@ class Forecast(Sequence[Step]):
     def __getitem__(self, index: int) -> Step: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Forecast: ...
+    def __getitem__(self, index: slice) -> Availability: ...
 
-    def __getitem__(self, index: int | slice) -> Step | Forecast:
+    def __getitem__(self, index: int | slice) -> Step | Availability:
         if isinstance(index, slice):
-            return Forecast(self._times[index], self._joined[index], self._nodes, self._depth, self._taken_apart)
+            return Availability(self._times[index], self._joined[index], self._nodes, self._depth, self._taken_apart)
         return self._times[index], self._layers(self._joined[index])
 
     def __iter__(self) -> Iterator[Step]:
@@ -89,7 +89,7 @@ class Forecast(Sequence[Step]):
             yield at_us, self._layers(joined)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Forecast):
+        if not isinstance(other, Availability):
             return NotImplemented
         return self._times == other._times and self._joined == other._joined
 
