@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from cosched_emulator.workload.columns import Jobs, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
+from cosched_plugin.common.text_table import align
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")
@@ -167,7 +168,7 @@ def as_table(description: Description) -> str:
         *(("note", note) for note in description.notes),
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
-    return "\n".join([*lines, "", *_aligned(rows)])
+    return "\n".join([*lines, "", *align(rows, range(1, len(rows[0])))])
 
 
 def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
@@ -228,11 +229,3 @@ def _plain(value: object) -> object:
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.2f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths: Mapping[int, int] = {column: max(len(row[column]) for row in rows) for column in range(len(rows[0]))}
-    return [
-        "  ".join(cell.ljust(widths[i]) if i == 0 else cell.rjust(widths[i]) for i, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
+from cosched_plugin.common.text_table import align
 
 Row = Mapping[str, Any]
 SHORT_STATES: Final[Mapping[str, str]] = {
@@ -45,17 +46,7 @@ def job_label(row: Row) -> str:
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
     """Return an aligned table without lines; the columns named in ``right`` end together."""
     lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [
-        "  ".join(
-            [
-                cell.rjust(width) if head in right else cell.ljust(width)
-                for head, cell, width in zip(heads, line, widths, strict=True)
-            ]
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join(shown) + "\n"
+    return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
 
 
 def printable(text: str) -> str:
