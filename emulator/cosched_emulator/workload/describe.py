@@ -82,24 +82,19 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
     """
     if not workload.jobs:
         raise ConfigurationError("workload", "at least one job", "none")
-    if processors is None:
-        processors = workload.processors
-    elif processors < 1:
-        raise ConfigurationError("processors", "1 or more", str(processors))
+    processors = _machine_size(workload, processors)
     jobs = columns_of(workload.jobs)
     size = jobs.processes.array
     run = jobs.run_us.array / SECOND_US
     estimate = jobs.estimate_us.array / SECOND_US
     submit = jobs.submit_us.array
     gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / SECOND_US
-    # Whole numbers: a sum of floats would depend on the order of the jobs.
-    work = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / SECOND_US
+    work = _work_processor_s(jobs)
     span = int(submit[-1] - submit[0]) / SECOND_US
     usages = [usage for usage in jobs.each(jobs.usage) if usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
     selves = np.array([own for own in jobs.each(jobs.self_slowdown) if own is not None], dtype=np.int64)
     class_shares, class_work_shares = _class_shares(jobs)
-    accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / SECOND_US))
     return Description(
         origin=workload.origin,
         jobs=len(jobs),
@@ -114,7 +109,7 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         power_of_two_share=float(np.mean((size & (size - 1)) == 0)),
         largest_share=int(size.max()) / processors if processors else None,
         estimate_s=_spread(estimate),
-        estimate_accuracy=float(np.mean(accuracy)),
+        estimate_accuracy=_accuracy(run, estimate),
         exact_estimate_share=float(np.mean(run == estimate)),
         run_above_estimate_share=float(np.mean(run > estimate)),
         limited_share=jobs.known(jobs.limit_us) / len(jobs),
@@ -130,6 +125,23 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         self_node=_spread(selves[:, 0] / WHOLE_PPM) if len(selves) else None,
         self_core=_spread(selves[:, 1] / WHOLE_PPM) if len(selves) else None,
     )
+
+
+def _machine_size(workload: Workload, processors: int | None) -> int | None:
+    if processors is None:
+        return workload.processors
+    if processors < 1:
+        raise ConfigurationError("processors", "1 or more", str(processors))
+    return processors
+
+
+def _work_processor_s(jobs: Jobs) -> float:
+    # Whole numbers: a sum of floats would depend on the order of the jobs.
+    return sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / SECOND_US
+
+
+def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> float:
+    return float(np.mean(np.minimum(1.0, run_s / np.maximum(estimate_s, 1 / SECOND_US))))
 
 
 def as_table(description: Description) -> str:
