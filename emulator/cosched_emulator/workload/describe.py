@@ -137,7 +137,8 @@ def _machine_size(workload: Workload, processors: int | None) -> int | None:
 
 def _work_processor_s(jobs: Jobs) -> float:
     # Whole numbers: a sum of floats would depend on the order of the jobs.
-    return sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / SECOND_US
+    work_us: int = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes)))
+    return work_us / SECOND_US
 
 
 def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> float:
