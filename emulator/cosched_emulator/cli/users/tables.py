@@ -83,7 +83,7 @@ def queue_table(rows: Iterable[Row], *, expand: bool = False) -> str:
 def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
     """Return the cells of the queue's lines."""
     lines: list[tuple[str, ...]] = []
-    for label, row in _condensed(rows, expand):
+    for label, row in _group_tasks(rows, expand):
         where = row["node_list"] or f"({row['reason']})"
         lines.append(
             (
@@ -94,7 +94,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
                 clock_text(row["elapsed_s"]),
                 clock_text(row["limit_s"], UNLIMITED),
                 str(row["nodes"]),
-                listed(row["shares_with"]) or UNKNOWN,
+                join_values(row["shares_with"]) or UNKNOWN,
                 UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
                 where,
             )
@@ -102,7 +102,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
     return lines
 
 
-def _condensed(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
+def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
     """Return (label, row), with one label for those waiting tasks of an array that wait for the same reason."""
     groups: dict[object, list[Row]] = {}
     for row in rows:
@@ -147,7 +147,7 @@ def long_node_table(rows: Iterable[Row]) -> str:
             f"{row['threads_used']}/{row['threads']}",
             f"{row['memory_used_mb']}/{row['memory_mb']}",
             UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
-            listed(row["jobs"]) or UNKNOWN,
+            join_values(row["jobs"]) or UNKNOWN,
             row["reason"] or UNKNOWN,
         )
         for row in rows
@@ -212,13 +212,13 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, float) and key.endswith("_s"):
         return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
     if isinstance(value, list | tuple):
-        return listed(value) or UNKNOWN
+        return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def listed(values: Sequence[Any]) -> str:
+def join_values(values: Sequence[Any]) -> str:
     """Return values with commas between them, lists within them in brackets."""
-    return ",".join([f"[{listed(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
+    return ",".join([f"[{join_values(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
 
 
 def short(text: str, width: int = _WIDEST) -> str:
