@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cosched_emulator.results.files.seconds import seconds_text
+from cosched_emulator.workload.seconds import seconds_text
 from cosched_hwmodel.units import SECOND_US
 
 Facts = Mapping[str, Any]

@@ -26,8 +26,8 @@ from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
 from cosched_emulator.results.files.folder import RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS
-from cosched_emulator.results.files.seconds import parse_seconds
 from cosched_emulator.workload.columns import intern_values
+from cosched_emulator.workload.seconds import parse_seconds
 from cosched_plugin.protocol.messages import NodeClass
 
 Value = TypeVar("Value")

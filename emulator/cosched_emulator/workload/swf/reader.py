@@ -1,4 +1,4 @@
-"""The Standard Workload Format: real logs in, repaired by named rules; workloads out.
+"""The Standard Workload Format: real logs, read and repaired by named rules.
 
 A log row has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs break naive readers in
 known ways, and each way has a rule here (`SwfOptions`) that says what is done about it and a count (`RepairReport`) of
@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.seconds import seconds_text
 from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
-from cosched_emulator.workload.swf.writer import format_row, header_lines, seconds_text, write_swf
 from cosched_hwmodel.units import SECOND_US
-
-__all__ = [
-    "VERBATIM", "Limits", "MissingEstimate", "RepairReport", "SwfOptions", "SwfTrace",
-    "format_row", "header_lines", "load_swf", "read_swf", "seconds_text", "write_swf",
-]  # fmt: skip
 
 MissingEstimate = Literal["run", "drop", "refuse"]
 Limits = Literal["estimate", "none"]
