@@ -21,8 +21,8 @@ from cosched_emulator.run.run import prepare
 from cosched_emulator.scenario.building import build_agenda, build_manager
 from cosched_emulator.scenario.faults import build_faults
 from cosched_emulator.scenario.schema import read_scenario
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
+from cosched_emulator.users.server.requester import Requester
 from cosched_hwmodel.draws import key
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore

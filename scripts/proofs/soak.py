@@ -26,7 +26,7 @@ from random import Random
 from typing import Any
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.client.connection import Connection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,

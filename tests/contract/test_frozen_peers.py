@@ -18,7 +18,7 @@ import pytest
 import zmq
 from tests.commands import Commands, assert_one_line, commands_in, ended, wait_until
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
     MAGIC,
     CancelJobs,

@@ -23,7 +23,6 @@ from cosched_emulator.live.planned import PlannedFaults
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.changes import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
-from cosched_emulator.users.door import Asked, UserDoor
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -34,6 +33,7 @@ from cosched_emulator.users.requests import (
     ResumeNodes,
     SubmitJob,
 )
+from cosched_emulator.users.server.door import Asked, UserDoor
 from cosched_plugin.common.log import WARNING, Log
 from cosched_plugin.common.status.counters import Gauge, Status
 from cosched_plugin.errors import ProtocolError

@@ -14,7 +14,7 @@ from cosched_emulator.live.server import LiveServer
 from cosched_emulator.run.run import Prepared, port_for
 from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
 from cosched_emulator.scenario.faults import build_faults
-from cosched_emulator.users.door import UserDoor
+from cosched_emulator.users.server.door import UserDoor
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.garbage import freeze_heap

@@ -187,7 +187,7 @@ def run(
     With ``files`` the records of jobs are written there as they end, and kept nowhere else. Raises LinkError when the scheduler is
     lost, InvariantError when the emulator is wrong.
     """
-    from cosched_emulator.results.columns import Collected  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.columns import ColumnBuilder  # noqa: PLC0415 - numpy
     from cosched_emulator.results.figures.metrics import summarise_columns  # noqa: PLC0415
 
     scenario, nodes, workload = prepared
@@ -200,8 +200,8 @@ def run(
         manager.diary.kept = True
         committed = partial(_account, accounting, manager.diary)
     records: list[JobRecord] = []
-    collected = Collected()
-    takers = Takers(collected.add, records.append if files is None else files.add)
+    builder = ColumnBuilder()
+    takers = Takers(builder.add, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=takers.take)
     started = time.perf_counter()
     with freeze_heap():
@@ -219,7 +219,7 @@ def run(
         takers.take(record)
     takers.hand_over()
     records.sort(key=_job_id)
-    summary = summarise_columns(*collected.columns(), nodes, _selection(scenario))
+    summary = summarise_columns(*builder.columns(), nodes, _selection(scenario))
     unfinished = [_job_id(record) for record in left]
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished)
 

@@ -24,7 +24,7 @@ from cosched_emulator.cli.main import COMMANDS, main
 from cosched_emulator.cli.users.tables import clock_text, printable, text_table
 from cosched_emulator.cli.users.wait import wait_for
 from cosched_emulator.errors import LinkError
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,

@@ -15,7 +15,6 @@ from cosched_emulator.run.run import Prepared, prepare
 from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
 from cosched_emulator.scenario.faults import build_faults
 from cosched_emulator.scenario.schema import read_scenario
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -29,6 +28,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.config import choose

@@ -36,9 +36,9 @@ from cosched_emulator.results.figures.classes import (
     phases_of,
     union,
 )
+from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
-from cosched_emulator.results.figures.table import value_of
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.run.run import prepare, run, store
 from cosched_emulator.scenario.schema import read_scenario

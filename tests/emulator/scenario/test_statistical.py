@@ -19,7 +19,7 @@ from cosched_emulator.scenario.building import build_manager
 from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import grown, with_self_slowdowns
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
 from cosched_plugin.config import choose
@@ -193,9 +193,9 @@ def test_the_models_machine_has_nodes_where_jobs_grow() -> None:
     plain = generate(200, 8, LublinParameters(aarr=10.33), 2)
     assert [job.self_slowdown for job in found.jobs] == [draw_self_slowdown(2, number) for number in range(1, 201)]
     assert [job.spec.processes for job in found.jobs] == [
-        job.spec.processes for job in grown(with_self_slowdowns(plain, 2), 32).jobs
+        job.spec.processes for job in with_grown_sizes(with_self_slowdowns(plain, 2), 32).jobs
     ]
-    assert found.notes[1:3] == grown(with_self_slowdowns(plain, 2), 32).notes[1:]
+    assert found.notes[1:3] == with_grown_sizes(with_self_slowdowns(plain, 2), 32).notes[1:]
     assert found.processors == 32
     for size, grow, largest in (("cores", True, 32), ("nodes", False, 8), ("cores", False, 32), (None, False, 32)):
         table = {**workload, "grow": grow} | ({} if size is None else {"lublin_size": size})

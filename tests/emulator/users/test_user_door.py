@@ -20,11 +20,6 @@ import pytest
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users import door as user_door
-from cosched_emulator.users.connections import Connections
-from cosched_emulator.users.door import Asked, UserDoor
-from cosched_emulator.users.rate import Bucket, Buckets
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     MAX_REQUEST_BYTES,
     Done,
@@ -36,6 +31,11 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_request,
 )
+from cosched_emulator.users.server import door as user_door
+from cosched_emulator.users.server.connections import Connections
+from cosched_emulator.users.server.door import Asked, UserDoor
+from cosched_emulator.users.server.rate import Bucket, Buckets
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, secure_client, write_keys, write_public
 

@@ -16,8 +16,9 @@ from cosched_emulator.workload.characteristics import MIXES, with_characteristic
 from cosched_emulator.workload.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import grown, with_self_slowdowns
-from cosched_emulator.workload.swf.reader import VERBATIM, read_swf, write_swf
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000
@@ -175,7 +176,7 @@ def test_commands_draw_self_slowdowns_and_let_jobs_grow(tmp_path: Path) -> None:
     drawn = ("--seed", "5", "--self-slowdowns", "table4")
     arguments = ("lublin", "--jobs", "40", "--processors", "16", *drawn, "--grow", "--usage-out", str(usage))
     assert run(*arguments, "--out", str(out)).exit_code == 0
-    expected = grown(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
+    expected = with_grown_sizes(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
     read = with_annotations(read_swf(out, VERBATIM), read_annotations(str(usage)))
     assert read.processors == 64
     assert [(one.spec.processes, one.self_slowdown) for one in read.jobs] == [
