@@ -286,7 +286,7 @@ class LiveServer:
         """Return what the status tells of this manager beside its counters."""
         live, port = self._live, self._port
         manager = live.manager
-        session = port.opened()
+        session = port.require_session()
         return {
             "clock": f"{self._clock.speed:g} emulated seconds a second",
             "speed": self._clock.speed,
