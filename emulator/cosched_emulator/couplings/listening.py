@@ -20,7 +20,10 @@ HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
 
 def listen(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
-    """Bind ``router`` and return the endpoint really bound; the file of an ipc endpoint has ``mode``. Raises ConfigurationError."""
+    """Bind ``router`` and return the endpoint really bound; the file of an ipc endpoint has ``mode``.
+
+    Raises ConfigurationError.
+    """
     try:
         return bind_private(router, endpoint, mode)
     except EndpointError as error:

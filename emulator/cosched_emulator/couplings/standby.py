@@ -49,8 +49,8 @@ class StandbyPlace:
     def next_step(self, now_s: float, *, served: bool, silent_s: float | None) -> Literal["wait", "ping", "take over"]:
         """Return what is to be done; forget a standby that has gone.
 
-        ``served``: a scheduler is served; ``silent_s``: for how long it had owed an answer when its messages were last read, None
-        where it owes none.
+        ``served``: a scheduler is served; ``silent_s``: for how long it had owed an answer when its messages were last
+        read, None where it owes none.
         """
         if self.waiting is None:
             return "wait"

@@ -120,7 +120,7 @@ class ActionExecutor:
         return self._notes.set(note.job_id, note.key, note.value)
 
     def _wake_at(self, at_us: int, now_us: int) -> str | None:
-        if at_us <= now_us and not self._running_jobs.lenient:
+        if at_us <= now_us and not self._running_jobs.allows_late_answers:
             return f"stale: a wake at {at_us} us is not after now, {now_us} us"
         if at_us not in self._wakes:
             if len(self._wakes) >= MOST_WAKES:

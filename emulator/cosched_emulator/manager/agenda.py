@@ -1,4 +1,6 @@
-"""What happens to a manager by itself: scripted changes, planned node faults, submissions, and what the manager has due.
+"""The agenda: what happens to a manager by itself.
+
+Scripted changes, planned node faults and submissions come from the scenario; ends, measurements and wakes from the manager.
 
 `due` turns an instant into its events, in the order that PROTOCOL.md fixes. It changes no job.
 """
@@ -67,10 +69,10 @@ class Agenda:
         requeue: bool = False,
         endless: bool = False,
     ) -> None:
-        """``jobs`` in order of (submission, id), ``faults`` of (time, rank, node); one at a time is looked at.
+        """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
-        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing else to
-        wait for, as users may submit more jobs.
+        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing
+        else to wait for, as users may submit more jobs.
         """
         timeline = manager.timeline
         self._manager = manager
@@ -84,7 +86,8 @@ class Agenda:
     def next_us(self) -> int | None:
         """Return the earliest instant at which something is due, void entries included; None: nothing ever is.
 
-        Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is nothing.
+        Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is
+        nothing.
         """
         heap = self._heap
         if not heap:
@@ -94,7 +97,7 @@ class Agenda:
         return heap[0][0]
 
     def _only_faults(self) -> bool:
-        """Return whether the only entry that is left is a planned fault, in a run that does not go on for faults alone."""
+        """Return whether the only entry left is a planned fault, in a run that does not go on for faults alone."""
         return self._faults.head is not None and not self._endless
 
     @property
@@ -103,7 +106,7 @@ class Agenda:
         return self._jobs.head is None
 
     def due(self, now_us: int) -> list[Event]:
-        """Return what happens at ``now_us``, in order; a submission that cannot be taken is entered as rejected on the way."""
+        """Return what happens at ``now_us``, in order; a submission that does not fit the machine is rejected on the way."""
         manager = self._manager
         events: list[Event] = []
         wakes: list[Event] = []  # the last of all, also those that were asked for too late
