@@ -56,11 +56,6 @@ class RecordedLink:
         self._asking = False  # the inner link is open
         self._given_up = False
 
-    @property
-    def unplayed(self) -> int:
-        """Return how many answers of the journal nobody has asked for yet: some are left where a run ends earlier than it did."""
-        return self._accounting.unplayed
-
     def open(self, inventory: Callable[[], Welcome]) -> None:
         """Get ready; the scheduler is let in at once where nothing is recorded."""
         self._inventory = inventory

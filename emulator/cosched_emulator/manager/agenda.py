@@ -57,7 +57,7 @@ class Scripted(NamedTuple):
 class Agenda:
     """What is due when, for one manager."""
 
-    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script")
+    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline")
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Agenda:
         """
         timeline = manager.timeline
         self._manager = manager
+        self._timeline = timeline
         self._heap = timeline.heap
         self._jobs = Source(timeline, jobs, _submission)
         self._script = Source(timeline, sorted(script, key=_scripted_change), _scripted_change)
@@ -89,12 +90,11 @@ class Agenda:
         Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is
         nothing.
         """
-        heap = self._heap
-        if not heap:
-            return None
-        if len(heap) == 1 and self._only_faults() and not (self._manager.nodes.broken and self._manager.pending):
-            return None
-        return heap[0][0]
+        if len(self._heap) == 1 and self._only_faults():
+            awaits_return = self._manager.nodes.broken and self._manager.pending
+            if not awaits_return:
+                return None
+        return self._timeline.next_us()
 
     def _only_faults(self) -> bool:
         """Return whether the only entry left is a planned fault, in a run that does not go on for faults alone."""
@@ -112,7 +112,7 @@ class Agenda:
         wakes: list[Event] = []  # the last of all, also those that were asked for too late
         # Where all that is left is to wait for nodes to return, no more of them fail.
         failing = len(self._heap) != 1 or not self._only_faults()
-        for at_us, rank, ident, version in manager.timeline.pop_due(now_us):
+        for at_us, rank, ident, version in self._timeline.pop_due(now_us):
             if rank == END:
                 end = manager.end_event(ident, version)
                 if end is not None:

@@ -115,9 +115,7 @@ class Manager:
         self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        self._executor = ActionExecutor(
-            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, self._end
-        )
+        self._executor = ActionExecutor(self.pending, self._running_jobs, self.notes, self.wakes, self.timeline)
         self.refused = 0
         # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
@@ -211,18 +209,20 @@ class Manager:
         follow: list[Event] = []
         if not actions:
             return follow
-        execute = self._executor.carry_out
+        execute, end = self._executor.carry_out, self._end
         for number, action in enumerate(actions):
-            reason = execute(action, now_us)
+            reason = execute(action, now_us, end)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
-        # Revisions, and jobs that are cancelled, leave void ends behind.
-        if len(self.timeline) > MOST_VOID and len(self.timeline) > MOST_VOID + 4 * (
-            len(self.running) + len(self.wakes)
-        ):
-            self.timeline.compact(self._is_void)
+        if len(self.timeline) > MOST_VOID:
+            self._compact()
         return follow
+
+    def _compact(self) -> None:
+        """Drop void entries of the timeline where most are: revisions, and jobs that are cancelled, leave void ends behind."""
+        if len(self.timeline) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+            self.timeline.compact(self._is_void)
 
     def _is_void(self, entry: Entry) -> bool:
         _, rank, ident, version = entry
