@@ -282,12 +282,12 @@ def port_for(
     note: Callable[[str, str], None] = lambda _word, _text: None,
 ) -> SchedulerPort:
     """Return the socket for a scheduler, with the scenario's times and the plan's faults of messages."""
-    from cosched_emulator.couplings.faulty_wire import FaultyWire  # noqa: PLC0415 - loads zmq
+    from cosched_emulator.couplings.faulty_channel import FaultyChannel  # noqa: PLC0415 - loads zmq
     from cosched_emulator.couplings.scheduler_port import SchedulerPort  # noqa: PLC0415
 
     return SchedulerPort(
         endpoint,
-        wire=None if faults.messages is None else FaultyWire(faults.messages),
+        channel=None if faults.messages is None else FaultyChannel(faults.messages),
         keys=keys,
         child=child,
         diagnose=diagnose,

@@ -216,7 +216,7 @@ def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path
 def test_tcp_on_loopback_works_too() -> None:
     link = ZmqLink(SchedulerPort("tcp://127.0.0.1:*"), deadline_s=10, wait_s=10)
     codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(serve_here(link.endpoint)))
+    thread = threading.Thread(target=lambda: codes.append(serve_here(link.port.endpoint)))
     thread.start()
     manager = Manager(link)
     link.open(manager.inventory)
