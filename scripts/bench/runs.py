@@ -221,7 +221,7 @@ def run_goal(goal: Goal, most_s: float) -> Figures:
     return row
 
 
-def stored(jobs: int) -> Figures:
+def run_and_store(jobs: int) -> Figures:
     """Run the command that writes a run folder, here, and return its time and its memory."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -234,8 +234,8 @@ def stored(jobs: int) -> Figures:
 
 def growth(few: int, many: int, most_s: float) -> list[Figures]:
     """Return the goals of many jobs: what one costs beside one of few, and how much memory each further one takes."""
-    small = in_process(stored, few, timeout_s=most_s)
-    large = in_process(stored, many, timeout_s=most_s)
+    small = in_process(run_and_store, few, timeout_s=most_s)
+    large = in_process(run_and_store, many, timeout_s=most_s)
     names = (f"easy, time a job at {many:,} over that at {few:,}", f"easy, memory a job, {few:,} to {many:,}")
     rows: list[Figures] = [
         {"name": names[0], "goal": 1.5, "unit": "x"},

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.proofs.fuzz import ENDPOINTS, environment, fuzz, outside
+from scripts.processes import environment
+from scripts.proofs.fuzz import ENDPOINTS, fuzz, outside
 from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_messages import MAGICS, Fuzz
 from scripts.proofs.fuzz_plugin import plugin_lives

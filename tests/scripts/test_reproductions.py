@@ -15,7 +15,7 @@ import pytest
 from scripts.intervals import T_95, mean_interval, median_interval
 from scripts.papers import frame as reproduction
 from scripts.papers.frame import by_seed, load, run_all
-from scripts.papers.lomarc.funnel import passed, stages
+from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, STAGES, TABLE_5
 from scripts.papers.lomarc.report import against_pss, chain, changes, difference_cell, report
@@ -284,7 +284,7 @@ def test_a_traced_run_counts_candidates() -> None:
     row = stages({task: result}, task, "mean")
     assert row is not None
     assert len(row) == len(STAGES)
-    shares = passed(row)
+    shares = shares_of_stages(row)
     assert all(share is not None and 0 <= share <= 1 for share in shares)
 
 
