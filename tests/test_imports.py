@@ -111,7 +111,7 @@ def is_standard(module: str) -> bool:
 def test_the_scan_sees_imports() -> None:
     assert len(NAMES) > 60
     assert {"cosched_plugin.protocol.messages", "numpy"} <= IMPORTS["cosched_plugin.core.first_fit"]
-    assert "cosched_emulator.results.files.folder" in IMPORTS["cosched_emulator.run.run"]  # inside a function
+    assert "cosched_emulator.run.remote" in IMPORTS["cosched_emulator.run.coupling"]  # inside a function
     assert (
         "cosched_emulator.results.figures.plot" in IMPORTS["cosched_emulator.cli.results"]
     )  # from package import module

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from cosched_emulator.couplings.in_process import DirectLink
-from cosched_emulator.run.run import Finished, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 

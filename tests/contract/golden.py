@@ -16,8 +16,10 @@ from typing import Any
 from tests.contract.test_same_schedule import CASES, scenario_of
 
 from cosched_emulator.couplings.in_process import DirectLink
-from cosched_emulator.run.run import prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import Action, Event, Welcome

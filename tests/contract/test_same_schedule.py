@@ -18,8 +18,11 @@ from typing import Any
 import pytest
 
 from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
-from cosched_emulator.run.run import Finished, coupling, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import PRESETS, resolve

@@ -9,11 +9,12 @@ import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.agenda import Change, Scripted
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.heap import END, USER_CHANGE, WAKE, Kernel
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import MOST_ROUNDS
+from cosched_emulator.scenario.schema import Change
+from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.common.allocation import Machine

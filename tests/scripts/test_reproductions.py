@@ -46,7 +46,7 @@ from scripts.papers.lomarc.runs import (
 from scripts.papers.rua import reproduce as reproduce_rua
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]

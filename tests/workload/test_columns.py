@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.building import build_workload
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.characteristics import MIXES, drawn_usage
 from cosched_emulator.workload.columns import BLOCK, Interned, Made, Numbers, Same, columns_of, interned
 from cosched_emulator.workload.job import WorkloadJob

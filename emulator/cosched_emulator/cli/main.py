@@ -24,7 +24,7 @@ from cosched_plugin.errors import PluginError
 
 if TYPE_CHECKING:
     from cosched_emulator.results.files.run_files import RunFiles
-    from cosched_emulator.run.run import Prepared
+    from cosched_emulator.run.prepare import Prepared
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,16 +91,12 @@ def simulate(
       cosched-emulator simulate scenario.toml --policy rua --link zmq --faults plan.toml
     """
     from cosched_emulator.results.files.trace_place import in_run_folder, place_trace  # noqa: PLC0415
-    from cosched_emulator.run.run import (  # noqa: PLC0415
-        coupling,
-        idle_matching,
-        idle_slices,
-        kept,
-        prepare,
-        run,
-        store,
-    )
-    from cosched_emulator.scenario.schema import read_faults, read_scenario  # noqa: PLC0415
+    from cosched_emulator.run.coupling import coupling, record_answers  # noqa: PLC0415
+    from cosched_emulator.run.policy_warnings import idle_matching, idle_slices  # noqa: PLC0415
+    from cosched_emulator.run.prepare import prepare  # noqa: PLC0415
+    from cosched_emulator.run.run import run  # noqa: PLC0415
+    from cosched_emulator.run.store import store  # noqa: PLC0415
+    from cosched_emulator.scenario.reader import read_faults, read_scenario  # noqa: PLC0415
     from cosched_plugin.config import choose, from_table  # noqa: PLC0415 - --help must not pay for these
 
     scenario = read_scenario(scenario_file, overrides(options))
@@ -127,7 +123,7 @@ def simulate(
         with (
             progress_bar(len(prepared.workload.jobs)) as progress,
             coupling(link, choice, prepared, trace) as coupled,
-            kept(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
+            record_answers(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
         ):
             finished = run(prepared, recorded, progress, accounting, files)
         if out is not None:

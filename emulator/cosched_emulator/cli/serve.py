@@ -15,7 +15,7 @@ from cosched_emulator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cosched_emulator.live.serving import Serving
-    from cosched_emulator.run.run import Prepared
+    from cosched_emulator.run.prepare import Prepared
     from cosched_plugin.common.log import Log
 
 
@@ -85,8 +85,8 @@ def serve(
       cosched-emulator serve --nodes 16 --clock scaled --speed 100 --bind ipc:///tmp/cosched.sock \\
           --users ipc:///tmp/cosched-users.sock --db cluster.db
     """
-    from cosched_emulator.run.run import prepare  # noqa: PLC0415 - --help must not pay for these
-    from cosched_emulator.scenario.schema import read_faults, read_scenario  # noqa: PLC0415
+    from cosched_emulator.run.prepare import prepare  # noqa: PLC0415 - --help must not pay for these
+    from cosched_emulator.scenario.reader import read_faults, read_scenario  # noqa: PLC0415
     from cosched_plugin.common.curve import Keyring  # noqa: PLC0415
     from cosched_plugin.common.log import Log  # noqa: PLC0415
 
@@ -150,7 +150,10 @@ def _serve_virtual(
     as_json: bool,
 ) -> None:
     from cosched_emulator.results.files.run_files import RunFiles  # noqa: PLC0415 - --help must not pay for these
-    from cosched_emulator.run.run import kept, remote_link, run, store  # noqa: PLC0415
+    from cosched_emulator.run.coupling import record_answers  # noqa: PLC0415
+    from cosched_emulator.run.remote import remote_link  # noqa: PLC0415
+    from cosched_emulator.run.run import run  # noqa: PLC0415
+    from cosched_emulator.run.store import store  # noqa: PLC0415
 
     def note(word: str, text: str) -> None:
         if word in UNUSUAL:
@@ -160,7 +163,7 @@ def _serve_virtual(
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
             with (
-                kept(link, db, prepared, lambda: link.policy) as (coupled, accounting),
+                record_answers(link, db, prepared, lambda: link.policy) as (coupled, accounting),
                 progress_bar(len(prepared.workload.jobs)) as progress,
             ):
                 finished = run(prepared, coupled, progress, accounting, files)
@@ -177,10 +180,10 @@ def _serve_live(
     prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool
 ) -> None:
     from cosched_emulator.live.serving import LIVE, serve_live  # noqa: PLC0415 - --help must not pay for these
-    from cosched_emulator.run.run import opened  # noqa: PLC0415
+    from cosched_emulator.run.accounts import open_accounts  # noqa: PLC0415
 
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
-    with opened(db, prepared, LIVE) as accounting:
+    with open_accounts(db, prepared, LIVE) as accounting:
         with bar as progress:
             code = serve_live(prepared, accounting, serving, log, progress)
         if out is not None:

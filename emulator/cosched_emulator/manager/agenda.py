@@ -7,12 +7,13 @@ drained, or both) is kept here, because the scheduler is told of one thing only:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from cosched_emulator.manager.heap import END, MEASURE, NODE_FAILURE, NODE_RETURN, USER_CHANGE, WAKE
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.scenario.faults import NodeFault, NodeFaults
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import (
     CANCELLED,
@@ -28,17 +29,7 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
-CHANGES: Final[tuple[Change, ...]] = ("cancel", "hold", "release", "fail-node", "return-node")
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
-
-
-class Scripted(NamedTuple):
-    """Something that a user or an operator does at a given instant; ``target`` is a job or a node."""
-
-    at_us: int
-    change: Change
-    target: int
 
 
 class Agenda:

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from scripts.papers.frame import NOTHING, ROOT, by_seed, cell, claim, load, number, run_all, write_tables
 
 from cosched_emulator.couplings.in_process import DirectLink
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 TRACES = {
