@@ -31,6 +31,9 @@ ALLOWED = [
         "matplotlib",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
+    ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
+        "cosched_emulator.cli.commands", "cosched_emulator.cli.lazy", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
+    )),
     *(
         (f"cosched_emulator.{part}", (
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
@@ -57,6 +60,7 @@ ONLY_BY = [
 ]  # fmt: skip
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
+ROOMS = "cosched_plugin.policies"
 NEVER = [
     *(
         (part, PURE)
@@ -70,8 +74,13 @@ NEVER = [
         )
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
-    ("cosched_emulator.manager", ("cosched_emulator.results",)),
-]
+    ("cosched_emulator.manager", ("cosched_emulator.results", "cosched_emulator.run")),
+    ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
+    (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
+        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "catalogue", "composed",
+    ))),
+    (f"{ROOMS}.backfilling", (f"{ROOMS}.lomarc", f"{ROOMS}.glomarc", f"{ROOMS}.rua")),
+]  # fmt: skip
 
 
 def modules() -> Iterator[tuple[str, Path]]:

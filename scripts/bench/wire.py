@@ -16,7 +16,8 @@ import zmq
 from scripts.bench.process import Figures, in_process
 from scripts.bench.runs import model
 
-from cosched_emulator.couplings.in_process import DirectLink, Link
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.run.coupling import coupling
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run

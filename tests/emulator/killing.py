@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.contract.test_same_schedule import scenario_of
+from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.manager.changes import (
     Change,
     DiskLeft,

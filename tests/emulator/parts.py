@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager

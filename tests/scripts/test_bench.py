@@ -31,6 +31,7 @@ from scripts.bench.runs import (
     sample,
     simulate,
 )
+from scripts.tables import aligned_table
 
 from cosched_plugin.policies.catalogue import PRESETS
 
@@ -148,7 +149,7 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
 
 
 def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
-    lines = bench_tables.table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
+    lines = aligned_table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
     assert lines == ["| what   |    a |", "| ------ | ---: |", "| x      |    1 |", "| longer | 1000 |", ""]
     late = {"policy": "easy", "nodes": 8, "load": 0.7, "jobs": 20, "reason": "more than 5 s"}
     assert "> 5 s" in bench_tables.direct_lines([late])[2]

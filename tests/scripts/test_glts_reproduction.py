@@ -40,7 +40,7 @@ from scripts.papers.glts.runs import (
 )
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
 from cosched_emulator.run.prepare import prepare

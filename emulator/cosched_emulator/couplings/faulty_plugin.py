@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.couplings.spawned_plugin import SpawnedPlugin
 from cosched_emulator.errors import LinkError
 from cosched_emulator.scenario.faults import USUAL_BATCHES, PluginFaults

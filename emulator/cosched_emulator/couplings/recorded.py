@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_plugin.protocol.codec import decode, encode, pack
 from cosched_plugin.protocol.errors import LocalProtocolError, ProtocolError

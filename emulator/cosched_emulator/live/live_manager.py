@@ -9,39 +9,29 @@ A late answer is checked against the present state: time has gone on, and so hav
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.submission import Submission, refusal_of
+from cosched_emulator.live.commands import Commands
+from cosched_emulator.live.owners import Owners
 from cosched_emulator.live.waiting import WaitingRoom
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.changes import Change, JobFinished, Origin
+from cosched_emulator.manager.changes import Change, JobFinished
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
-    CancelJobs,
     Done,
-    DrainNodes,
-    HoldJobs,
     Refused,
-    ReleaseJobs,
     Request,
-    ResumeNodes,
-    SubmitJob,
-    Target,
 )
 from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
     Action,
     ActionRefused,
     Event,
-    JobEnded,
     JobHeld,
-    JobReleased,
     JobSubmitted,
     ProgressMeasured,
     SetNote,
@@ -49,9 +39,6 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 
-MOST_JOBS: Final = 100_000  # that have not ended; more are refused
-MOST_JOBS_A_USER: Final = 20_000  # of these, of one user who is no operator
-MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times what each waits for
 LAST_DECISIONS: Final = 50
 
 
@@ -72,14 +59,12 @@ class LiveManager:
         self.manager = manager
         self.agenda = agenda
         self.now_us = 0
-        self.origins: dict[int, Origin] = {}  # of the jobs that have not ended
-        self._owned: Counter[str] = Counter()  # how many of these, by owner
+        self._owners = Owners()
+        self.origins = self._owners.origins
         self._room = WaitingRoom(manager, self._tell)
         self.waiting = self._room.jobs
+        self._commands = Commands(manager, self._room, self._owners, self._tell_now, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
-        self._next_id = next_id
-        self._ended_state = ended_state
-        self._tasks_of = tasks_of
         self._refusals: list[Event] = []
         self._outbox: list[Event] = []
         self._open: int | None = None  # number of the batch that is out
@@ -97,15 +82,7 @@ class LiveManager:
 
     def refusal(self, who: Requester, request: Request) -> Refused | None:
         """Return why a command cannot be carried out now; None if it can."""
-        match request:
-            case SubmitJob():
-                return self._refusal_of_submission(who, request)
-            case CancelJobs() | HoldJobs() | ReleaseJobs():
-                return self._refusal_of_jobs(who, request)
-            case DrainNodes() | ResumeNodes():
-                return self._refusal_of_nodes(who, request)
-            case _:
-                return Refused("request", f"a {type(request).__name__} changes nothing")
+        return self._commands.refusal(self.now_us, who, request)
 
     def command(self, now_us: int, who: Requester, request: Request) -> Done | Refused:
         """Carry out what a user asks to be done."""
@@ -113,13 +90,7 @@ class LiveManager:
         refused = self.refusal(who, request)
         if refused is not None:
             return refused
-        match request:
-            case SubmitJob():
-                result = self._submit(who, request)
-            case CancelJobs() | HoldJobs() | ReleaseJobs():
-                result = self._change_jobs(who, request)
-            case DrainNodes() | ResumeNodes():
-                result = self._change_nodes(request)
+        result = self._commands.carry_out(self.now_us, who, request)
         self._follow_up(self.now_us)
         return Done(result)
 
@@ -138,7 +109,7 @@ class LiveManager:
             self.decisions.append((self.now_us, f"refused: {stale}{event.reason}"))
         for number, action in enumerate(actions):
             if number not in refused and not isinstance(action, SetNote | WakeAt):
-                self.decisions.append((self.now_us, described(action)))
+                self.decisions.append((self.now_us, describe(action)))
         self._open = None
         # A scheduler learns of what was measured meanwhile after its own decisions, which may have made it void.
         self._outbox = [
@@ -195,7 +166,7 @@ class LiveManager:
     @property
     def unfinished(self) -> int:
         """Return how many jobs have been submitted and have not ended."""
-        return len(self.manager.pending) + len(self.manager.running) + len(self.waiting)
+        return len(self.manager.jobs)
 
     # ------------------------------------------------------------ what follows from what
 
@@ -220,11 +191,7 @@ class LiveManager:
     def _ended(self, at_us: int, job_id: int, state: str) -> None:
         """Forget a job that has ended, and see to those that have waited for that."""
         self.manager.forget(job_id)
-        origin = self.origins.pop(job_id, None)
-        if origin is not None:
-            self._owned[origin.owner] -= 1
-            if not self._owned[origin.owner]:
-                del self._owned[origin.owner]
+        self._owners.drop(job_id)
         self._room.ended(at_us, job_id, state)
 
     def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
@@ -235,161 +202,10 @@ class LiveManager:
         self.manager.happen(at_us, events)
         self._outbox += events
 
-    # ------------------------------------------------------------ commands
-
-    def _refusal_of_submission(self, who: Requester, request: SubmitJob) -> Refused | None:
-        refused = refusal_of(Submission(request, who.name, self.now_us), self.manager)
-        if refused is not None:
-            return refused
-        more = len(request.tasks) or 1
-        if self.unfinished + more > MOST_JOBS:
-            return Refused("limit", f"{self.unfinished} jobs have not ended; the limit is {MOST_JOBS}")
-        if self._owned[who.name] + more > MOST_JOBS_A_USER and not who.operator:
-            text = f"{self._owned[who.name]} jobs of yours have not ended; the limit is {MOST_JOBS_A_USER}"
-            return Refused("limit", text)
-        links = 0
-        for number, (kind, job_id) in enumerate(request.after):
-            tasks = self._tasks_of(job_id) or (job_id,)
-            links += len(tasks) * (len(request.tasks) or 1)
-            if links > MOST_LINKS:
-                return Refused("limit", f"more than {MOST_LINKS} pairs of a task and one that it waits for", "after")
-            for each in tasks:
-                state = None if each in self.manager.jobs else self._ended_state(each)
-                path = f"after[{number}].job_id"
-                if each not in self.manager.jobs and state is None:
-                    return Refused("missing", f"there is no job {each}", path)
-                if kind == "afterok" and state not in (None, COMPLETED):
-                    return Refused("value", f"job {each} has ended {state}: afterok can never hold", path)
-        return None
-
-    def _submit(self, who: Requester, request: SubmitJob) -> dict[str, Any]:
-        count = len(request.tasks) or 1
-        after = frozenset(
-            (kind, each)
-            for kind, job_id in request.after
-            for each in self._tasks_of(job_id) or (job_id,)
-            if each in self.manager.jobs
-        )
-        first = self._next_id
-        self._next_id += count
-        array_id = first if request.tasks else None
-        if array_id is not None and 0 < request.at_once < count:
-            self._room.limit(array_id, request.at_once)
-        ids = range(first, first + count)
-        submission = Submission(request, who.name, self.now_us)
-        for job_id, task in zip(ids, request.tasks or (None,), strict=True):
-            origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
-            job = self.manager.accept(submission.job(job_id), origin)
-            self.origins[job_id] = origin
-            self._owned[who.name] += 1
-            self._room.enter(self.now_us, job, origin, after, held=request.held)
-        return {"job_ids": list(ids)}
-
-    def _refusal_of_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> Refused | None:
-        """Return why nothing at all can be done; where some of several jobs can be changed, the others are told as unchanged."""
-        first = None
-        for number, target in enumerate(dict.fromkeys(request.jobs)):
-            problem = self._problem(who, target)
-            if problem is None:
-                return None
-            first = first or problem._replace(path=f"jobs[{number}]")
-        return first
-
-    def _problem(self, who: Requester, target: Target) -> Refused | None:
-        """Return why that job, or the first of those tasks, is not this user's to change."""
-        ids = self._named(target)
-        if not ids:
-            return Refused("missing", f"there is no job {shown(target)} that has not ended")
-        if who.operator or self._owner(ids[0]) == who.name:  # all tasks of an array are one user's
-            return None
-        return Refused("permission", f"job {shown(target)} is not yours")
-
-    def _change_jobs(self, who: Requester, request: CancelJobs | HoldJobs | ReleaseJobs) -> dict[str, Any]:
-        unchanged: list[list[int | str]] = []
-        wanted: dict[int, None] = {}
-        for target in dict.fromkeys(request.jobs):
-            problem = self._problem(who, target)
-            if problem is None:
-                wanted.update(dict.fromkeys(self._named(target)))
-            else:
-                unchanged.append([shown(target), problem.text])
-        changed = []
-        for job_id in wanted:
-            why_not = self._change_job(who, job_id, request)
-            if why_not is None:
-                changed.append(job_id)
-            else:
-                unchanged.append([job_id, why_not])
-        return {"changed": changed, "unchanged": unchanged}
-
-    def _change_job(self, who: Requester, job_id: int, request: CancelJobs | HoldJobs | ReleaseJobs) -> str | None:
-        """Cancel, hold or release one job; return why not."""
-        manager = self.manager
-        if job_id not in manager.jobs:
-            return "it has ended"  # with another one of the same request
-        waits = job_id in self.waiting
-        if isinstance(request, CancelJobs):
-            if waits:
-                self._room.cancel(self.now_us, job_id, f"cancelled by {who.name}")
-            else:
-                manager.jobs[job_id].reason = f"cancelled by {who.name}"
-                self._event(JobEnded(job_id, CANCELLED))
-            return None
-        hold = isinstance(request, HoldJobs)
-        if waits:
-            return self._room.hold(self.now_us, job_id, hold=hold)
-        if job_id in manager.running:
-            return "it runs"
-        if manager.pending[job_id].held == hold:
-            return "it is held already" if hold else "it is not held"
-        self._event(JobHeld(job_id) if hold else JobReleased(job_id))
-        return None
-
-    def _refusal_of_nodes(self, who: Requester, request: DrainNodes | ResumeNodes) -> Refused | None:
-        if not who.operator:
-            return Refused("permission", "only operators drain and resume nodes")
-        nodes = self.manager.machine.nodes
-        if request.nodes and min(request.nodes) >= nodes:
-            return Refused("missing", f"there is no node {request.nodes[0]}; the last one is {nodes - 1}", "nodes[0]")
-        return None
-
-    def _change_nodes(self, request: DrainNodes | ResumeNodes) -> dict[str, Any]:
-        changed, unchanged = [], []
-        for node in dict.fromkeys(request.nodes):
-            if node >= self.manager.machine.nodes:
-                unchanged.append([node, "there is no such node"])
-                continue
-            drained, broken = node in self.agenda.drained, node in self.agenda.broken
-            if isinstance(request, DrainNodes):
-                if drained:
-                    unchanged.append([node, "it is drained already"])
-                    continue
-                events = self.agenda.drain(node, self.now_us, request.reason)
-            else:
-                if not drained and not broken:
-                    unchanged.append([node, "it is in service"])
-                    continue
-                events = self.agenda.undrain(node, self.now_us)
-            changed.append(node)
-            for event in events:
-                self._event(event)
-        return {"changed": changed, "unchanged": unchanged}
-
-    def _event(self, event: Event) -> None:
+    def _tell_now(self, event: Event) -> None:
+        """Apply an event that a user has caused, and have the scheduler told."""
         self.manager.happen(self.now_us, (event,))
         self._outbox.append(event)
-
-    def _named(self, target: Target) -> list[int]:
-        """Return the jobs that have not ended and are meant by ``target``."""
-        members = self._room.members.get(target.job_id)
-        if members is None:
-            return [target.job_id] if target.task is None and target.job_id in self.manager.jobs else []
-        if target.task is None:
-            return list(members.values())
-        return [members[target.task]] if target.task in members else []
-
-    def _owner(self, job_id: int) -> str:
-        return self.origins[job_id].owner if job_id in self.origins else ""
 
     # ------------------------------------------------------------ invariants
 
@@ -401,16 +217,10 @@ class LiveManager:
             raise InvariantError("jobs are kept that neither wait nor run")
         if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
             raise InvariantError("a job waits that the scheduler has been told of")
-        if manager.down != self.agenda.broken | set(self.agenda.drained):
-            raise InvariantError("nodes are out of service that are neither broken nor drained, or the other way round")
+        manager.nodes.check()
 
 
-def shown(target: Target) -> str:
-    """Return a job, or a task of an array, as people write it."""
-    return str(target.job_id) if target.task is None else f"{target.job_id}_{target.task}"
-
-
-def described(action: Action) -> str:
+def describe(action: Action) -> str:
     """Return a decision of the scheduler in a few words."""
     name = type(action).__name__
     words = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.nodes import Nodes
 from cosched_plugin.common.allocation import Machine
 
 STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
@@ -27,12 +28,12 @@ class NodeUse(NamedTuple):
             found.discard(job.job.spec.id)
         return sorted(found)
 
-    def state(self, node: int, machine: Machine, drained: Mapping[int, str], broken: Set[int]) -> str:
+    def state(self, node: int, machine: Machine, nodes: Nodes) -> str:
         """Return a node's state, one of `STATES`."""
-        if node in broken:
+        if node in nodes.broken:
             return "DOWN"
         busy = bool(self.jobs[node])
-        if node in drained:
+        if node in nodes.drained:
             return "DRAINING" if busy else "DRAINED"
         if not busy:
             return "IDLE"

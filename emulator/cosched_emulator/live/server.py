@@ -196,7 +196,7 @@ class LiveServer:
 
     def _take(self, message: Actions) -> None:
         if self._sent_s is not None:
-            self.status.answered(time.monotonic() - self._sent_s)
+            self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
         self._advance()
         now_us = self._live.now_us
@@ -300,7 +300,7 @@ class LiveServer:
             "queued": len(manager.pending) + len(live.waiting),
             "running": len(manager.running),
             "nodes": manager.machine.nodes,
-            "nodes_down": len(manager.down),
+            "nodes_down": len(manager.nodes.down),
             "accounting_backlog": self._accounting.backlog,
             "clock_held_back_us": self._clock.jumped_us,
         }

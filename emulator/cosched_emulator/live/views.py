@@ -138,19 +138,18 @@ class _View:
 
     def nodes(self) -> dict[str, Any]:
         """Return a table of the nodes."""
-        drained, broken, slow = self.live.agenda.drained, self.live.agenda.broken, self.live.agenda.slow
-        there, machine = self.node_use, self.machine
+        there, machine, nodes = self.node_use, self.machine, self.manager.nodes
         rows = [
             (
                 node,
-                there.state(node, machine, drained, broken),
-                drained.get(node, ""),
+                there.state(node, machine, nodes),
+                nodes.drained.get(node, ""),
                 machine.threads_of[node],
                 there.threads[node],
                 machine.memory_mb[node],
                 there.memory_mb[node],
                 there.jobs[node],
-                slow.get(node),
+                nodes.slow.get(node),
             )
             for node in range(machine.nodes)
         ]
@@ -286,7 +285,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     live, manager, machine, there = view.live, view.manager, view.machine, view.node_use
     states = dict.fromkeys(STATES, 0)
     for node in range(machine.nodes):
-        states[there.state(node, machine, live.agenda.drained, live.agenda.broken)] += 1
+        states[there.state(node, machine, manager.nodes)] += 1
     suspended = sum([job.state == SUSPENDED for job in manager.running.values()])
     told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in status().items()}
     return {

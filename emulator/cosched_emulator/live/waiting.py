@@ -153,4 +153,4 @@ class WaitingRoom:
         job = self.jobs[job_id].job
         reason = HELD if job_id in self._held else DEPENDENCY if job_id in self._after else ARRAY_LIMIT
         self.jobs[job_id] = Waiting(job, reason)
-        self._manager.diary.changed(at_us, job, reason)
+        self._manager.diary.note_state(at_us, job, reason)

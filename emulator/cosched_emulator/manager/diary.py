@@ -30,38 +30,38 @@ class Diary:
         entries, self.entries = self.entries, []
         return entries
 
-    def entered(self, at_us: int, job: ManagedJob, origin: Origin) -> None:
+    def note_submission(self, at_us: int, job: ManagedJob, origin: Origin) -> None:
         """Note that a job was submitted."""
         if self.kept:
             self.entries.append(JobEntered(at_us, job.job, origin))
 
-    def changed(self, at_us: int, job: ManagedJob, reason: str = "") -> None:
+    def note_state(self, at_us: int, job: ManagedJob, reason: str = "") -> None:
         """Note that a job is in another state, or in the same for another reason."""
         if self.kept:
             self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, reason))
 
-    def left_nodes(self, job: ManagedJob) -> None:
+    def note_occupancy(self, job: ManagedJob) -> None:
         """Note the stay on its nodes that a job has just ended."""
         if self.kept:
             self.entries.append(StayEnded(job.job.spec.id, job.intervals[-1]))
 
-    def left_disk(self, job: ManagedJob) -> None:
+    def note_disk_time(self, job: ManagedJob) -> None:
         """Note the time on disk that a job has just ended."""
         if self.kept:
             self.entries.append(DiskLeft(job.job.spec.id, job.disk[-1]))
 
-    def finished(self, at_us: int, job: ManagedJob) -> None:
+    def note_end(self, at_us: int, job: ManagedJob) -> None:
         """Note that a job has ended for good."""
         if self.kept:
             self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, job.reason))
             self.entries.append(JobFinished(at_us, job.record()))
 
-    def node(self, at_us: int, node: int, state: str, reason: str = "") -> None:
+    def note_node(self, at_us: int, node: int, state: str, reason: str = "") -> None:
         """Note that a node is in another state."""
         if self.kept:
             self.entries.append(NodeChanged(at_us, node, state, reason))
 
-    def fault(self, at_us: int, kind: str, detail: str) -> None:
+    def note_fault(self, at_us: int, kind: str, detail: str) -> None:
         """Note a fault."""
         if self.kept:
             self.entries.append(FaultHappened(at_us, kind, detail))

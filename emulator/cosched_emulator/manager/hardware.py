@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.demand import scaled
+from cosched_hwmodel.demand import demand_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, Run
@@ -53,7 +53,7 @@ class NoContention:
 class Cluster:
     """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
 
-    __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_slow", "_touched")
+    __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_touched", "slow")
 
     def __init__(self, machine: Machine, model: ContentionModel, composition: Composition) -> None:
         self._model = model
@@ -78,13 +78,13 @@ class Cluster:
         self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]  # the same, as last settled
         self._jobs: dict[int, _Resident] = {}
         self._touched: dict[int, None] = {}  # nodes that changed since the last settlement
-        self._slow: dict[int, float] = {}  # of nodes on which everything takes longer: how many times as long
+        self.slow: dict[int, float] = {}  # of nodes on which everything takes longer: how many times as long
 
     def seat(self, job_id: int, runs: Sequence[Run], run_us: int, demand: DemandTuple | None, now_us: int) -> None:
         """Put a job on its nodes; `settle` will tell when it ends."""
         loads = []
         for first, count, mask, processes in runs:
-            load = Load(job_id, processes, mask, scaled(demand or (0, 0, 0), processes))
+            load = Load(job_id, processes, mask, demand_of(demand or (0, 0, 0), processes))
             loads += [(node, load) for node in range(first, first + count)]
         self._jobs[job_id] = _Resident(loads, run_us, now_us, self._composition)
         self._add(loads)
@@ -117,15 +117,16 @@ class Cluster:
         resident.since_us = now_us + after_us
         self._add(resident.loads)
 
-    def set_slowdown(self, node: int, factor: float) -> None:
-        """Have everything on a node take ``factor`` (at least 1) times as long from the next settlement on, contention apart."""
-        if factor == self._slow.get(node, 1.0):
-            return
-        if factor > 1.0:
-            self._slow[node] = factor
-        else:
-            del self._slow[node]
-        self._touched[node] = None
+    def set_slowdown(self, node: int, factor: float | None) -> None:
+        """Have everything on a node take ``factor`` (at least 1) times as long from the next settlement on, contention apart.
+
+        None: the node has its normal speed again.
+        """
+        before = self.slow.pop(node, 1.0)
+        if factor is not None:
+            self.slow[node] = factor
+        if (factor or 1.0) != before:
+            self._touched[node] = None
 
     def slowdown(self, job_id: int) -> float:
         """Return how many times as long as alone the job's slowest work takes at present."""
@@ -141,7 +142,7 @@ class Cluster:
         # A job has the same on most of its nodes.
         known: dict[tuple[int, float, tuple[Load, ...]], dict[int, float]] = {}
         for node in self._touched:
-            alike = (self._kinds[node], self._slow.get(node, 1.0), self._loads[node])
+            alike = (self._kinds[node], self.slow.get(node, 1.0), self._loads[node])
             penalties = known.get(alike)
             if penalties is None:
                 penalties = known[alike] = self._penalties_on(node)
@@ -175,8 +176,8 @@ class Cluster:
     def _penalties_on(self, node: int) -> dict[int, float]:
         loads = self._loads[node]
         penalties = self._model.penalties(self._shapes[node], loads) if loads else []
-        if node in self._slow:
-            factor = self._slow[node]
+        factor = self.slow.get(node, 1.0)
+        if factor != 1.0:
             penalties = [(1.0 + penalty) * factor - 1.0 for penalty in penalties]
         return {load.job_id: penalty for load, penalty in zip(loads, penalties, strict=True)}
 

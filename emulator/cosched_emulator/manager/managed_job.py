@@ -75,7 +75,7 @@ class ManagedJob:
         self.since_us = now_us
         self.resumed = True
 
-    def running(self) -> RunningJob:
+    def inventory_entry(self) -> RunningJob:
         """Return what an inventory tells of it while it is among the running jobs."""
         return RunningJob(
             self.job.spec,

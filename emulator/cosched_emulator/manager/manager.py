@@ -7,27 +7,27 @@ each validated against the state at that moment. `inventory` therefore always te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
+from cosched_emulator.manager.actions import ActionExecutor
 from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.check import check_holdings
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.hardware import Cluster
-from cosched_emulator.manager.heap import END, MEASURE, WAKE, Entry, Kernel
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.nodes import Nodes
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.progress import Progress
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
-    Layers,
     Machine,
     ThreadPool,
     share_nodes,
     started_by,
-    times_refusal,
 )
 from cosched_plugin.protocol.messages import (
     FEATURES,
@@ -48,23 +48,12 @@ from cosched_plugin.protocol.messages import (
     NodeReturned,
     PendingJob,
     ProgressMeasured,
-    RejectJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    UnknownAction,
-    WakeAt,
     Welcome,
     Woken,
 )
 
-MOST_WAKES: Final = 100_000
-MOST_VOID: Final = 100_000  # entries of the heap that may be void before they are looked for
+MOST_VOID: Final = 100_000  # entries of the timeline that may be void before they are looked for
 NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
-_Seated: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threads that were taken for it
 
 
 class Manager:
@@ -74,22 +63,23 @@ class Manager:
         "_belief",
         "_classes",
         "_contends",
+        "_executor",
         "_now_us",
-        "_on_nodes",
         "_pool",
         "_progress",
         "_resume_us",
+        "_running_jobs",
         "_seq",
         "diary",
-        "down",
         "ended_jobs",
         "jobs",
-        "kernel",
         "machine",
+        "nodes",
         "notes",
         "pending",
         "refused",
         "running",
+        "timeline",
         "wakes",
     )
 
@@ -110,21 +100,24 @@ class Manager:
         self._classes = tuple(nodes)
         self._belief = belief
         self._resume_us = resume_us
-        self.kernel = Kernel()
+        self.timeline = Timeline()
         self.machine = Machine(nodes)
         self.diary = Diary()
         self._contends = cluster is not None
-        self._progress = Progress(self.kernel, cluster, measure_after_us, measure_above_ppm)
+        self._progress = Progress(self.timeline, cluster, measure_after_us, measure_above_ppm)
         self._pool = ThreadPool(self.machine)
-        self._on_nodes = RunningJobs(self._pool, self._progress, self.diary, resume_us)
+        self.nodes = Nodes(self._pool, cluster, self.diary)
+        self._running_jobs = RunningJobs(self._pool, self._progress, self.diary, resume_us)
         self._seq = 0
         self._now_us = 0
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
-        self.running = self._on_nodes.by_id
-        self.down: set[int] = set()
+        self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
+        self._executor = ActionExecutor(
+            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, self._end
+        )
         self.refused = 0
         # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
@@ -141,7 +134,7 @@ class Manager:
 
     def let_time_run(self) -> None:
         """Bear with answers that come late: by then a wake may have passed, and a limit have waited for longer."""
-        self._on_nodes.lenient = True
+        self._running_jobs.lenient = True
 
     def inventory(self) -> Welcome:
         """Return all that a scheduler needs to go on from the last answered batch."""
@@ -151,11 +144,11 @@ class Manager:
             seq=self._seq,
             now_us=self._now_us,
             nodes=self._classes,
-            down=tuple(sorted(self.down)),
+            down=tuple(sorted(self.nodes.down)),
             belief=self._belief,
-            running=tuple(job.running() for _, job in sorted(self.running.items())),
+            running=tuple(job.inventory_entry() for _, job in sorted(self.running.items())),
             pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
-            notes=self.notes.told(),
+            notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
             resume_us=self._resume_us,
         )
@@ -177,14 +170,14 @@ class Manager:
         """Enter a job whose submission is under way, or waits for other jobs first."""
         return self._enter(job, job.spec.submit_us, origin)
 
-    def ended(self, job_id: int, version: int) -> JobEnded | None:
+    def end_event(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
         job = self.jobs.get(job_id)  # a live manager forgets those that have ended
         if job is None or job.state != RUNNING or job.version != version:
             return None
         return JobEnded(job_id, job.outcome)
 
-    def measured(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
+    def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
         job = self.jobs.get(job_id)
         if job is None or job.state != RUNNING or job.disturbances != disturbances:
@@ -218,14 +211,17 @@ class Manager:
         follow: list[Event] = []
         if not actions:
             return follow
+        execute = self._executor.carry_out
         for number, action in enumerate(actions):
-            reason = self._start(action) if type(action) is StartJob else self._act(action)
+            reason = execute(action, now_us)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
         # Revisions, and jobs that are cancelled, leave void ends behind.
-        if len(self.kernel) > MOST_VOID and len(self.kernel) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
-            self.kernel.compact(self._is_void)
+        if len(self.timeline) > MOST_VOID and len(self.timeline) > MOST_VOID + 4 * (
+            len(self.running) + len(self.wakes)
+        ):
+            self.timeline.compact(self._is_void)
         return follow
 
     def _is_void(self, entry: Entry) -> bool:
@@ -239,10 +235,6 @@ class Manager:
         """Let the hardware find out what the last changes mean for every job's end."""
         if self._contends:
             self._progress.settle(self.running, now_us)
-
-    def set_slowdown(self, node: int, slowdown: float) -> None:
-        """Have everything on a node take so many times as long, from now on."""
-        self._progress.set_slowdown(node, slowdown)
 
     def skip_to(self, seq: int) -> None:
         """Count batches on from ``seq``: those up to it were answered, or never will be."""
@@ -261,20 +253,18 @@ class Manager:
                 pass  # the most frequent ones: `happen` has seen to them
             case JobRequeued():
                 job = self.jobs[event.job_id]
-                self._on_nodes.vacate(job, self._now_us)
+                self._running_jobs.vacate(job, self._now_us)
                 job.state = PENDING
                 self.pending[event.job_id] = job
-                self.diary.changed(self._now_us, job, "requeued")
+                self.diary.note_state(self._now_us, job, "requeued")
             case JobHeld() | JobReleased():
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, JobHeld)
-                self.diary.changed(self._now_us, job, "held" if job.held else "released")
+                self.diary.note_state(self._now_us, job, "held" if job.held else "released")
             case NodeFailed():
-                self.down.add(event.node)
-                self._pool.fail_node(event.node)
+                self.nodes.take_out(event.node)
             case NodeReturned():
-                self.down.discard(event.node)
-                self._pool.return_node(event.node, [job.layers for job in self.running.values() if not job.on_disk])
+                self.nodes.put_back(event.node, [job.layers for job in self.running.values() if not job.on_disk])
             case ProgressMeasured():
                 self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
             case Woken():
@@ -287,7 +277,7 @@ class Manager:
     def _end(self, job: ManagedJob, state: str) -> None:
         job_id = job.job.spec.id
         if job.state in (RUNNING, SUSPENDED):
-            self._on_nodes.vacate(job, self._now_us)
+            self._running_jobs.vacate(job, self._now_us)
         else:
             del self.pending[job_id]
         self.notes.drop(job_id)
@@ -298,7 +288,7 @@ class Manager:
         job.state = state
         job.end_us = now_us
         if self.diary.kept:
-            self.diary.finished(now_us, job)
+            self.diary.note_end(now_us, job)
         if self.ended_jobs is not None:
             del self.jobs[job.job.spec.id]
             self.ended_jobs(job.record())
@@ -306,90 +296,8 @@ class Manager:
     def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
         managed = self.jobs[job.spec.id] = ManagedJob(job)
         if self.diary.kept:
-            self.diary.entered(at_us, managed, origin)
+            self.diary.note_submission(at_us, managed, origin)
         return managed
-
-    # ------------------------------------------------------------ actions
-
-    def _act(self, action: Action) -> str | None:
-        """Carry out one action, or return why not."""
-        match action:
-            case StartJob():
-                return self._start(action)
-            case StartTogether():
-                return self._start_all(action.starts)
-            case ReviseJob():
-                return self._on_nodes.revise(action)
-            case SuspendJob():
-                return self._on_nodes.suspend(action.job_id, self._now_us, to_disk=action.to_disk)
-            case ResumeJob():
-                return self._on_nodes.resume(action.job_id, self._now_us)
-            case SetNote():
-                return self._set_note(action)
-            case WakeAt():
-                if action.at_us <= self._now_us and not self._on_nodes.lenient:
-                    return f"stale: a wake at {action.at_us} us is not after now, {self._now_us} us"
-                if action.at_us not in self.wakes:
-                    if len(self.wakes) >= MOST_WAKES:
-                        return f"there are {MOST_WAKES} wakes to come already"
-                    self.wakes.add(action.at_us)
-                    self.kernel.schedule(action.at_us, WAKE, 0)
-                return None
-            case RejectJob():
-                job = self.pending.get(action.job_id)
-                if job is None:
-                    return f"job {action.job_id} does not wait"
-                job.reason = action.reason
-                self._end(job, REJECTED)
-                return None
-            case UnknownAction():
-                return f"unknown action {action.type!r}"
-            case _:
-                assert_never(action)
-
-    def _start(self, start: StartJob) -> str | None:
-        """Start a job, or return why not."""
-        taken = self._take(start)
-        if isinstance(taken, str):
-            return taken
-        self._begin(*taken)
-        return None
-
-    def _start_all(self, starts: Sequence[StartJob]) -> str | None:
-        """Start all of these jobs, or none."""
-        seated: list[_Seated] = []
-        for start in starts:
-            twice = any(other.job_id == start.job_id for _, other, _ in seated)
-            taken = _not_waiting(start) if twice else self._take(start)
-            if isinstance(taken, str):
-                for job, other, layers in seated:
-                    self._pool.give_back(job.job.spec, other.runs, layers)
-                return taken
-            seated.append(taken)
-        for each in seated:
-            self._begin(*each)
-        return None
-
-    def _take(self, start: StartJob) -> _Seated | str:
-        """Take the threads for a start, or return why they cannot be had; the job waits on until it begins."""
-        job = self.pending.get(start.job_id)
-        if job is None or job.held:
-            return _not_waiting(start)
-        spec = job.job.spec
-        layers = times_refusal(spec.limit_us, start) or self._pool.place(spec, start.runs)
-        if isinstance(layers, str):
-            return layers
-        self._pool.take(spec, start.runs, layers)
-        return job, start, layers
-
-    def _begin(self, job: ManagedJob, start: StartJob, layers: Layers) -> None:
-        del self.pending[start.job_id]
-        self._on_nodes.start(job, start, layers, self._now_us)
-
-    def _set_note(self, note: SetNote) -> str | None:
-        if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
-            return f"there is no job {note.job_id}"
-        return self.notes.set(note.job_id, note.key, note.value)
 
     # ------------------------------------------------------------ invariants
 
@@ -397,10 +305,6 @@ class Manager:
         """Re-derive who holds what; InvariantError where it differs."""
         check_holdings(self.machine, self._pool, self.running, self.pending)
         self._progress.check()
-
-
-def _not_waiting(start: StartJob) -> str:
-    return f"job {start.job_id} is not waiting to be started"
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

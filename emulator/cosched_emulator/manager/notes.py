@@ -50,7 +50,7 @@ class Notes:
         for key in self._keys.pop(job_id, ()):
             self._bytes -= _size(key, self._values.pop((job_id, key)))
 
-    def told(self) -> tuple[Note, ...]:
+    def inventory_entries(self) -> tuple[Note, ...]:
         """Return all notes as an inventory tells them, in order of job and key; those about the cluster first."""
         return tuple(
             Note(job_id if job_id != CLUSTER else None, key, self._values[job_id, key])

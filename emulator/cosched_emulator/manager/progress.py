@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cosched_emulator.manager.hardware import Cluster
-from cosched_emulator.manager.heap import END, MEASURE, Kernel
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.timeline import END, MEASURE, Timeline
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import share_nodes
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
 
 
 class Progress:
-    """The progress of the running jobs; what is due later is entered into the manager's heap."""
+    """The progress of the running jobs; what is due later is entered into the manager's timeline."""
 
-    __slots__ = ("_cluster", "_kernel", "_measure_above_ppm", "_measure_after_us", "_measured")
+    __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_timeline")
 
     def __init__(
-        self, kernel: Kernel, cluster: Cluster | None, measure_after_us: int | None, measure_above_ppm: int
+        self, timeline: Timeline, cluster: Cluster | None, measure_after_us: int | None, measure_above_ppm: int
     ) -> None:
-        """All but ``kernel`` as `Manager` has it."""
-        self._kernel = kernel
+        """All but ``timeline`` as `Manager` has it."""
+        self._timeline = timeline
         self._cluster = cluster
         self._measure_after_us = measure_after_us
         self._measure_above_ppm = measure_above_ppm
@@ -72,12 +72,7 @@ class Progress:
         if job.limit_us is not None and end_us > job.start_us + job.limit_us:
             end_us = job.start_us + job.limit_us
             job.outcome = TIMEOUT
-        self._kernel.schedule(end_us, END, job.job.spec.id, job.version)
-
-    def set_slowdown(self, node: int, slowdown: float) -> None:
-        """Have everything on a node take so many times as long; a manager with slow nodes is one with hardware."""
-        assert self._cluster is not None
-        self._cluster.set_slowdown(node, slowdown)
+        self._timeline.schedule(end_us, END, job.job.spec.id, job.version)
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the hardware find out what the last changes mean for every job's end."""
@@ -87,7 +82,7 @@ class Progress:
                     job = running[job_id]
                     job.disturbances += 1
                     since_us = max(now_us, job.ready_us)  # there is nothing to measure before
-                    self._kernel.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
+                    self._timeline.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
             for job_id, end_us in self._cluster.settle(now_us):
                 self.schedule_end(running[job_id], end_us)
 

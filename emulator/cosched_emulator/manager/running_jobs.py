@@ -40,7 +40,7 @@ class RunningJobs:
             job.idle_us = job.ready_us = 0
         self._progress.start(job, now_us)
         if self._diary.kept:
-            self._diary.changed(now_us, job)
+            self._diary.note_state(now_us, job)
 
     def vacate(self, job: ManagedJob, now_us: int) -> None:
         """Take a running job off its nodes, or off the disk."""
@@ -92,7 +92,7 @@ class RunningJobs:
         job.suspended_us = now_us
         job.version += 1
         self._progress.suspend(job, now_us)
-        self._diary.changed(now_us, job, "to disk" if to_disk else "")
+        self._diary.note_state(now_us, job, "to disk" if to_disk else "")
         return None
 
     def resume(self, job_id: int, now_us: int) -> str | None:
@@ -113,14 +113,14 @@ class RunningJobs:
         job.state = RUNNING
         job.suspended_us = None
         self._progress.resume(job, now_us)
-        self._diary.changed(now_us, job, "resumed")
+        self._diary.note_state(now_us, job, "resumed")
         return None
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
         job.leave_nodes(now_us)
         if self._diary.kept:
-            self._diary.left_nodes(job)
+            self._diary.note_occupancy(job)
 
     def _leave_disk(self, job: ManagedJob, now_us: int) -> None:
         job.leave_disk(now_us)
-        self._diary.left_disk(job)
+        self._diary.note_disk_time(job)

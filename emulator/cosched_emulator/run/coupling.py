@@ -7,7 +7,9 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from cosched_emulator.couplings.in_process import DirectLink, Link, LoopbackLink
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.trace_file import TraceFile

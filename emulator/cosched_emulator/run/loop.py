@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import InvariantError, LinkError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager

@@ -74,7 +74,7 @@ def build_agenda(prepared: Prepared, manager: Manager) -> Agenda:
         manager,
         prepared.workload.jobs,
         prepared.script,
-        faults.node_faults() if faults.alternations or faults.at else None,
+        faults.node_faults(),
         requeue=scenario.requeue,
         endless=scenario.clock.mode != "virtual",
     )

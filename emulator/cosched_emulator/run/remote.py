@@ -10,7 +10,7 @@ from typing import Final
 
 from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink
 from cosched_emulator.couplings.faulty_wire import FaultyWire
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cosched_emulator.couplings.in_process import Link
+from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.changes import JobFinished
 from cosched_emulator.manager.diary import Diary
@@ -19,7 +19,7 @@ from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.parts import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
-from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.garbage import freeze_heap
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
@@ -69,7 +69,7 @@ def run(
     buffer = RecordBuffer(collected.add, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
-    with as_it_is():
+    with freeze_heap():
         left = simulation.run()
     if accounting is not None:
         _complete_accounts(accounting, manager, left)

@@ -7,7 +7,7 @@ and by what it is drawn for, so that the same plan brings the same faults, also 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -19,6 +19,8 @@ from cosched_plugin.protocol.limits import INT64_MAX
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
 KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in order of what happens at one instant
 USUAL_BATCHES: Final = 1_000  # among so many batches a plugin's faults fall where the number of jobs is not known
+
+_LISTED: Final = -1  # in place of an alternation: a fault that the plan lists
 
 
 class NodeFault(NamedTuple):
@@ -85,61 +87,6 @@ class DiskFull(NamedTuple):
     until_us: int
 
 
-class NodeFaults:
-    """What happens to nodes in the course of time; `due` hands it out once, in order."""
-
-    __slots__ = ("_alternations", "_at", "_heap", "_next_at", "_seed")
-
-    def __init__(self, seed: int, nodes: int, alternations: Sequence[Alternation], at: Sequence[NodeFault]) -> None:
-        self._seed = seed
-        self._alternations = tuple(alternations)
-        self._at = sorted(at, key=_order)
-        self._next_at = 0
-        # One entry for each node of an alternation: (when, rank of the kind, node, alternation, number of the state that ends).
-        self._heap: list[tuple[int, int, int, int, int]] = []
-        for number, alternation in enumerate(self._alternations):
-            rank = KINDS.index(alternation.leave)
-            for node in range(nodes):
-                if alternation.takes_part(seed, node):
-                    self._heap.append((alternation.span_us(seed, node, 0), rank, node, number, 0))
-        heapify(self._heap)
-
-    def next_us(self) -> int | None:
-        """Return when the next fault is due; None if none will ever be."""
-        planned_us = self._at[self._next_at].at_us if self._next_at < len(self._at) else None
-        drawn_us = self._heap[0][0] if self._heap else None
-        if planned_us is None or drawn_us is None:
-            return drawn_us if planned_us is None else planned_us
-        return min(planned_us, drawn_us)
-
-    def due(self, at_us: int) -> list[NodeFault]:
-        """Remove and return all that is due at ``at_us`` or before, by time, then as PROTOCOL.md orders one instant, then by node."""
-        faults = []
-        while self._next_at < len(self._at) and self._at[self._next_at].at_us <= at_us:
-            faults.append(self._at[self._next_at])
-            self._next_at += 1
-        while self._heap and self._heap[0][0] <= at_us:
-            faults.append(self._drawn())
-        return sorted(faults, key=_order)
-
-    def _drawn(self) -> NodeFault:
-        """Take the first entry of the heap, and enter what the node will do next."""
-        then_us, rank, node, number, state = self._heap[0]
-        alternation = self._alternations[number]
-        next_us = then_us + alternation.span_us(self._seed, node, state + 1)
-        if next_us <= INT64_MAX:
-            kind = alternation.leave if state % 2 else alternation.come_back
-            heapreplace(self._heap, (next_us, KINDS.index(kind), node, number, state + 1))
-        else:
-            heappop(self._heap)
-        kind = KINDS[rank]
-        return NodeFault(then_us, kind, node, alternation.slowdown if kind == "slow" else 1.0)
-
-
-def _order(fault: NodeFault) -> tuple[int, int, int]:
-    return (fault.at_us, KINDS.index(fault.kind), fault.node)
-
-
 @dataclass(frozen=True, slots=True)
 class Faults:
     """A whole fault plan, checked; one without anything in it where none is asked for."""
@@ -153,9 +100,35 @@ class Faults:
     clock: tuple[ClockJump, ...] = ()
     disk: tuple[DiskFull, ...] = ()
 
-    def node_faults(self) -> NodeFaults:
-        """Return what happens to nodes, from the beginning: the same at every call."""
-        return NodeFaults(self.seed, self.nodes, self.alternations, self.at)
+    def node_faults(self) -> Iterator[NodeFault]:
+        """Yield what happens to nodes, by time, then in order of `KINDS`, then by node; it may have no end. The same at every call."""
+        # (when, rank of the kind, node, alternation or `_LISTED`, number of the state that ends or of the listed fault).
+        heap = [
+            (fault.at_us, KINDS.index(fault.kind), fault.node, _LISTED, index) for index, fault in enumerate(self.at)
+        ]
+        for number, alternation in enumerate(self.alternations):
+            rank = KINDS.index(alternation.leave)
+            for node in range(self.nodes):
+                if alternation.takes_part(self.seed, node):
+                    first_us = alternation.span_us(self.seed, node, 0)
+                    if first_us <= INT64_MAX:
+                        heap.append((first_us, rank, node, number, 0))
+        heapify(heap)
+        while heap:
+            at_us, rank, node, number, state = heap[0]
+            if number == _LISTED:
+                heappop(heap)
+                yield self.at[state]
+                continue
+            alternation = self.alternations[number]
+            next_us = at_us + alternation.span_us(self.seed, node, state + 1)
+            if next_us <= INT64_MAX:
+                next_kind = alternation.leave if state % 2 else alternation.come_back
+                heapreplace(heap, (next_us, KINDS.index(next_kind), node, number, state + 1))
+            else:
+                heappop(heap)
+            kind = KINDS[rank]
+            yield NodeFault(at_us, kind, node, alternation.slowdown if kind == "slow" else 1.0)
 
     @property
     def slow_nodes(self) -> bool:

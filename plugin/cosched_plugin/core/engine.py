@@ -69,7 +69,7 @@ class SchedulerCore:
         except HardwareModelError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except CONTRADICTIONS as error:
-            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_described(error)}") from error
+            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_describe(error)}") from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
@@ -105,7 +105,7 @@ class SchedulerCore:
                 else:
                     self._learn(event)
         except CONTRADICTIONS as error:
-            text = f"what happened cannot have happened: {_described(error)}"
+            text = f"what happened cannot have happened: {_describe(error)}"
             raise RemoteProtocolError("state", "events", text) from error
         if refused:
             # In between, two jobs may have had one thread: one that came back, and one that the manager has let in meanwhile.
@@ -127,13 +127,13 @@ class SchedulerCore:
                     self._apply(decision)
                 actions.append(decision)
                 if trace is not None:
-                    trace.decided(decision)
+                    trace.emit(decision)
                 if len(actions) > most:
                     raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
         except (Exception, SystemExit) as error:
-            raise PolicyError(None, f"the policy failed: {_described(error)}") from error
+            raise PolicyError(None, f"the policy failed: {_describe(error)}") from error
         if trace is not None:
             trace.forget()
         return actions
@@ -246,28 +246,28 @@ class SchedulerCore:
         state.start(start, placed)
 
     def _revise(self, revision: ReviseJob) -> None:
-        running = self._running(revision, revision.job_id)
+        running = self._find_running(revision, revision.job_id)
         reason = times_refusal(running.limit_us, revision)
         if reason is not None:
             raise PolicyError(revision, reason)
         self._state.revise(revision)
 
     def _suspend(self, suspension: SuspendJob) -> None:
-        running = self._running(suspension, suspension.job_id, suspended=False)
+        running = self._find_running(suspension, suspension.job_id, suspended=False)
         reason = self._state.pool.disk_refusal(running.job, running.runs) if suspension.to_disk else None
         if reason is not None:
             raise PolicyError(suspension, reason)
         self._state.suspend(suspension.job_id, to_disk=suspension.to_disk)
 
     def _resume(self, resumption: ResumeJob) -> None:
-        running = self._running(resumption, resumption.job_id, suspended=True)
+        running = self._find_running(resumption, resumption.job_id, suspended=True)
         if running.on_disk:
             reason = self._state.pool.return_refusal(running.job, running.runs, running.layers)
             if reason is not None:
                 raise PolicyError(resumption, reason)
         self._state.resume(resumption.job_id)
 
-    def _running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
+    def _find_running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
         """Return the running job that a decision is about; ``suspended`` tells in which state it must be."""
         running = self._state.running.get(job_id)
         if running is None:
@@ -318,7 +318,7 @@ def is_note_value(value: object) -> bool:
             return False
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Return an error and the line that it comes from."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -23,8 +23,8 @@ from cosched_plugin.common.allocation import (
     share_nodes,
     union,
 )
+from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
-from cosched_plugin.core.forecast import side_by_side
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, RunningJob, StartJob, Welcome
@@ -38,7 +38,7 @@ class Running(NamedTuple):
     end_us: int  # start + the run time expected under its placement, as last revised
     runs: tuple[Run, ...]
     layers: Layers
-    joined: int  # the same as `forecast.side_by_side` has it
+    joined: int  # the same as `availability.side_by_side` has it
     threads: int  # held in all
     limit_us: int | None
     suspended_us: int | None = None  # since when it is suspended
@@ -104,7 +104,7 @@ class State:
         for running in welcome.running:
             _check_place(running, self.machine)
             self._seat(
-                _running(
+                running_job(
                     running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
                 )._replace(
                     suspended_us=running.suspended_us,
@@ -175,7 +175,7 @@ class State:
         # Up to `ready_us` its times have waited already, if it was suspended on its way back from disk.
         since_us = max(running.suspended_us, running.ready_us)
         ready_us = self.now_us + self.resume_us if running.on_disk else running.ready_us
-        resumed = _later(running, max(self.now_us, ready_us) - since_us)
+        resumed = _delay(running, max(self.now_us, ready_us) - since_us)
         resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us)
         self._replace(running, resumed)
         if running.on_disk:
@@ -374,9 +374,10 @@ class State:
             _assert(table.same_as(self.node_table()), "the node table differs from running jobs")
 
 
-def _running(
+def running_job(
     job: JobSpec, start_us: int, runs: Sequence[Run], estimate_us: int, limit_us: int | None, machine: Machine
 ) -> Running:
+    """Return a job that has run on ``runs`` without a break since its start."""
     layers = layers_of(runs, machine.depth)
     joined = side_by_side(layers, machine.nodes)
     end_us = start_us + estimate_us
@@ -390,7 +391,7 @@ def _check_place(running: RunningJob, machine: Machine) -> None:
             raise ValueError(f"job {running.spec.id} runs where there is no machine")
 
 
-def _later(running: Running, by_us: int) -> Running:
+def _delay(running: Running, by_us: int) -> Running:
     """Return a job that has made no progress for so long: its expected end and its limit wait with it."""
     return running._replace(
         end_us=running.end_us + by_us,

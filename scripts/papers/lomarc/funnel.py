@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from scripts.papers.frame import NOTHING, number
 from scripts.papers.lomarc.published import STAGES, TABLE_5
 from scripts.papers.lomarc.runs import AARR, BASE_FORM, FORMS, FUNNEL, TRACED, Task
+from scripts.tables import NOTHING, number
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]  # of traced runs
 Row: TypeAlias = Sequence[float | None]  # in the order of STAGES

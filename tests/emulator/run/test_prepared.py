@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from cosched_emulator.couplings.in_process import DirectLink
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run

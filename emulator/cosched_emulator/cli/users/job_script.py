@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.users.job_options import (
+from cosched_emulator.cli.commands.job_options import (
     DEFAULT_TIME,
     Array,
     Misread,

@@ -1,0 +1,55 @@
+"""The loopback coupling: both sessions and the codec in one process, for tests of the protocol without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.errors import LocalProtocolError
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Message, Welcome
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
+
+
+class LoopbackLink:
+    """Both sessions and the codec in one process: every message becomes bytes and back. The plugin's own errors come through."""
+
+    def __init__(self, scheduler_factory: SchedulerFactory) -> None:
+        self._scheduler_factory = scheduler_factory
+        self._near: ManagerSession | None = None
+        self._far = SchedulerSession("loopback", "")
+        self.scheduler: Scheduler | None = None
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Greet, and make the scheduler."""
+        self._near = near = ManagerSession(inventory)
+        self._far = far = SchedulerSession("loopback", "")
+        for welcome in near.receive(_transcode(far.hello())).send:
+            delivered = far.receive(_transcode(welcome)).deliver
+            if isinstance(delivered, Welcome):
+                self.scheduler = self._scheduler_factory(delivered)
+        near.receive(_transcode(far.ready()))
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch to the scheduler's end and its answer back."""
+        if self._near is None or self.scheduler is None:
+            raise LocalProtocolError("the link is not open")
+        for message in self._near.submit(seq, now_us, events):
+            batch = self._far.receive(_transcode(message)).deliver
+            if isinstance(batch, Events):
+                reply = self._far.answer(self.scheduler.handle(batch.now_us, batch.events))
+                answer = self._near.receive(_transcode(reply)).deliver
+                if isinstance(answer, Actions):
+                    return answer.actions
+        raise LocalProtocolError("the batch was not delivered")
+
+    def close(self) -> None:
+        """Say bye."""
+        if self._near is not None:
+            self._far.receive(_transcode(self._near.bye("the run is over")))
+        self._near = self.scheduler = None
+
+
+def _transcode(message: Message) -> Message:
+    """Return ``message`` as the other end reads it."""
+    return decode(encode(message))

@@ -1,0 +1,142 @@
+"""The scheduler's actions: each is checked against the present state, and carried out or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, assert_never
+
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.notes import Notes
+from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.manager.timeline import WAKE, Timeline
+from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.protocol.messages import (
+    REJECTED,
+    Action,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    UnknownAction,
+    WakeAt,
+)
+
+MOST_WAKES: Final = 100_000
+_Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threads that it was given
+
+
+class ActionExecutor:
+    """Carries out actions on the manager's pending and running jobs, its notes and its wakes."""
+
+    __slots__ = ("_end", "_notes", "_pending", "_running_jobs", "_timeline", "_wakes")
+
+    def __init__(
+        self,
+        pending: dict[int, ManagedJob],
+        running_jobs: RunningJobs,
+        notes: Notes,
+        wakes: set[int],
+        timeline: Timeline,
+        end: Callable[[ManagedJob, str], None],
+    ) -> None:
+        """``end`` ends a job for good, in the state that it is told."""
+        self._pending = pending
+        self._running_jobs = running_jobs
+        self._notes = notes
+        self._wakes = wakes
+        self._timeline = timeline
+        self._end = end
+
+    def carry_out(self, action: Action, now_us: int) -> str | None:
+        """Carry out one action, or return why not."""
+        match action:
+            case StartJob():
+                return self._start(action, now_us)
+            case StartTogether():
+                return self._start_together(action.starts, now_us)
+            case ReviseJob():
+                return self._running_jobs.revise(action)
+            case SuspendJob():
+                return self._running_jobs.suspend(action.job_id, now_us, to_disk=action.to_disk)
+            case ResumeJob():
+                return self._running_jobs.resume(action.job_id, now_us)
+            case SetNote():
+                return self._set_note(action)
+            case WakeAt():
+                return self._wake_at(action.at_us, now_us)
+            case RejectJob():
+                return self._reject(action)
+            case UnknownAction():
+                return f"unknown action {action.type!r}"
+            case _:
+                assert_never(action)
+
+    def _start(self, start: StartJob, now_us: int) -> str | None:
+        """Start a job, or return why not."""
+        placed = self._place(start)
+        if isinstance(placed, str):
+            return placed
+        self._begin(*placed, now_us)
+        return None
+
+    def _start_together(self, starts: Sequence[StartJob], now_us: int) -> str | None:
+        """Start all of these jobs, or none."""
+        all_placed: list[_Placed] = []
+        for start in starts:
+            twice = any(other.job_id == start.job_id for _, other, _ in all_placed)
+            placed = _not_pending(start) if twice else self._place(start)
+            if isinstance(placed, str):
+                for job, other, layers in all_placed:
+                    self._running_jobs.pool.give_back(job.job.spec, other.runs, layers)
+                return placed
+            all_placed.append(placed)
+        for each in all_placed:
+            self._begin(*each, now_us)
+        return None
+
+    def _place(self, start: StartJob) -> _Placed | str:
+        """Take the threads for a start, or return why they cannot be had; the job stays pending until it begins."""
+        job = self._pending.get(start.job_id)
+        if job is None or job.held:
+            return _not_pending(start)
+        spec = job.job.spec
+        pool = self._running_jobs.pool
+        layers = times_refusal(spec.limit_us, start) or pool.place(spec, start.runs)
+        if isinstance(layers, str):
+            return layers
+        pool.take(spec, start.runs, layers)
+        return job, start, layers
+
+    def _begin(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
+        del self._pending[start.job_id]
+        self._running_jobs.start(job, start, layers, now_us)
+
+    def _set_note(self, note: SetNote) -> str | None:
+        if note.job_id is not None and note.job_id not in self._pending and note.job_id not in self._running_jobs.by_id:
+            return f"there is no job {note.job_id}"
+        return self._notes.set(note.job_id, note.key, note.value)
+
+    def _wake_at(self, at_us: int, now_us: int) -> str | None:
+        if at_us <= now_us and not self._running_jobs.lenient:
+            return f"stale: a wake at {at_us} us is not after now, {now_us} us"
+        if at_us not in self._wakes:
+            if len(self._wakes) >= MOST_WAKES:
+                return f"there are {MOST_WAKES} wakes to come already"
+            self._wakes.add(at_us)
+            self._timeline.schedule(at_us, WAKE, 0)
+        return None
+
+    def _reject(self, action: RejectJob) -> str | None:
+        job = self._pending.get(action.job_id)
+        if job is None:
+            return f"job {action.job_id} does not wait"
+        job.reason = action.reason
+        self._end(job, REJECTED)
+        return None
+
+
+def _not_pending(start: StartJob) -> str:
+    return f"job {start.job_id} is not waiting to be started"

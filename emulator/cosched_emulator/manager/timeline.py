@@ -1,0 +1,86 @@
+"""What is due when, on one heap, in the order in which things happen at one instant.
+
+An entry is a plain tuple (time, rank, id, version). The rank is the order at one instant that PROTOCOL.md fixes. The version lets an
+owner void an entry without searching for it: an entry whose version is not the owner's current one has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeAlias, TypeVar
+
+# Order at one instant.
+END: Final = 0
+NODE_FAILURE: Final = 1
+NODE_RETURN: Final = 2
+NODE_SLOW: Final = 3
+NODE_NORMAL: Final = 4
+USER_CHANGE: Final = 5
+MEASURE: Final = 6
+SUBMISSION: Final = 7
+WAKE: Final = 8
+
+Entry: TypeAlias = tuple[int, int, int, int]
+Item = TypeVar("Item")
+
+
+class Timeline:
+    """A heap of entries; the caller keeps the time."""
+
+    __slots__ = ("heap",)
+
+    def __init__(self) -> None:
+        self.heap: list[Entry] = []  # to be read: the first is the earliest
+
+    def schedule(self, at_us: int, rank: int, ident: int, version: int = 0) -> None:
+        """Enter something that will be due at ``at_us``."""
+        heappush(self.heap, (at_us, rank, ident, version))
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def compact(self, is_void: Callable[[Entry], bool]) -> None:
+        """Drop the void entries."""
+        self.heap[:] = [entry for entry in self.heap if not is_void(entry)]
+        heapify(self.heap)
+
+    def next_us(self) -> int | None:
+        """Return the earliest instant at which something is due, void entries included; None if nothing is."""
+        return self.heap[0][0] if self.heap else None
+
+    def pop_due(self, now_us: int) -> Iterator[Entry]:
+        """Remove and yield everything due at ``now_us`` or before, in order; also what is entered meanwhile."""
+        heap = self.heap
+        while heap and heap[0][0] <= now_us:
+            yield heappop(heap)
+
+
+class Source(Generic[Item]):
+    """A sequence in order of time, of which the timeline holds one entry: that of ``head``.
+
+    Whoever finds the entry calls `pop`, which enters the next one. So a million submissions, or faults without an end, take no memory.
+    """
+
+    __slots__ = ("_entry_of", "_heap", "_items", "head")
+
+    def __init__(self, timeline: Timeline, items: Iterable[Item], entry_of: Callable[[Item], Entry]) -> None:
+        """``items`` in the order of their entries."""
+        self._heap = timeline.heap
+        self._items = iter(items)
+        self._entry_of = entry_of
+        self.head: Item | None = None  # None: the sequence is at its end
+        self._advance()
+
+    def pop(self) -> Item:
+        """Return the item whose entry has been removed from the timeline, and enter the next one."""
+        item = self.head
+        if item is None:
+            raise LookupError("the sequence is at its end")
+        self._advance()
+        return item
+
+    def _advance(self) -> None:
+        item = self.head = next(self._items, None)
+        if item is not None:
+            heappush(self._heap, self._entry_of(item))

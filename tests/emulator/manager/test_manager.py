@@ -1,0 +1,285 @@
+"""The manager alone: batches in, state and refusals out."""
+
+from __future__ import annotations
+
+import pytest
+from tests.emulator.parts import BELIEF, job, manager, node_class, start
+
+from cosched_emulator.errors import InvariantError
+from cosched_emulator.manager.managed_job import PENDING, RUNNING
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol import messages as m
+
+
+def with_jobs(*jobs: WorkloadJob, on: Manager | None = None) -> Manager:
+    """Return a manager in whose queue these jobs wait, after batch 1 at 10 us."""
+    managed = manager() if on is None else on
+    for each in jobs:
+        managed.accept(each)
+    assert managed.commit(1, 10, [m.JobSubmitted(each.spec) for each in jobs], ()) == []
+    return managed
+
+
+def refusals(managed: Manager, *actions: m.Action) -> list[str]:
+    """Commit an empty batch answered with these actions; return the reasons of what was refused."""
+    follow = managed.commit(managed.seq + 1, 10, (), actions)
+    managed.check()
+    assert all(isinstance(event, m.ActionRefused) for event in follow)
+    return [event.reason for event in follow if isinstance(event, m.ActionRefused)]
+
+
+def test_states_from_submission_to_end() -> None:
+    managed = with_jobs(job(1, limit_us=500))
+    assert managed.jobs[1].state == PENDING
+    assert list(managed.pending) == [1]
+    assert managed.commit(2, 20, (), (start(1, estimate_us=150, limit_us=600),)) == []
+    assert managed.jobs[1].state == RUNNING
+    assert (list(managed.pending), list(managed.running)) == ([], [1])
+    running = managed.inventory().running
+    assert running == (m.RunningJob(managed.jobs[1].job.spec, 20, ((0, 1, 1, 1),), 150, 600),)
+    assert managed.timeline.next_us() == 120
+    ended = managed.end_event(1, managed.jobs[1].version)
+    assert ended == m.JobEnded(1, m.COMPLETED)
+    managed.commit(3, 120, (ended,), ())
+    record = managed.jobs[1].record()
+    assert (record.state, record.end_us, record.work_us, record.estimate_us, record.limit_us) == (
+        m.COMPLETED,
+        120,
+        100,
+        150,
+        600,
+    )
+    assert [tuple(interval) for interval in record.intervals] == [(20, 120, ((0, 1, 1, 1),), False)]
+    assert managed.inventory() == m.Welcome(
+        m.PROTOCOL_VERSION, m.FEATURES, 3, 120, (node_class(),), (), BELIEF, (), (), (), ()
+    )
+    managed.check()
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "granted_us", "run_us", "end"),
+    [
+        (100, 100, 99, (99, m.COMPLETED)),
+        (100, 100, 100, (100, m.COMPLETED)),  # completion beats kill
+        (100, 100, 101, (100, m.TIMEOUT)),
+        (100, 133, 133, (133, m.COMPLETED)),  # a limit that the start extended
+        (100, 133, 134, (133, m.TIMEOUT)),
+        (None, None, 10**15, (10**15, m.COMPLETED)),
+        (100, 100, 0, (0, m.COMPLETED)),
+    ],
+)
+def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: tuple[int, str]) -> None:
+    managed = with_jobs(job(1, run_us=run_us, estimate_us=50, limit_us=limit_us))
+    assert refusals(managed, start(1, limit_us=granted_us)) == []
+    ended = managed.end_event(1, managed.jobs[1].version)
+    assert ended is not None
+    assert (managed.timeline.next_us(), ended.state) == (10 + end[0], end[1])
+    managed.commit(3, 10 + end[0], (ended,), ())
+    assert managed.jobs[1].record().work_us == end[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (start(1, mask=1), "node 0 is not free there"),
+        (start(9), "job 9 is not waiting to be started"),
+        (start(5), "job 5 is not waiting to be started"),  # it runs
+        (start(2, node=1), "job 2 is not waiting to be started"),  # held
+        (start(1, node=1, mask=3), "2 processes placed, 1 wanted"),
+        (start(3, node=1), "1 processes placed, 2 wanted"),
+        (start(1, node=3), r"run \[3, 1, 1, 1\] names nodes outside 0..2"),
+        (start(1, node=-1), "names nodes outside"),
+        (start(1, node=1, mask=4), "names threads outside 0..1"),
+        (m.StartJob(1, ((1, 1, 3, 1),), 100, None), "gives 2 threads to 1 processes of 1"),
+        (m.StartJob(3, ((1, 1, 1, 1), (1, 1, 2, 1)), 100, None), "names a node twice"),
+        (m.StartJob(1, (), 100, None), "0 processes placed"),
+        (start(1, node=1, estimate_us=0), "an estimate of 0 us"),
+        (start(1, node=1, limit_us=100), "limit 100 for a job whose own is None"),
+        (start(4, node=1, limit_us=None), "limit None for a job whose own is 70"),
+        (start(4, node=1, limit_us=69), "limit 69 us is below the job's own, 70 us"),
+        (m.WakeAt(10), "stale: a wake at 10 us is not after now, 10 us"),
+        (m.WakeAt(-5), "stale"),
+        (m.SetNote(9, "key", 1), "there is no job 9"),
+        (m.RejectJob(9, "no"), "job 9 does not wait"),
+        (m.RejectJob(5, "no"), "job 5 does not wait"),
+        (m.UnknownAction("grow_job"), "unknown action 'grow_job'"),
+        (m.ReviseJob(9, 100, None), "job 9 does not run"),
+        (m.ReviseJob(1, 100, None), "job 1 does not run"),  # it waits
+        (m.ReviseJob(2, 100, None), "job 2 does not run"),  # held
+        (m.ReviseJob(5, 0, None), "an estimate of 0 us"),
+        (m.ReviseJob(5, 100, 100), "limit 100 for a job whose own is None"),
+        (m.ReviseJob(8, 100, None), "limit None for a job whose own is 90"),
+        (m.ReviseJob(8, 100, 89), "limit 89 us is below the job's own, 90 us"),  # what was granted, not the user's 70
+        (m.SuspendJob(9), "job 9 does not run"),
+        (m.SuspendJob(1), "job 1 does not run"),
+        (m.ResumeJob(9), "job 9 is not suspended"),
+        (m.ResumeJob(1), "job 1 is not suspended"),
+        (m.ResumeJob(5), "job 5 is not suspended"),
+        (m.StartJob(6, ((0, 1, 2, 1),), 100, None), "node 0 is not taken whole for an exclusive job"),
+        (m.StartJob(7, ((1, 1, 1, 1),), 100, None), "node 1 has 100 MB free, 101 wanted"),
+    ],
+)
+def test_each_illegal_action_is_refused_with_its_reason_and_changes_nothing(action: m.Action, reason: str) -> None:
+    managed = with_jobs(
+        job(1),
+        job(2),
+        job(3, processes=2),
+        job(4, limit_us=70),
+        job(5),
+        job(6, exclusive=True),
+        job(7, memory_mb=101),
+        job(8, limit_us=70),
+        on=manager(node_class(2), node_class(1)),
+    )
+    managed.commit(2, 10, (m.JobHeld(2),), (start(5), start(8, node=2, limit_us=90)))
+    before = managed.inventory()
+    jobs = tuple(each.job_id for each in (action,) if isinstance(each, m.StartJob))
+    (refused,) = managed.commit(3, 10, (), (m.SetNote(None, "before", 1), action, m.SetNote(None, "after", 2)))
+    assert isinstance(refused, m.ActionRefused)
+    assert refused[:2] == (3, 1)
+    assert refused.job_ids == jobs
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(refused.reason)
+    managed.check()
+    notes = (m.Note(None, "after", 2), m.Note(None, "before", 1))  # the others of the reply took effect
+    assert managed.inventory() == before._replace(seq=3, notes=notes)
+    assert managed.refused == 1
+
+
+def test_start_together_is_all_or_nothing() -> None:
+    managed = with_jobs(job(1), job(2), job(3), job(4))
+    for group in (
+        (start(1, 0, 1), start(2, 0, 1)),  # the same thread
+        (start(1, 0, 1), start(1, 0, 2)),  # the same job
+        (start(1, 0, 1), start(9, 0, 2)),
+        (start(1, 0, 1), start(2, 0, 2), start(3, 1, 1, limit_us=1)),
+    ):
+        before = managed.inventory()
+        (refused,) = managed.commit(managed.seq + 1, 10, (), (m.StartTogether(group),))
+        assert isinstance(refused, m.ActionRefused)
+        assert refused.job_ids == tuple(each.job_id for each in group)
+        assert managed.inventory() == before._replace(seq=managed.seq)
+        managed.check()
+    assert refusals(managed, m.StartTogether((start(1, 0, 1), start(2, 0, 2), start(3, 1, 1)))) == []
+    assert list(managed.running) == [1, 2, 3]
+
+
+def test_actions_apply_in_the_order_listed() -> None:
+    managed = with_jobs(job(1), job(2))
+    assert refusals(managed, start(1), start(2)) == ["node 0 is not free there"]
+    managed = with_jobs(job(1), job(2))
+    assert refusals(managed, m.RejectJob(1, "never"), start(1), m.SetNote(1, "k", 1)) == [
+        "job 1 is not waiting to be started",
+        "there is no job 1",
+    ]
+    record = managed.jobs[1].record()
+    assert (record.state, record.reason, record.end_us, record.intervals) == (m.REJECTED, "never", 10, ())
+
+
+def test_exclusive_nodes() -> None:
+    managed = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
+    whole = m.StartJob(1, ((0, 1, 3, 1),), 100, None)
+    assert refusals(managed, whole, start(2, mask=2)) == ["node 0 is not free there"]
+    other = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
+    assert refusals(other, start(2, mask=2), whole) == ["node 0 is not free there"]
+
+
+def test_memory_is_given_back() -> None:
+    managed = with_jobs(job(1, memory_mb=60), job(2, memory_mb=60))
+    assert refusals(managed, start(1, mask=1), start(2, mask=2)) == ["node 0 has 40 MB free, 60 wanted"]
+    managed.commit(3, 10, (m.JobEnded(1, m.COMPLETED),), ())
+    assert refusals(managed, start(2, mask=2)) == []
+
+
+def test_notes_live_as_long_as_their_job() -> None:
+    managed = with_jobs(job(1), job(2))
+    assert (
+        refusals(
+            managed,
+            m.SetNote(1, "a", 1),
+            m.SetNote(1, "b", ("x", 2.5)),
+            m.SetNote(2, "a", True),
+            m.SetNote(None, "c", "all"),
+        )
+        == []
+    )
+    assert managed.inventory().notes == (
+        m.Note(None, "c", "all"),
+        m.Note(1, "a", 1),
+        m.Note(1, "b", ("x", 2.5)),
+        m.Note(2, "a", True),
+    )
+    assert refusals(managed, start(1), m.SetNote(1, "a", None), m.SetNote(1, "z", None)) == []
+    assert managed.inventory().notes == (m.Note(None, "c", "all"), m.Note(1, "b", ("x", 2.5)), m.Note(2, "a", True))
+    managed.commit(managed.seq + 1, 20, (m.JobRequeued(1),), ())
+    assert m.Note(1, "b", ("x", 2.5)) in managed.inventory().notes  # it only lost its nodes
+    managed.commit(managed.seq + 1, 20, (m.JobEnded(1, m.CANCELLED),), (m.RejectJob(2, "no"),))
+    assert managed.inventory().notes == (m.Note(None, "c", "all"),)
+    assert refusals(managed, m.SetNote(1, "a", 1)) == ["there is no job 1"]
+
+
+def test_wakes_are_kept_until_due() -> None:
+    managed = manager()
+    assert managed.commit(1, 10, (), (m.WakeAt(30), m.WakeAt(20), m.WakeAt(30))) == []
+    assert managed.inventory().wakes == (20, 30)
+    assert len(list(managed.timeline.pop_due(30))) == 2  # asked for twice, due once
+    managed.commit(2, 20, (m.Woken(20),), ())
+    assert managed.inventory().wakes == (30,)
+
+
+def test_a_node_that_fails_and_returns() -> None:
+    managed = with_jobs(job(1), job(2), job(3, processes=4))
+    managed.commit(2, 10, (), (start(1), start(2, 1)))
+    managed.commit(3, 40, (m.NodeFailed(0), m.JobRequeued(1)), ())
+    managed.check()
+    assert managed.inventory().down == (0,)
+    assert managed.jobs[1].state == PENDING
+    assert [tuple(each) for each in managed.jobs[1].intervals] == [(10, 40, ((0, 1, 1, 1),), False)]
+    assert managed.jobs[1].record().work_us == 30
+    assert managed.end_event(1, 1) is None  # the end that was scheduled is void
+    assert refusals(managed, start(1)) == ["node 0 is not free there"]
+    managed.commit(5, 50, (m.NodeReturned(0), m.JobEnded(2, m.FAILED)), ())
+    assert managed.inventory().down == ()
+    assert refusals(managed, start(3, mask=3, nodes=2)) == []
+
+
+def test_a_returned_node_is_free_but_for_what_runs_there() -> None:
+    managed = with_jobs(job(1), job(2))
+    managed.commit(2, 10, (), (start(1),))
+    managed.commit(3, 20, (m.NodeFailed(0),), ())  # the job goes on: draining
+    assert refusals(managed, start(2, mask=2)) == ["node 0 is not free there"]
+    managed.commit(5, 30, (m.NodeReturned(0),), ())
+    managed.check()
+    assert refusals(managed, start(2, mask=1), start(2, mask=2)) == ["node 0 is not free there"]
+
+
+def test_held_and_released() -> None:
+    managed = with_jobs(job(1), job(2))
+    managed.commit(2, 20, (m.JobHeld(1),), ())
+    assert [pending.held for pending in managed.inventory().pending] == [True, False]
+    managed.commit(3, 20, (m.JobReleased(1),), ())
+    assert refusals(managed, start(1)) == []
+
+
+def test_jobs_that_the_machine_cannot_hold() -> None:
+    managed = manager(node_class(2, threads=2), node_class(1, threads=1, memory_mb=50))
+    assert managed.refusal_of(job(1, processes=5).spec) is None
+    assert managed.refusal_of(job(1, processes=6).spec) == "6 processes wanted, the machine holds 5 of this kind"
+    assert managed.refusal_of(job(1, processes=2, memory_mb=60).spec) is None
+    assert (
+        managed.refusal_of(job(1, processes=3, memory_mb=60).spec)
+        == "3 processes wanted, the machine holds 2 of this kind"
+    )
+    managed.reject(job(1, processes=6), 7, "too large")
+    record = managed.jobs[1].record()
+    assert (record.state, record.end_us, record.reason) == (m.REJECTED, 7, "too large")
+    assert managed.inventory().pending == ()
+
+
+def test_check_finds_threads_held_by_nobody() -> None:
+    managed = with_jobs(job(1))
+    managed.commit(2, 10, (), (start(1),))
+    managed.running[1].layers = (0, 1)
+    with pytest.raises(InvariantError, match="free threads differ"):
+        managed.check()

@@ -1,0 +1,181 @@
+"""Slow nodes: against an independent calculation, and as if they were not there where they are not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+from random import Random
+from typing import Any
+
+import pytest
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.manager.hardware import Cluster, NoContention
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import Scenario
+from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.contention import ContentionModel
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import NodeClass
+
+S = 1_000_000
+
+
+def cluster_of(nodes: int, composition: str, model: ContentionModel | None = None) -> Cluster:
+    machine = Machine([NodeClass(nodes, 1, 4, 1, 1000, 1000, 0, 0)])
+    return Cluster(machine, NoContention() if model is None else model, composition_named(composition))
+
+
+def expected_end(run_us: int, nodes: list[int], changes: list[tuple[int, int, int]], composition: str) -> int:
+    """Return when a job that starts at 0 ends, by adding up the work it does between the changes (time, node, factor)."""
+    factors = dict.fromkeys(nodes, 1)
+    left = {node: Fraction(run_us) for node in nodes}
+    now = Fraction(0)
+    end = Fraction(0)
+    for at_us, node, factor in [*sorted(changes), (None, 0, 1)]:
+        worst = max(factors.values())
+        for each in nodes:
+            pace = factors[each] if composition == "paper" else worst
+            if left[each] > 0:
+                done_at = now + left[each] * pace
+                if at_us is None or done_at <= at_us:
+                    left[each] = Fraction(0)
+                    end = max(end, done_at)
+                else:
+                    left[each] -= (at_us - now) / pace
+        if at_us is not None:
+            now = Fraction(at_us)
+            if node in factors:
+                factors[node] = factor
+    return ceil(end)
+
+
+@pytest.mark.parametrize("composition", ["bulk-synchronous", "paper"])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_on_nodes_that_change_ends_when_its_work_is_done(composition: str, seed: int) -> None:
+    random = Random(seed)
+    run_us = random.randrange(1000, 100_000)
+    nodes = sorted(random.sample(range(6), random.randrange(1, 4)))
+    changes = sorted(
+        (at_us, random.randrange(6), random.choice((1, 2, 3, 8)))
+        for at_us in random.sample(range(1, 3 * run_us), random.randrange(8))
+    )
+    cluster = cluster_of(6, composition)
+    cluster.seat(1, [(node, 1, 1, 1) for node in nodes], run_us, None, 0)
+    ends = dict(cluster.settle(0))
+    cluster.check()
+    for at_us, node, factor in changes:
+        if at_us >= ends[1]:
+            break
+        cluster.set_slowdown(node, factor)
+        ends.update(cluster.settle(at_us))
+        cluster.check()
+    wanted = expected_end(run_us, nodes, changes, composition)
+    assert abs(ends[1] - wanted) <= 1  # floats
+
+
+def test_a_slow_node_multiplies_what_contention_does() -> None:
+    cluster = cluster_of(2, "bulk-synchronous", BandwidthModel(("memory_bandwidth",)))
+    for job_id in (1, 2):
+        cluster.seat(job_id, [(0, 1, job_id, 1)], 1000, (1000, 0, 0), 0)
+    cluster.seat(3, [(1, 1, 1, 1)], 1000, (1000, 0, 0), 0)
+    cluster.settle(0)
+    contention = cluster.slowdown(1)
+    assert contention > 1.0
+    cluster.set_slowdown(0, 3.0)
+    assert cluster.disturbed() == [1, 2]  # whoever measures them measures anew
+    moved = dict(cluster.settle(100))
+    assert set(moved) == {1, 2}
+    assert cluster.slowdown(1) == pytest.approx(3 * contention)
+    assert moved[1] == pytest.approx(100 + (1000 - 100 / contention) * 3 * contention, abs=1)
+    assert cluster.slowdown(3) == 1.0
+    cluster.check()
+    cluster.set_slowdown(0, 3.0)
+    assert cluster.settle(200) == []  # as it was
+    cluster.set_slowdown(0, 1.0)
+    cluster.settle(200)
+    assert cluster.slowdown(1) == contention
+    cluster.check()
+
+
+def test_a_job_that_comes_onto_a_slow_node_is_slow_from_the_start() -> None:
+    cluster = cluster_of(2, "bulk-synchronous")
+    cluster.set_slowdown(1, 2.5)
+    assert cluster.settle(0) == []
+    cluster.seat(1, [(0, 2, 1, 1)], 1000, None, 10)
+    cluster.seat(2, [(0, 1, 2, 1)], 1000, None, 10)
+    assert cluster.settle(10) == [(1, 2510), (2, 1010)]
+    assert cluster.leave(1, 260) == 100
+    cluster.check()
+
+
+def test_the_check_finds_a_slowdown_that_was_not_settled() -> None:
+    cluster = cluster_of(1, "bulk-synchronous")
+    cluster.seat(1, [(0, 1, 1, 1)], 1000, None, 0)
+    cluster.settle(0)
+    cluster.check()
+    cluster.slow[0] = 2.0  # behind the cluster's back
+    with pytest.raises(AssertionError, match="penalties"):
+        cluster.check()
+
+
+# ------------------------------------------------------------ whole runs
+
+
+def simulate(scenario: Scenario, policy: str) -> list[JobRecord]:
+    prepared = prepare(scenario)
+    manager = build_manager(prepared)
+    agenda = build_agenda(prepared, manager)
+    choice = choose(policy)
+    records = Simulation(manager, agenda, DirectLink(choice.scheduler)).run()
+    manager.check()
+    return records
+
+
+def lublin(**more: Any) -> Scenario:
+    return read_scenario(
+        None,
+        {
+            "seed": 3,
+            "requeue": True,
+            "cluster": {"nodes": 8, "preset": "rua-4way"},
+            "truth": {"contention": "none"},
+            "workload": {"lublin": 80, "aarr": 9.0, "limits": "estimate", "run_factor": 0.3},
+            **more,
+        },
+    )
+
+
+def test_hardware_on_which_nothing_contends_changes_nothing() -> None:
+    at = [{"at_s": 5000, "do": "fail", "node": 2}, {"at_s": 9000, "do": "return", "node": 2}]
+    never_slow = {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3, "share": 0}
+    assert simulate(lublin(faults={"at": at, "slow": never_slow}), "easy") == simulate(
+        lublin(faults={"at": at}), "easy"
+    )
+
+
+def test_a_plan_of_slow_nodes_slows_jobs_and_is_the_same_again() -> None:
+    quick = simulate(lublin(), "easy")
+    scenario = lublin(faults={"slow": {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3}})
+    slow = simulate(scenario, "easy")
+    assert slow == simulate(scenario, "easy")
+    assert all(record.end_us is not None for record in slow)
+    states = [[record.state for record in records] for records in (quick, slow)]
+    assert states[1].count("TIMEOUT") > states[0].count("TIMEOUT")  # the scheduler and its limits know nothing of it
+
+
+def test_all_nodes_slow_from_the_beginning_is_a_slower_machine() -> None:
+    slow = lublin(
+        workload={"lublin": 80, "aarr": 9.0, "limits": "none", "run_factor": 0.25},
+        faults={"at": [{"at_s": 0, "do": "slow", "node": node, "slowdown": 2} for node in range(8)]},
+    )
+    records = simulate(slow, "fcfs")
+    for record in records:
+        assert record.state == "COMPLETED"
+        assert record.end_us == record.intervals[0].start_us + 2 * record.job.run_us

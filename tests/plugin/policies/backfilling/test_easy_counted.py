@@ -1,0 +1,99 @@
+"""EASY by numbers decides what the general pass decides, whatever happens to jobs and nodes meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.policies.backfilling.easy import Easy
+from cosched_plugin.policies.backfilling.easy_counted import Counting
+
+
+def restless(seed: int, folder: Path) -> dict[str, Any]:
+    """Return a machine on which jobs outlive their estimates, nodes fail and users change their minds; a few jobs are particular."""
+    random = Random(seed)
+    rows = []
+    at = 0
+    nodes = random.choice((8, 40, 70))
+    particular = random.random() < 0.4
+    for number in range(1, 251):
+        at += random.choice((0, 0, 10, 60, 60, 300))
+        run_s = random.choice((30, 60, 60, 300, 900, 3600))
+        size = random.choice((1, 1, 2, 4, 7, 16, 64)) % nodes + 1
+        estimate = max(1, run_s * random.choice((1, 2, 10)) // random.choice((1, 1, 1, 2)))
+        memory = random.choice((0, 0, 0, 1024)) * 1024 if particular and 60 < number < 90 else -1
+        rows.append(f"{number} {at} -1 {run_s} {size} -1 -1 {size} {estimate} {memory} 1 1 1 1 1 -1 -1 -1\n")
+    file = folder / f"{seed}.swf"
+    file.write_text("".join(rows))
+    script = []
+    for _ in range(40):
+        do = random.choice(("fail-node", "return-node", "return-node", "hold", "release", "release", "cancel"))
+        target = {"node": random.randrange(min(nodes, 5))} if do.endswith("node") else {"job": random.randint(1, 250)}
+        script.append({"at_s": float(random.randint(0, at)), "do": do, **target})
+    back = [{"at_s": float(at + 1), "do": "return-node", "node": node} for node in range(min(nodes, 5))]
+    back += [{"at_s": float(at + 2), "do": "release", "job": job} for job in range(1, 251)]
+    return {
+        "requeue": True,
+        "cluster": {"nodes": nodes},
+        "workload": {"swf": str(file), "cap_runs": False, "limits": random.choice(("none", "estimate"))},
+        "script": script + back,
+    }
+
+
+@pytest.mark.parametrize("preset", ["easy", "sjbf"])
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_numbers_decide_what_the_general_pass_decides(
+    seed: int, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(read_scenario(None, restless(seed, tmp_path)))
+    counted = 0
+    starts = Counting.starts
+
+    def watched(self: Counting, *arguments: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return starts(self, *arguments)
+
+    monkeypatch.setattr(Counting, "starts", watched)
+    by_numbers = played(prepared, preset)
+    assert counted > 100
+    monkeypatch.setattr(Easy, "decide", Easy._passes)
+    generally = played(prepared, preset)
+    assert by_numbers.records == generally.records
+    assert by_numbers.summary["machine"]["mean_queue_length"] > 1
+    assert not by_numbers.unfinished
+
+
+def played(prepared: Any, preset: str) -> Finished:
+    choice = choose(preset)
+    return run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome)))
+
+
+def test_nobody_is_asked_twice_who_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrivals behind a job that waits cost no look at the running jobs: the shadow is what it was."""
+    rows = ["1 0 -1 5000 8 -1 -1 8 5000 -1 1 1 1 1 1 -1 -1 -1\n"]
+    rows += [f"{number} {number} -1 100 4 -1 -1 4 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(2, 202)]
+    file = tmp_path / "queue.swf"
+    file.write_text("".join(rows))
+    looks: list[int] = []
+    shadow = View.shadow
+
+    def watched(self: View, threads: int) -> tuple[int, int] | None:
+        looks.append(threads)
+        return shadow(self, threads)
+
+    monkeypatch.setattr(View, "shadow", watched)
+    finished = played(prepare(read_scenario(None, {"cluster": {"nodes": 8}, "workload": {"swf": str(file)}})), "easy")
+    assert not finished.unfinished
+    # Once for the first that has to wait, and once for each pair that starts later.
+    assert len(looks) < 110

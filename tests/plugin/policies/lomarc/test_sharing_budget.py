@@ -1,0 +1,108 @@
+"""Policies that look for good neighbours under a budget: whatever it is, schedules are valid and decisions do not depend on caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.work import Work
+from cosched_plugin.protocol.messages import Action, Event, Welcome
+
+NODES = 6
+LOOK = 81  # price of a look at so small a machine
+
+
+def busy() -> dict[str, Any]:
+    """Return an overloaded machine of 4-thread nodes, with demand, estimates that err and limits that kill."""
+    return {
+        "seed": 7,
+        "requeue": True,
+        "cluster": {"nodes": NODES, "preset": "rua-4way"},
+        "workload": {"lublin": 120, "aarr": 9.0, "mix": "60:20:20", "limits": "estimate", "estimates": "f-model", "run_factor": 0.3},
+        "script": [{"at_s": 3200.0, "do": "fail-node", "node": 1}, {"at_s": 9000.0, "do": "return-node", "node": 1}],
+    }  # fmt: skip
+
+
+class Judge(DirectLink):
+    """A link that asks a second scheduler, made from the manager's inventory before every batch, and notes what each decision costs."""
+
+    def __init__(self, preset: str, units: int, spent: list[int]) -> None:
+        self._choice = choose(preset, ("budget=counted", f"budget.units={units}"))
+        super().__init__(self._choice.scheduler)
+        self._spent = spent
+        self.costs: list[int] = []  # of each decision
+        self.running: list[int] = []  # jobs that ran before it
+
+    def open(self, inventory: Any) -> None:
+        self._inventory = inventory
+        super().open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        welcome: Welcome = self._inventory()
+        shadow: SchedulerCore = self._choice.scheduler(welcome)
+        expected = shadow.handle(now_us, events)
+        before = sum(self._spent)
+        actions = super().exchange(seq, now_us, events)
+        assert list(actions) == expected
+        self.costs.append(sum(self._spent) - before)
+        self.running.append(len(welcome.running))
+        return actions
+
+
+@pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
+@pytest.mark.parametrize("units", [1, 150])
+def test_a_budget_bounds_the_work_and_breaks_nothing(preset: str, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[int] = []
+    spend = Work.spend
+
+    def counted(work: Work, price: int) -> bool:
+        spent.append(price)  # also where it is refused: the first job's reservation is looked for whatever it costs
+        return spend(work, price)
+
+    monkeypatch.setattr(Work, "spend", counted)
+    prepared = prepare(read_scenario(None, busy()))
+    link = Judge(preset, units, spent)
+    records = run(prepared, link).records
+    assert len(records) == 120
+    assert {record.state for record in records} <= {"COMPLETED", "TIMEOUT"}
+    # The last look may cost more than there was; and a reservation is found by halving.
+    for cost, running in zip(link.costs, link.running, strict=True):
+        assert cost <= units + LOOK * (4 + running.bit_length())
+    assert max(link.costs) > units
+
+
+@pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
+def test_a_large_budget_is_none(preset: str) -> None:
+    prepared = prepare(read_scenario(None, busy()))
+    plain = run(prepared, DirectLink(choose(preset).scheduler)).records
+    ample = run(prepared, DirectLink(choose(preset, ("budget=counted", "budget.units=1000000000")).scheduler)).records
+    small = run(prepared, DirectLink(choose(preset, ("budget=counted", "budget.units=1")).scheduler)).records
+    assert ample == plain
+    assert small != plain
+
+
+@pytest.mark.parametrize("preset", ["rua", "lc", "lct", "easy", "conservative"])
+@pytest.mark.parametrize("units", [1, 2000])
+def test_who_cannot_be_held_costs_nobody_behind_him_his_turn(preset: str, units: int, tmp_path: Path) -> None:
+    """Thirty jobs wait for a node that is out of service, as the others have not the memory; small ones behind them run."""
+    rows = [f"{number} {number} -1 100 4 -1 -1 4 120 12582912 1 1 1 1 1 -1 -1 -1\n" for number in range(1, 31)]
+    rows += [f"{number} {number} -1 100 1 -1 -1 1 120 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(31, 36)]
+    file = tmp_path / "jobs.swf"
+    file.write_text("".join(rows))
+    table = {
+        "cluster": {"nodes": 4, "preset": "rua-4way"},
+        "workload": {"swf": str(file), "mix": "med", "memory_mb": 12_000},
+        "script": [{"at_s": 0.0, "do": "fail-node", "node": 3}],
+    }
+    choice = choose(preset, ("budget=counted", f"budget.units={units}"))
+    left = run(prepare(read_scenario(None, table)), DirectLink(choice.scheduler)).unfinished
+    assert left == list(range(1, 31))
