@@ -23,7 +23,7 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
     """
     table: dict[str, Any] = {}
     if file is not None:
-        table = _anchored(_parsed(file), Path(file).parent)
+        table = _anchor(_parse(file), Path(file).parent)
     for key, value in overrides.items():
         below = table.get(key, {})
         if not isinstance(value, Mapping):
@@ -38,10 +38,10 @@ def read_faults(file: str) -> FaultsSection:
 
     Raises InputError or ConfigurationError; the latter's path is that of the key in a scenario.
     """
-    return _section(FaultsSection, _parsed(file), "faults", file)
+    return _section(FaultsSection, _parse(file), "faults", file)
 
 
-def _parsed(file: str) -> dict[str, Any]:
+def _parse(file: str) -> dict[str, Any]:
     try:
         if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
             raise InputError(file, "a regular file")
@@ -52,7 +52,7 @@ def _parsed(file: str) -> dict[str, Any]:
         raise InputError(file, "TOML", str(error)) from error
 
 
-def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:

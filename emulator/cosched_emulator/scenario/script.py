@@ -22,10 +22,10 @@ def build_script(scenario: Scenario, nodes: int, jobs: int) -> tuple[Scripted, .
 
     Raises ConfigurationError for a node or a job that does not exist.
     """
-    return tuple(_scripted(entry, f"script[{index}]", nodes, jobs) for index, entry in enumerate(scenario.script))
+    return tuple(_change(entry, f"script[{index}]", nodes, jobs) for index, entry in enumerate(scenario.script))
 
 
-def _scripted(entry: ScriptEntry, path: str, nodes: int, jobs: int) -> Scripted:
+def _change(entry: ScriptEntry, path: str, nodes: int, jobs: int) -> Scripted:
     at_us, change = round(entry.at_s * SECOND_US), cast(Change, entry.do)
     if entry.node is not None:
         if not 0 <= entry.node < nodes:
