@@ -78,7 +78,8 @@ NEVER = [
         )
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
-    ("cosched_emulator.manager", ("cosched_emulator.results",)),
+    ("cosched_emulator.manager", ("cosched_emulator.results", "cosched_emulator.run")),
+    ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
     *(
         (f"cosched_emulator.{part}", ("numpy", "cosched_plugin.core", *(f"cosched_emulator.{each}" for each in SERVER)))
         for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
@@ -127,7 +128,7 @@ def is_standard(module: str) -> bool:
 def test_the_scan_sees_imports() -> None:
     assert len(NAMES) > 60
     assert {"cosched_plugin.protocol.messages", "numpy"} <= IMPORTS["cosched_plugin.core.first_fit"]
-    assert "cosched_emulator.results.files.folder" in IMPORTS["cosched_emulator.run.run"]  # inside a function
+    assert "cosched_emulator.run.remote" in IMPORTS["cosched_emulator.run.coupling"]  # inside a function
     assert (
         "cosched_emulator.results.figures.plot" in IMPORTS["cosched_emulator.cli.results"]
     )  # from package import module

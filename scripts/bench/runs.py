@@ -18,8 +18,10 @@ from scripts.papers.lomarc import runs as lomarc_runs
 from scripts.papers.rua import runs as rua_runs
 
 from cosched_emulator.cli.main import cli
-from cosched_emulator.run.run import Prepared, coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.policies.catalogue import PRESETS
 

@@ -18,8 +18,10 @@ from scripts.bench.runs import model
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
-from cosched_emulator.run.run import coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.limits import MAGIC

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from scripts.proofs.fuzz_messages import ACTIONS, EVENTS, WELCOME, Fuzz, action_map, pack
@@ -17,10 +18,9 @@ from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import CHANGES
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.run.run import prepare
-from cosched_emulator.scenario.building import build_agenda, build_manager
-from cosched_emulator.scenario.faults import build_faults
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
 from cosched_emulator.users.server.requester import Requester
 from cosched_hwmodel.draws import key
@@ -94,9 +94,8 @@ class _Site:
 
     def __init__(self) -> None:
         prepared = prepare(read_scenario(None, SCENARIO))
-        faults = build_faults(prepared.scenario, 4)
-        manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload, live=True)
-        agenda = build_agenda(prepared.scenario, manager, prepared.workload._replace(jobs=()), (), faults)
+        manager = build_manager(prepared, live=True)
+        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
         self.books = Accounting.create(None, {})
         self.live = LiveManager(manager, agenda, 1, self.books.ended_state, self.books.tasks)
         self.ann = Requester("ann", False)

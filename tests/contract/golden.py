@@ -16,8 +16,10 @@ from tests.contract.cases import BUSY, cases, scenario_of
 from tests.contract.links import DigestLink, ShadowLink
 
 from cosched_emulator.couplings.loopback import LoopbackLink
-from cosched_emulator.run.run import prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import Welcome

@@ -17,8 +17,11 @@ from tests.contract.cases import SLICED, lublin, scenario_of, statistical
 from tests.contract.links import DigestLink
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.run import Finished, coupling, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import Action, Event
 

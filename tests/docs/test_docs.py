@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from cosched_emulator.cli.commands.scenario_options import PLACES
-from cosched_emulator.manager.agenda import CHANGES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
-from cosched_emulator.scenario.schema import Scenario, ScriptEntry, read_scenario
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
@@ -203,8 +203,8 @@ def test_example_files_are_read(tmp_path: Path) -> None:
 
 
 def kind_of(hint: Any) -> str:
-    if isinstance(hint, types.UnionType):
-        hint = next(option for option in hint.__args__ if option is not types.NoneType)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
     return _TYPES[hint]
 
 

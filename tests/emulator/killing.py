@@ -31,8 +31,10 @@ from cosched_emulator.manager.changes import (
     StayEnded,
 )
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
-from cosched_emulator.run.run import coupling, kept, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling, record_answers
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
@@ -137,7 +139,7 @@ def simulate(database: str, preset: str, scenario: str) -> None:
     prepared = prepare(read_scenario(None, scenario_of(scenario, Path(database).parent)))
     with (
         coupling("direct", choose(preset), prepared) as link,
-        kept(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
+        record_answers(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
     ):
         run(prepared, recorded, accounting=accounting)
 

@@ -43,8 +43,9 @@ from tests.scripts.commands import reproduce
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]

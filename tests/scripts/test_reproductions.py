@@ -39,7 +39,7 @@ from scripts.papers.rua import runs as rua_runs
 from scripts.tables import cell, number, percent, percent_cell, write_tables
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ Scripted changes, planned node faults and submissions come from the scenario; en
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
@@ -26,6 +26,7 @@ from cosched_emulator.manager.timeline import (
     Source,
 )
 from cosched_emulator.scenario.faults import NodeFault
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import (
     CANCELLED,
@@ -39,19 +40,9 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
-CHANGES: Final[tuple[Change, ...]] = ("cancel", "hold", "release", "fail-node", "return-node")
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _SCRIPT, _PLAN = 0, 1  # versions of entries: where a change of a node comes from
-
-
-class Scripted(NamedTuple):
-    """Something that a user or an operator does at a given instant; ``target`` is a job or a node."""
-
-    at_us: int
-    change: Change
-    target: int
 
 
 class Agenda:

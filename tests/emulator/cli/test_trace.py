@@ -20,8 +20,10 @@ from cosched_emulator.explain.funnel import Left, funnel
 from cosched_emulator.explain.sentences import instant_text, sentences, span_text
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.results.files.trace_place import place_trace
-from cosched_emulator.run.run import coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
 from cosched_plugin.errors import PolicyError, UsageError

@@ -22,9 +22,10 @@ from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.run.run import Prepared, prepare, run
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
 from cosched_emulator.scenario.faults import MessageFaults, PluginFaults
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 

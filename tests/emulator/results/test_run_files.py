@@ -31,8 +31,10 @@ from cosched_emulator.results.figures.metrics import summarise, summarise_column
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.run.run import Prepared, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 

@@ -11,8 +11,9 @@ from tests.plugin.policies.cases import welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose

@@ -16,8 +16,8 @@ from tests.plugin.policies.glomarc.glts_cases import (
     play,
 )
 
-from cosched_emulator.manager.agenda import Scripted
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore
