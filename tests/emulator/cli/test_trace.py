@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.commands import PACKAGES, RUN_FILES, SMALL, Commands, assert_one_line, ended
+from tests.commands import RUN_FILES, SMALL, Commands, assert_one_line
+from tests.processes import PACKAGES, ended
 
 from cosched_emulator.cli.main import cli
 from cosched_emulator.couplings.direct import DirectLink

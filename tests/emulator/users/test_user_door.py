@@ -9,8 +9,6 @@ import random
 import resource
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.processes import ended, start_python
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.requests import (
@@ -182,11 +181,11 @@ client.send_multipart({STATUS!r})
 assert client.poll(10_000)
 print(client.recv_multipart())
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
-        (asked,) = received(door, milliseconds=20_000)
-        assert asked.who == Requester(name, False)
-        door.answer(asked, Done({}))
-        assert "done" in child.communicate(timeout=20)[0]
+    child = start_python("-c", script, env=os.environ)
+    (asked,) = received(door, milliseconds=20_000)
+    assert asked.who == Requester(name, False)
+    door.answer(asked, Done({}))
+    assert "done" in ended(child, 20).out
 
 
 @AS_ROOT

@@ -169,7 +169,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     ("preset", "scenario"),
     [
         ("conservative", "plain"),
-        ("conservative", "mixed"),
+        pytest.param("conservative", "mixed", marks=pytest.mark.slow),  # as "plain", with memory besides
         ("conservative", "swf"),
         ("conservative", "lublin"),
         ("ssp", "statistical"),
