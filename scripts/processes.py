@@ -51,10 +51,10 @@ class Programs:
                 stderr=log,
             )
 
-    def failures(self) -> list[str]:
-        """Return what each process printed last that has ended with another exit code than 0."""
+    def exit_codes(self) -> dict[str, int]:
+        """Return the exit codes of the processes that have ended."""
         codes = {name: process.poll() for name, process in self._processes.items()}
-        return [f"the {name}'s exit code is {code}; {self.tail()}" for name, code in codes.items() if code]
+        return {name: code for name, code in codes.items() if code is not None}
 
     def tail(self) -> str:
         """Return what each process printed last."""

@@ -39,8 +39,8 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", ()), ("scenario", ()), ("workload", ()), ("live.live_manager", ()),
-            ("results", ("matplotlib", f"{COMMON}.trace_file")),
+            ("manager", ()), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)), ("live.live_manager", ()),
+            ("results", ("matplotlib", f"{COMMON}.trace_file", f"{COMMON}.text_table")),
         )
     ),
 ]  # fmt: skip
@@ -49,7 +49,7 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", "cosched_plugin.status_server",
-        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users",
+        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", ("cosched_emulator.results.figures.plot",)),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
@@ -61,6 +61,10 @@ ONLY_BY = [
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
 ROOMS = "cosched_plugin.policies"
+# What a client has no use for.
+SERVER = (
+    "users.server", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
+)  # fmt: skip
 NEVER = [
     *(
         (part, PURE)
@@ -74,7 +78,12 @@ NEVER = [
         )
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
-    ("cosched_emulator.manager", ("cosched_emulator.results",)),
+    ("cosched_emulator.manager", ("cosched_emulator.results", "cosched_emulator.run")),
+    ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
+    *(
+        (f"cosched_emulator.{part}", ("numpy", "cosched_plugin.core", *(f"cosched_emulator.{each}" for each in SERVER)))
+        for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
+    ),
     (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
         "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "catalogue", "composed",
     ))),
@@ -119,7 +128,7 @@ def is_standard(module: str) -> bool:
 def test_the_scan_sees_imports() -> None:
     assert len(NAMES) > 60
     assert {"cosched_plugin.protocol.messages", "numpy"} <= IMPORTS["cosched_plugin.core.first_fit"]
-    assert "cosched_emulator.results.files.folder" in IMPORTS["cosched_emulator.run.run"]  # inside a function
+    assert "cosched_emulator.run.remote" in IMPORTS["cosched_emulator.run.coupling"]  # inside a function
     assert (
         "cosched_emulator.results.figures.plot" in IMPORTS["cosched_emulator.cli.results"]
     )  # from package import module

@@ -17,7 +17,7 @@ from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.run.parts import build_manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
@@ -144,20 +144,20 @@ class Crowd(DirectLink):
 def decide(policy: str, budget: str, extent: Extent) -> Figures:
     """Time a preset's decisions with so many jobs waiting, and return how long they take."""
     jobs = round(extent.queue * OVERLOAD) + 2 * extent.decisions + 1_000
-    scenario, nodes, workload = prepare_at(model(policy, jobs, NODES), OVERLOAD)
+    prepared = prepare_at(model(policy, jobs, NODES), OVERLOAD)
     filler = choose("fcfs", (f"shape={PRESETS[policy].table.get('shape', 'threads')}",))
     timed = choose(policy, (f"budget={budget}",))
-    manager = build_manager(scenario, nodes, workload)
+    manager = build_manager(prepared)
     door = Door(manager)
-    crowd = Crowd(filler.scheduler, timed.scheduler, workload.jobs, door.coming, extent)
+    crowd = Crowd(filler.scheduler, timed.scheduler, prepared.workload.jobs, door.coming, extent)
     with suppress(Enough):
         Simulation(manager, door, crowd).run()
     if not crowd.times_s:
         return {"reason": "the run ended before a decision was timed"}
-    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **spread(crowd.times_s)}
+    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **percentiles(crowd.times_s)}
 
 
-def spread(times_s: Sequence[float]) -> Figures:
+def percentiles(times_s: Sequence[float]) -> Figures:
     """Return the median and the 99th percentile, nearest rank, in milliseconds."""
     ordered = sorted(times_s)
     ranks = {"p50_ms": 50, "p99_ms": 99}

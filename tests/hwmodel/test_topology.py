@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import run_python
 
 from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.errors import HardwareModelError, TopologyError
@@ -205,12 +204,4 @@ def test_nothing_here_pays_for_numpy() -> None:
         f"import sys; from cosched_hwmodel import {', '.join(modules)}; draws.uniform(1, 'x'); "
         "topology.load_preset('single'); print('numpy' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == "False\n"
+    assert run_python("-c", program) == (0, "False\n", "")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import click
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.results.figures.table import compare as rows_of
-from cosched_emulator.results.figures.table import text_table
+from cosched_emulator.results.figures.comparison import compare as rows_of
+from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.annotations import WARNING
 from cosched_plugin.protocol.messages import REJECTED

@@ -11,7 +11,7 @@ import click
 
 from cosched_emulator.cli.commands.results import DISTRIBUTIONS
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures import metrics, table
+from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_run, class_tables
 from cosched_emulator.results.files.folder import read_summary
@@ -35,8 +35,8 @@ def compare(
         ]
         click.echo(json.dumps({"runs": runs}, indent=2, ensure_ascii=False))
         return
-    show = table.markdown_table if markdown else table.text_table
-    click.echo(show(names, table.compare(summaries, population)), nl=False)
+    show = comparison.markdown_table if markdown else comparison.text_table
+    click.echo(show(names, comparison.compare(summaries, population)), nl=False)
 
 
 def classes(
@@ -56,7 +56,7 @@ def classes(
         click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
         return
     tables = [
-        f"{heading}\n{table.text_table(names, table.compare(figures, figures=rows))}"
+        f"{heading}\n{comparison.text_table(names, comparison.compare(figures, figures=rows))}"
         for heading, rows in class_tables(rules).items()
     ]
     click.echo("\n".join(tables), nl=False)

@@ -16,7 +16,7 @@ from cosched_emulator.workload.describe import as_table
 from cosched_emulator.workload.describe import describe as statistics_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import CORES_PER_NODE, grown, with_self_slowdowns
+from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.writer import write_swf
 
@@ -119,7 +119,7 @@ def _with_drawn_usage(
 
 
 def _grow(workload: Workload) -> Workload:
-    return grown(workload, (workload.processors or 0) * CORES_PER_NODE)
+    return with_grown_sizes(workload, (workload.processors or 0) * CORES_PER_NODE)
 
 
 def _generate(

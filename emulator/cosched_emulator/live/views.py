@@ -6,15 +6,19 @@ costs a third of as many maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
+from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.node_use import STATES, NodeUse, node_use
+from cosched_emulator.live.waiting import HELD
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
+from cosched_emulator.users.answers import ended_job, seconds, with_seconds
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
@@ -22,6 +26,7 @@ from cosched_emulator.users.requests import (
     ListJobs,
     ListNodes,
     Refused,
+    Request,
     ShowJobs,
     ShowOverview,
     ShowStatus,
@@ -31,11 +36,6 @@ from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import room_on
 from cosched_plugin.protocol.messages import JobSpec
 
-if TYPE_CHECKING:
-    from cosched_emulator.accounting.accounts import Accounting
-    from cosched_emulator.live.live_manager import LiveManager
-    from cosched_emulator.users.requests import Request
-
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
     "processes", "nodes", "node_list", "shares_with", "slowdown",
@@ -43,7 +43,6 @@ JOB_COLUMNS: Final = (
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
-HELD: Final = "JobHeldUser"
 QUEUED: Final = (
     "Resources"  # why a job waits that may be started: what the scheduler thinks of it, only the scheduler knows
 )
@@ -86,17 +85,6 @@ def _answer(
             return Refused("request", f"{type(request).__name__} is no question")
 
 
-def ended_job(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job as the accounting tells of it, in the words of this module."""
-    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in row.items()}
-    if "id" in told:
-        told = {"job_id": told.pop("id"), **told}
-    submit_s, start_s, end_s = (told.get(key) for key in ("submit_s", "start_s", "end_s"))
-    told["wait_s"] = None if start_s is None or submit_s is None else round(start_s - submit_s, 6)
-    told["elapsed_s"] = None if start_s is None or end_s is None else round(end_s - start_s, 6)
-    return told
-
-
 class _View:
     """One look at a manager, with what several tables need of it."""
 
@@ -121,7 +109,7 @@ class _View:
                 found.setdefault(origin.array_id, {})[origin.array_index] = job_id
         return found
 
-    def unended(self) -> Iterator[ManagedJob]:
+    def unfinished_jobs(self) -> Iterator[ManagedJob]:
         """Yield the running jobs by id, then the waiting ones in the order of their submission."""
         yield from [job for _, job in sorted(self.manager.running.items())]
         pending = [*self.manager.pending.values(), *[entry.job for entry in self.live.waiting.values()]]
@@ -129,7 +117,7 @@ class _View:
 
     def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
         """Return a table of the jobs that have not ended, and how many were left out beyond ``most``."""
-        jobs: Iterable[ManagedJob] = self.unended()
+        jobs: Iterable[ManagedJob] = self.unfinished_jobs()
         if user:
             jobs = [job for job in jobs if self.user(job) == user]
         rows = [self._row(job) for job in islice(jobs, most)]
@@ -188,7 +176,7 @@ class _View:
             spec.submit_us / WHOLE_PPM,
             job.start_us / WHOLE_PPM if runs else None,
             self.elapsed_us(job) / WHOLE_PPM if runs else 0.0,
-            _seconds(self.limit_us(job) if runs else spec.limit_us),
+            seconds(self.limit_us(job) if runs else spec.limit_us),
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
@@ -216,7 +204,7 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
-            "end_s": _seconds(job.end_us),
+            "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
             "ppn_min": spec.ppn_min,
             "ppn_max": spec.ppn_max,
@@ -224,9 +212,9 @@ class _View:
             "memory_mb": spec.memory_mb,
             "exclusive": spec.exclusive,
             "requeue": job.job.requeue,
-            "demand": _listed(spec.demand),
-            "usage": _listed(spec.usage),
-            "self_slowdown": _listed(spec.self_slowdown),
+            "demand": _as_list(spec.demand),
+            "usage": _as_list(spec.usage),
+            "self_slowdown": _as_list(spec.self_slowdown),
             "after": [] if origin is None else [list(each) for each in origin.after],
             "starts": sum([not stay.resumed for stay in job.intervals]) + (runs and not job.resumed),
             "on_disk": job.on_disk,
@@ -287,7 +275,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     for node in range(machine.nodes):
         states[there.state(node, machine, manager.nodes)] += 1
     suspended = sum([job.state == SUSPENDED for job in manager.running.values()])
-    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in status().items()}
+    told = with_seconds(status())
     return {
         **{key: value for key, value in told.items() if key not in _TOLD_HERE},
         "now_s": live.now_us / WHOLE_PPM,
@@ -312,13 +300,5 @@ def node_list(job: ManagedJob) -> str:
     return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
 
 
-def _in_seconds(key: str) -> str:
-    return key.removesuffix("_us") + "_s" if key.endswith("_us") else key
-
-
-def _seconds(span_us: int | None) -> float | None:
-    return None if span_us is None else span_us / WHOLE_PPM
-
-
-def _listed(value: tuple[Any, ...] | None) -> list[Any] | None:
+def _as_list(value: tuple[Any, ...] | None) -> list[Any] | None:
     return None if value is None else list(value)

@@ -132,7 +132,7 @@ class Cluster:
         """Return how many times as long as alone the job's slowest work takes at present."""
         return max(self._jobs[job_id].slowdowns)
 
-    def disturbed(self) -> list[int]:
+    def disturbed_jobs(self) -> list[int]:
         """Return the jobs, by id, with a node on which something changed since the last settlement."""
         return sorted({load.job_id for node in self._touched for load in self._loads[node]})
 

@@ -277,7 +277,7 @@ def encode_request(request: Request, ticket: int) -> list[bytes]:
 
 def decode_request(frames: Sequence[bytes]) -> tuple[int, Request]:
     """Return the ticket and the request in ``frames``; RemoteProtocolError for anything unacceptable."""
-    raw = _unpacked(frames, MAX_REQUEST_BYTES)
+    raw = _unpack(frames, MAX_REQUEST_BYTES)
     return _ticket(raw), from_map(raw)
 
 
@@ -293,7 +293,7 @@ def encode_answer(answer: Done | Refused, ticket: int) -> list[bytes]:
 
 def decode_answer(frames: Sequence[bytes]) -> tuple[int, Done | Refused]:
     """Return the ticket and the answer in ``frames``; RemoteProtocolError for anything unacceptable."""
-    raw = _unpacked(frames, MAX_ANSWER_BYTES)
+    raw = _unpack(frames, MAX_ANSWER_BYTES)
     ticket = _ticket(raw)
     if raw.get("type") == "done" and isinstance(raw.get("result"), dict):
         return ticket, Done(raw["result"])
@@ -305,7 +305,7 @@ def decode_answer(frames: Sequence[bytes]) -> tuple[int, Done | Refused]:
     )
 
 
-def _unpacked(frames: Sequence[bytes], most_bytes: int) -> dict[str, Any]:
+def _unpack(frames: Sequence[bytes], most_bytes: int) -> dict[str, Any]:
     if len(frames) != 2 or frames[0] != MAGIC:
         raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
     raw = unpack(frames[1], most_bytes)

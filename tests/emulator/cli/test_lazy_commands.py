@@ -54,7 +54,7 @@ def test_the_function_of_a_command_takes_its_options(command: click.Command) -> 
     inspect.signature(implementation.load()).bind(*context, **dict.fromkeys(passed))
 
 
-@pytest.mark.parametrize("arguments", [("queue",), ("submit",), ("top", "--once")], ids=" ".join)
+@pytest.mark.parametrize("arguments", [("queue",), ("submit",), ("top", "--once"), ("history",)], ids=" ".join)
 def test_a_client_loads_no_server(arguments: tuple[str, ...]) -> None:
     code = (
         "import sys; from cosched_emulator.cli.main import cli\n"

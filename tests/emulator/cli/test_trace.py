@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.commands import PACKAGES, RUN_FILES, SMALL, Commands, assert_one_line, ended
+from tests.commands import RUN_FILES, SMALL, Commands, assert_one_line
+from tests.processes import PACKAGES, ended
 
 from cosched_emulator.cli.main import cli
 from cosched_emulator.couplings.direct import DirectLink
@@ -20,8 +21,10 @@ from cosched_emulator.explain.funnel import Left, funnel
 from cosched_emulator.explain.sentences import instant_text, sentences, span_text
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.results.files.trace_place import place_trace
-from cosched_emulator.run.run import coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
 from cosched_plugin.errors import PolicyError, UsageError

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Commands, Ran, assert_one_line, ended
+from tests.commands import Commands, assert_one_line
 from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
+from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.schema import migrate
 from cosched_emulator.cli.main import COMMANDS, main
 from cosched_emulator.cli.users.tables import clock_text, printable, text_table
 from cosched_emulator.cli.users.wait import wait_for
 from cosched_emulator.errors import LinkError
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,

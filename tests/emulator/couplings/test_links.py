@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.processes import Forked, ended, environment, fork_program, killed_at_the_end, wait_until
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
@@ -30,7 +30,6 @@ from cosched_plugin.protocol.endpoint import why_not
 from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.server import serve
 
-ROOT = Path(__file__).parents[3]
 NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
 
 # A scheduler with a memory that a restart must rebuild: the sum of all estimates so far. What it does besides is in its arguments.
@@ -129,7 +128,7 @@ def expected(steps: int) -> list[tuple[m.Action, ...]]:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")))
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     path = tmp_path / "scheduler.py"
     path.write_text(SCRIPT)
     return path
@@ -144,18 +143,18 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
-def launch(script: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    children: list[subprocess.Popen[bytes]] = []
+def launch(script: Path) -> Iterator[Callable[..., Forked]]:
+    with killed_at_the_end() as children:
 
-    def start(endpoint: str, *trouble: str, wait_s: float = 10, silence_s: float = 10) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(script), endpoint, str(wait_s), str(silence_s), *trouble]
-        children.append(subprocess.Popen(command, stderr=subprocess.PIPE))
-        return children[-1]
+        def start(endpoint: str, *trouble: str, wait_s: float = 10, silence_s: float = 10) -> Forked:
+            arguments = (endpoint, str(wait_s), str(silence_s), *trouble)
+            child = fork_program(script.stem, *arguments, env=environment(script.parent))
+            children.append(child)
+            return child
 
-    yield start
-    for child in children:
-        child.kill()
-        child.communicate(timeout=10)
+        yield start
+        for child in children:
+            child.kill()
 
 
 def tend(link: ZmqLink, seconds: float) -> None:
@@ -165,10 +164,10 @@ def tend(link: ZmqLink, seconds: float) -> None:
         link.port.receive()
 
 
-def words_of(child: subprocess.Popen[bytes]) -> tuple[int, str]:
+def words_of(child: Forked) -> tuple[int, str]:
     """Return a child's exit code and what it said."""
-    _, said = child.communicate(timeout=15)
-    return child.returncode, said.decode()
+    ran = ended(child, 15)
+    return ran.code, ran.err
 
 
 def spawn_argv(script: Path, *trouble: str) -> list[str]:
@@ -216,7 +215,7 @@ def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path
 def test_tcp_on_loopback_works_too() -> None:
     link = ZmqLink(SchedulerPort("tcp://127.0.0.1:*"), deadline_s=10, wait_s=10)
     codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(serve_here(link.endpoint)))
+    thread = threading.Thread(target=lambda: codes.append(serve_here(link.port.endpoint)))
     thread.start()
     manager = Manager(link)
     link.open(manager.inventory)
@@ -235,9 +234,7 @@ def serve_here(endpoint: str, wait_s: float = 10, silence_s: float = 10) -> int:
 # ---------------------------------------------------------------- restarts
 
 
-def test_a_killed_and_restarted_scheduler_changes_nothing(
-    endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_killed_and_restarted_scheduler_changes_nothing(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
     try:
         manager = Manager(link)
@@ -255,9 +252,7 @@ def test_a_killed_and_restarted_scheduler_changes_nothing(
     assert words_of(child)[0] == 0
 
 
-def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(
-    endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
     try:
         manager = Manager(link)
@@ -266,10 +261,7 @@ def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(
         manager.step()
 
         def replace() -> None:
-            assert child.stderr is not None
-            for line in child.stderr:
-                if line == b"hanging\n":
-                    break
+            wait_until(lambda: "hanging\n" in child.written()[1])
             child.send_signal(signal.SIGKILL)
             launch(endpoint)
 
@@ -283,9 +275,7 @@ def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(
     assert manager.replies == expected(3)
 
 
-def test_a_second_scheduler_is_refused_while_the_first_lives(
-    endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     try:
         manager = Manager(link)
@@ -318,14 +308,12 @@ def test_nobody_comes(endpoint: str) -> None:
     assert caught.value.exit_code == 3
 
 
-def test_a_scheduler_without_manager_gives_up(endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_a_scheduler_without_manager_gives_up(endpoint: str, launch: Callable[..., Forked]) -> None:
     code, said = words_of(launch(endpoint, wait_s=0.3))
     assert (code, said) == (3, f"error: no manager welcomed us at {endpoint} within 0.3 s\n")
 
 
-def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(
-    endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(endpoint: str, launch: Callable[..., Forked]) -> None:
     child = launch(endpoint, wait_s=2.5)
     time.sleep(1.8)
     context = zmq.Context()
@@ -411,7 +399,7 @@ def test_interrupting_a_wait(endpoint: str) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_scheduler_says_bye_when_told_to_stop(
-    number: signal.Signals, code: int, endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
+    number: signal.Signals, code: int, endpoint: str, launch: Callable[..., Forked]
 ) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=0.6, wait_s=10)
     manager = Manager(link)
@@ -425,7 +413,7 @@ def test_a_scheduler_says_bye_when_told_to_stop(
     link.close()
 
 
-def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     try:
         child = launch(endpoint, silence_s=0.4)
@@ -467,9 +455,7 @@ def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
         link.close()
 
 
-def test_strangers_and_rubbish_do_not_disturb_a_run(
-    endpoint: str, launch: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_strangers_and_rubbish_do_not_disturb_a_run(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     context = zmq.Context()
     stranger = context.socket(zmq.DEALER)

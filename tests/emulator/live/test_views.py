@@ -15,7 +15,6 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import NoContention
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     CancelJobs,
@@ -35,6 +34,7 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_answer,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol import messages as m
 
 ROOT = Requester("root", operator=True)

@@ -36,12 +36,14 @@ from cosched_emulator.results.figures.classes import (
     phases_of,
     union,
 )
+from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
-from cosched_emulator.results.figures.table import value_of
 from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.run.run import prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass

@@ -21,11 +21,11 @@ from tests.emulator.results.samples import (
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, OnDisk
 from cosched_emulator.results.columns import job_columns, stay_columns
+from cosched_emulator.results.figures.comparison import FIGURES, compare
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_with, swap_taken, threads_held
 from cosched_emulator.results.figures.plot import plot_gantt, plot_load
 from cosched_emulator.results.figures.sharing import job_outlines, shared_boxes
-from cosched_emulator.results.figures.table import FIGURES, compare
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_run
 from cosched_emulator.results.files.schedule_swf import PREEMPTED

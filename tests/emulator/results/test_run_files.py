@@ -25,14 +25,16 @@ from tests.emulator.results.samples import (
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results import growing
-from cosched_emulator.results.columns import Collected, job_columns
+from cosched_emulator.results import row_buffer
+from cosched_emulator.results.columns import ColumnBuilder, job_columns
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
-from cosched_emulator.results.growing import Growing
-from cosched_emulator.run.run import Prepared, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.results.row_buffer import RowBuffer
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -111,10 +113,10 @@ def test_the_order_of_jobs_that_end_together_does_not_matter(records: list[JobRe
 @settings(deadline=None, max_examples=60)
 @given(records_on_unequal_nodes(), st.randoms())
 def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], chance: random.Random) -> None:
-    collected = Collected()
+    builder = ColumnBuilder()
     for item in chance.sample(records, len(records)):
-        collected.add(item)
-    assert summarise_columns(*collected.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
+        builder.add(item)
+    assert summarise_columns(*builder.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
 
 
 def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submission() -> None:
@@ -157,15 +159,15 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 32, 33, 100])
 def test_columns_grow_over_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing, "_WAITING", 4)
-    monkeypatch.setattr(growing, "_BLOCK", 8)
-    columns = Growing({"number": np.int64, "flag": np.bool_, "small": np.uint32})
+    monkeypatch.setattr(row_buffer, "_WAITING", 4)
+    monkeypatch.setattr(row_buffer, "_BLOCK", 8)
+    columns = RowBuffer({"number": np.int64, "flag": np.bool_, "small": np.uint32})
     for row in range(rows):
         columns.add(row - 3, row % 2 == 0, row)
     assert len(columns) == rows
     assert columns.column("number").tolist() == [row - 3 for row in range(rows)]
     assert columns.column("flag").tolist() == [row % 2 == 0 for row in range(rows)]
-    found = columns.taken(np.arange(rows)[::-1])
+    found = columns.drain(np.arange(rows)[::-1])
     assert found["small"].tolist() == list(range(rows))[::-1]
     assert found["small"].dtype == np.uint32
     assert len(columns) == 0
@@ -174,7 +176,7 @@ def test_columns_grow_over_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_number_that_does_not_fit_is_refused() -> None:
-    columns = Growing({"small": np.uint32})
+    columns = RowBuffer({"small": np.uint32})
     columns.add(2**32)
     with pytest.raises(OverflowError):
         columns.column("small")
@@ -182,22 +184,22 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
 
 def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
     with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
-        collected = Collected()
+        builder = ColumnBuilder()
 
         def add(first: int, last: int) -> None:
             for number in range(first, last):
                 one = record(number, number, stays=(stay(number, number + 1, (0, 1, 1, 1)),), work_s=1)
-                collected.add(one)
+                builder.add(one)
                 files.add(one)
 
-        add(0, 20_000)
+        add(0, 5_000)
         tracemalloc.start()
         try:
-            add(20_000, 80_000)
+            add(5_000, 35_000)
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert held / 60_000 < 100  # what waits to become blocks; these are not Python's
+    assert held / 30_000 < 100  # what waits to become blocks; these are not Python's
     with new_run_folder(tmp_path / "run") as folder:
         assert list(folder.iterdir()) == []
 

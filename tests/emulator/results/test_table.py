@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
-from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.figures.table import (
+from cosched_emulator.results.figures.comparison import (
     FIGURES,
     NOTHING,
     compare,
@@ -18,6 +17,7 @@ from cosched_emulator.results.figures.table import (
     text_table,
     time_unit,
 )
+from cosched_emulator.results.figures.metrics import summarise
 
 
 @pytest.fixture

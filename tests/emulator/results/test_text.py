@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.emulator.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 
-from cosched_emulator.results.files.seconds import parse_seconds, seconds_text
-from cosched_emulator.results.threads import ThreadNumbering, interval_text, mask_intervals
+from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
+from cosched_emulator.workload.seconds import parse_seconds, seconds_text
 from cosched_emulator.workload.swf.reader import VERBATIM, load_swf
 from cosched_plugin.protocol.messages import Run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import Prepared, prepare, run, store
-from cosched_emulator.scenario.building import build_manager
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_manager
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import grown, with_self_slowdowns
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
 from cosched_plugin.config import choose
@@ -41,7 +44,7 @@ def prepared_of(**sections: Mapping[str, Any] | int) -> Prepared:
 
 
 def told_by(prepared: Prepared) -> Belief:
-    return build_manager(*prepared).inventory().belief
+    return build_manager(prepared).inventory().belief
 
 
 def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
@@ -119,12 +122,12 @@ def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] 
 
 def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
     prepared = prepared_of(seed=9)
-    welcome = decode(encode(build_manager(*prepared).inventory()))
+    welcome = decode(encode(build_manager(prepared).inventory()))
     assert isinstance(welcome, Welcome)
     view = View(State(welcome))
     assert view.statistical == StatisticalModel(9)
     assert view.pairs is None
-    other = build_manager(*prepared_of(truth={"contention": "none"})).inventory()
+    other = build_manager(prepared_of(truth={"contention": "none"})).inventory()
     assert View(State(other)).statistical is None
 
 
@@ -144,7 +147,7 @@ def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown 
         for number, (job, size, own) in enumerate(zip(prepared.workload.jobs, sizes, selves, strict=False), 1)
     )
     nodes = (prepared.nodes[0]._replace(nodes=1),)
-    manager = build_manager(prepared.scenario, nodes, prepared.workload._replace(jobs=jobs))
+    manager = build_manager(replace(prepared, nodes=nodes))
     records = Simulation(manager, Agenda(manager, jobs), DirectLink(choose("easy").scheduler)).run()
     return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
 
@@ -177,7 +180,7 @@ def test_both_couplings_bring_the_same_schedule() -> None:
     prepared = prepared_of(workload={**TABLE_4, "grow": True})
     found = []
     for kind in (DirectLink, LoopbackLink):
-        manager = build_manager(*prepared)
+        manager = build_manager(prepared)
         found.append(Simulation(manager, Agenda(manager, prepared.workload.jobs), kind(choose("easy").scheduler)).run())
     assert found[0] == found[1]
     times = [(stay.end_us - stay.start_us, record.job.run_us) for record in found[0] for stay in record.intervals]
@@ -193,9 +196,9 @@ def test_the_models_machine_has_nodes_where_jobs_grow() -> None:
     plain = generate(200, 8, LublinParameters(aarr=10.33), 2)
     assert [job.self_slowdown for job in found.jobs] == [draw_self_slowdown(2, number) for number in range(1, 201)]
     assert [job.spec.processes for job in found.jobs] == [
-        job.spec.processes for job in grown(with_self_slowdowns(plain, 2), 32).jobs
+        job.spec.processes for job in with_grown_sizes(with_self_slowdowns(plain, 2), 32).jobs
     ]
-    assert found.notes[1:3] == grown(with_self_slowdowns(plain, 2), 32).notes[1:]
+    assert found.notes[1:3] == with_grown_sizes(with_self_slowdowns(plain, 2), 32).notes[1:]
     assert found.processors == 32
     for size, grow, largest in (("cores", True, 32), ("nodes", False, 8), ("cores", False, 32), (None, False, 32)):
         table = {**workload, "grow": grow} | ({} if size is None else {"lublin_size": size})

@@ -9,8 +9,6 @@ import random
 import resource
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,13 +16,9 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.processes import ended, start_python
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users import door as user_door
-from cosched_emulator.users.connections import Connections
-from cosched_emulator.users.door import Asked, UserDoor
-from cosched_emulator.users.rate import Bucket, Buckets
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     MAX_REQUEST_BYTES,
     Done,
@@ -36,6 +30,11 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_request,
 )
+from cosched_emulator.users.server import door as user_door
+from cosched_emulator.users.server.connections import Connections
+from cosched_emulator.users.server.door import Asked, UserDoor
+from cosched_emulator.users.server.rate import Bucket, Buckets
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, secure_client, write_keys, write_public
 
@@ -182,11 +181,11 @@ client.send_multipart({STATUS!r})
 assert client.poll(10_000)
 print(client.recv_multipart())
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
-        (asked,) = received(door, milliseconds=20_000)
-        assert asked.who == Requester(name, False)
-        door.answer(asked, Done({}))
-        assert "done" in child.communicate(timeout=20)[0]
+    child = start_python("-c", script, env=os.environ)
+    (asked,) = received(door, milliseconds=20_000)
+    assert asked.who == Requester(name, False)
+    door.answer(asked, Done({}))
+    assert "done" in ended(child, 20).out
 
 
 @AS_ROOT

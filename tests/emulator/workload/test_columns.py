@@ -12,10 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.building import build_workload
-from cosched_emulator.scenario.schema import read_scenario
-from cosched_emulator.workload.characteristics import MIXES, drawn_usage
-from cosched_emulator.workload.columns import BLOCK, Interned, Made, Numbers, Same, columns_of, interned
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.workload import build_workload
+from cosched_emulator.workload.characteristics import MIXES, draw_usage
+from cosched_emulator.workload.columns import (
+    BLOCK,
+    Computed,
+    Interned,
+    Numbers,
+    Same,
+    columns_of,
+    intern_values,
+)
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.rounding import round_up_all_us
@@ -67,7 +75,7 @@ def test_columns_of_many_rows() -> None:
     number = Numbers(np.arange(rows, dtype=np.int32))
     columns = replace(
         columns_of(generate(rows, 8).jobs),
-        user=Made(str, number),
+        user=Computed(str, number),
         name=Interned(np.arange(rows) % 3, ("a", "b", "c")),
         memory_mb=Same(5),
     )
@@ -82,18 +90,18 @@ def test_columns_of_many_rows() -> None:
     assert columns.knows(columns.memory_mb)
     assert columns.known(columns.usage) == 0
     assert not columns.knows(columns.usage)
-    assert columns.known(Made(lambda row: row if row % 2 else None, number)) == rows // 2
+    assert columns.known(Computed(lambda row: row if row % 2 else None, number)) == rows // 2
 
 
 def test_values_that_repeat() -> None:
-    column = interned("abacab")
+    column = intern_values("abacab")
     assert list(column) == list("abacab")
     assert column[3] == "c"
     assert column.where("a").tolist() == [True, False, True, False, True, False]
     assert not column.where("z").any()
-    assert list(column.taken(column.where("a"))) == ["a", "a", "a"]
+    assert list(column.select(column.where("a"))) == ["a", "a", "a"]
     assert len(column) == 6
-    assert list(interned([])) == []
+    assert list(intern_values([])) == []
 
 
 @pytest.mark.parametrize("workload", [{"lublin": 20_000}, {"lublin": 20_000, "limits": "estimate", "mix": "med"}])
@@ -142,7 +150,7 @@ def test_drawn_usages_are_those_that_the_rule_gives() -> None:
         parts = {bound: own, other_name: other, rest: WHOLE_PPM - own - other}
         memory = at(*memories[choice(uniform(9, "memory", job, 0), (70, 25, 5))], uniform(9, "memory", job, 1))
         expected = (bound, parts["cpu"], parts["network"], parts["disk"], memory)
-        assert drawn_usage(MIXES["M1"], 9, job) == expected
+        assert draw_usage(MIXES["M1"], 9, job) == expected
 
 
 def test_drawn_self_slowdowns_are_those_of_one_job() -> None:

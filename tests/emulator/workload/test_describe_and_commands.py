@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
@@ -16,8 +15,9 @@ from cosched_emulator.workload.characteristics import MIXES, with_characteristic
 from cosched_emulator.workload.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import grown, with_self_slowdowns
-from cosched_emulator.workload.swf.reader import VERBATIM, read_swf, write_swf
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000
@@ -175,7 +175,7 @@ def test_commands_draw_self_slowdowns_and_let_jobs_grow(tmp_path: Path) -> None:
     drawn = ("--seed", "5", "--self-slowdowns", "table4")
     arguments = ("lublin", "--jobs", "40", "--processors", "16", *drawn, "--grow", "--usage-out", str(usage))
     assert run(*arguments, "--out", str(out)).exit_code == 0
-    expected = grown(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
+    expected = with_grown_sizes(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
     read = with_annotations(read_swf(out, VERBATIM), read_annotations(str(usage)))
     assert read.processors == 64
     assert [(one.spec.processes, one.self_slowdown) for one in read.jobs] == [
@@ -247,9 +247,6 @@ def test_help_imports_no_numpy() -> None:
         "try: workload(['lublin', '--help'])\n"
         "finally: assert 'numpy' not in sys.modules"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    finished = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment, timeout=60
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert "Examples" in finished.stdout
+    code_, out, err = run_python("-c", code)
+    assert code_ == 0, err
+    assert "Examples" in out

@@ -23,7 +23,8 @@ from cosched_emulator.workload.lublin import (
     job_sizes,
     run_times,
 )
-from cosched_emulator.workload.swf.reader import VERBATIM, load_swf, read_swf, write_swf
+from cosched_emulator.workload.swf.reader import VERBATIM, load_swf, read_swf
+from cosched_emulator.workload.swf.writer import write_swf
 
 DEFAULTS = LublinParameters()
 

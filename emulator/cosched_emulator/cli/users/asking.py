@@ -13,7 +13,7 @@ import click
 
 from cosched_emulator.cli.commands.manager_options import Caller
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import Request
 from cosched_plugin.protocol.endpoint import takes_keys
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cosched_emulator.cli.users.top_frame import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, PLAIN, SHARED, Line, Look, frame
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users.client import Connection, SilenceError, refusal_text
+from cosched_emulator.users.client.connection import Connection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
 
 _SLICE_S: Final = 0.05  # longest wait that notices no key

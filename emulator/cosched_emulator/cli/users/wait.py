@@ -10,7 +10,7 @@ from typing import Any, Final
 from cosched_emulator.cli.users.asking import MOST_NAMED
 from cosched_emulator.cli.users.tables import job_label
 from cosched_emulator.errors import EmulatorError, LinkError
-from cosched_emulator.users.client import TEMPORARY, Connection, SilenceError, refusal_text
+from cosched_emulator.users.client.connection import TEMPORARY, Connection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowJobs, Target
 from cosched_plugin.protocol.messages import END_STATES
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from cosched_emulator.workload.swf.writer import seconds_text
 from cosched_hwmodel.units import SECOND_US
 
-__all__ = ["SECOND_US", "parse_seconds", "seconds_text"]
+
+def seconds_text(time_us: int) -> str:
+    """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
+    sign = "-" if time_us < 0 else ""
+    whole, rest = divmod(abs(time_us), SECOND_US)
+    return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"
 
 
 def parse_seconds(text: str) -> int:

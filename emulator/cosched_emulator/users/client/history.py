@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION
 from cosched_emulator.errors import InputError
-from cosched_emulator.live.views import ended_job
+from cosched_emulator.users.answers import ended_job
 
 _COLUMNS: Final = (
     "id", "array_id", "array_index", "name", "user", "state", "reason", "processes", "nodes", "starts", "requeues", "preemptions",

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cosched_plugin.common.text_table import align
+
 Kind = Literal["count", "figure", "seconds", "share"]
 Better = Literal["low", "high", ""]
 NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
@@ -96,14 +98,7 @@ def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
         lines.append([row.label, row.unit, *(texts if marked else row.texts)])
     if marked:
         lines[0][2:] = [name + " " for name in names]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    shown = []
-    for line in lines:
-        cells = [
-            text.ljust(width) if column < 2 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        shown.append("  ".join(cells).rstrip())
+    shown = align(lines, range(2, len(lines[0])))
     shown.insert(1, "-" * max(len(line) for line in shown))
     if marked:
         shown.append("* best of the row")

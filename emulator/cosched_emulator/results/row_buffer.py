@@ -1,4 +1,4 @@
-"""Columns of whole numbers that grow row by row: nothing is moved as they grow, and what is let go is the system's again at once."""
+"""Rows of whole numbers, stored by column in blocks: adding a row moves nothing, and freed memory returns to the system at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WAITING = 4_096  # rows that wait as tuples
 _BLOCK = 16 * _WAITING  # rows of a block, which every column has one of
 
 
-class Growing:
-    """Rows of whole numbers."""
+class RowBuffer:
+    """Rows of whole numbers that are added one by one and read by column."""
 
     __slots__ = ("_blocks", "_rows", "_types", "_waiting")
 
@@ -47,8 +47,8 @@ class Growing:
         column[stored:] = [row[place] for row in self._waiting]
         return column
 
-    def taken(self, order: npt.NDArray[np.int64]) -> dict[str, Ints]:
-        """Return all columns with their rows in this order, and be without any."""
+    def drain(self, order: npt.NDArray[np.int64]) -> dict[str, Ints]:
+        """Return all columns with their rows in this order, and delete them here."""
         found: dict[str, Ints] = {}
         for name in self._types:  # one is let go before the next is copied
             found[name] = self.column(name)[order]

@@ -17,9 +17,6 @@ import zmq
 
 from cosched_emulator.couplings.listening import listen
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users.connections import Connections
-from cosched_emulator.users.rate import Bucket, Buckets
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
@@ -29,7 +26,10 @@ from cosched_emulator.users.requests import (
     decode_request,
     encode_answer,
 )
-from cosched_emulator.users.unread import Unread
+from cosched_emulator.users.server.connections import Connections
+from cosched_emulator.users.server.rate import Bucket, Buckets
+from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.server.unread import Unread
 from cosched_plugin.common.binding import EVERYBODY, router_socket
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.codec import unpack
