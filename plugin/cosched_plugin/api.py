@@ -41,7 +41,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.state import Running
+from cosched_plugin.core.running import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine

@@ -21,7 +21,9 @@ from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolErro
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.protocol.session import SchedulerSession, State, report_of
+from cosched_plugin.protocol.session.base import report_of
+from cosched_plugin.protocol.session.scheduler import SchedulerSession
+from cosched_plugin.protocol.session.table import State
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 

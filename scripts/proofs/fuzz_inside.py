@@ -31,7 +31,9 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.fast import write
-from cosched_plugin.protocol.session import ManagerSession, SchedulerSession, State
+from cosched_plugin.protocol.session.manager import ManagerSession
+from cosched_plugin.protocol.session.scheduler import SchedulerSession
+from cosched_plugin.protocol.session.table import State
 
 Progress = Callable[[int], None]
 MESSAGES_A_LIFE: Final = 300  # after so many a manager's state is thrown away: what strangers submit may fill it

@@ -12,7 +12,9 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.allocation import Layers, times_refusal
-from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.invariants import check_invariants
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
@@ -87,8 +89,17 @@ class SchedulerCore:
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
         """
+        self._state.now_us = now_us
+        self._take_in(events)
+        return self._decide()
+
+    def check(self) -> None:
+        """Re-derive every invariant of the state; AssertionError where one does not hold."""
+        check_invariants(self._state)
+
+    def _take_in(self, events: Sequence[Event]) -> None:
+        """Apply all events of one instant to the state."""
         state = self._state
-        state.now_us = now_us
         refused = False
         for event in events:
             if type(event) is ActionRefused:
@@ -110,6 +121,10 @@ class SchedulerCore:
         if refused:
             # In between, two jobs may have had one thread: one that came back, and one that the manager has let in meanwhile.
             state.recount()
+
+    def _decide(self) -> list[Action]:
+        """Return the policy's decisions, each applied to the state before the next one is asked for."""
+        state = self._state
         actions: list[Action] = []
         self._reply = actions
         if self._before:
@@ -138,15 +153,11 @@ class SchedulerCore:
             trace.forget()
         return actions
 
-    def check(self) -> None:
-        """Re-derive every invariant of the state; AssertionError where one does not hold."""
-        self._state.check()
-
     def _learn(self, event: Event) -> None:
         state = self._state
         match event:
             case JobEnded() | JobSubmitted():
-                pass  # the most frequent ones: `handle` has seen to them
+                pass  # the most frequent ones: `_take_in` has seen to them
             case JobRequeued():
                 self._requeue(event.job_id)
             case JobHeld():

@@ -26,8 +26,8 @@ from cosched_plugin.protocol.limits import (
     MAX_NODES,
     MAX_STRING_BYTES,
 )
+from cosched_plugin.protocol.records import write_record
 from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
-from cosched_plugin.protocol.wire import write_record
 
 JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, (500, 0, 10))
 USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)

@@ -26,7 +26,8 @@ from cosched_plugin.api import (
     minus,
 )
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
 from cosched_plugin.errors import MachineError, PluginError
 from cosched_plugin.policies.composed import PRESETS, compose, resolve
 from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy

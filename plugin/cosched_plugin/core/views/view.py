@@ -12,7 +12,8 @@ from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cosched_plugin.common.allocation import Layers, each_node
 from cosched_plugin.core.first_fit import any_layer
-from cosched_plugin.core.state import Running
+from cosched_plugin.core.running import Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
 from cosched_plugin.protocol.messages import JobSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.backfilling.easy_counted import Counting
@@ -13,7 +13,7 @@ from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.planning.offers import Offer, snapshot_now
 from cosched_plugin.policies.planning.parts import Matching, Order, Placement
 from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.reservation import reserve
+from cosched_plugin.policies.planning.reservation import Reservation, reserve
 from cosched_plugin.policies.planning.seats import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
 
@@ -71,63 +71,65 @@ class Easy:
         self, view: View, order: Order, placement: Placement, matching: Matching
     ) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        pending = PendingJobs(order.arrange(view.queue, view))
-        reason = "order"
-        while True:
-            left = view.work.left
-            pending = yield from start_in_order(view, pending, placement, matching, reason)
-            free = view.free_threads
-            behind = pending.jobs[1:]
-            fitting = [job for job in behind if job.processes <= free]
-            if not fitting and not (behind and matching.has_hosts(view)):
-                return False
-            head = pending.jobs[0]
-            reservation = reserve(view, head, placement)
-            if reservation is not None:
-                break
-            if not fitting and not matching.join_candidates(pending, view):
-                return False
-            # More than the nodes in service can hold: nothing to reserve, the next one is the head, and that there was a look at this
-            # one costs those behind it nothing. Else nobody might ever be looked at who could start.
-            view.work.left = left
-            pending = PendingJobs(behind)
-            reason = "overtake"
-        if view.trace is not None and (fitting or matching.join_candidates(pending, view)):
+        blocked = yield from _start_until_blocked(view, order, placement, matching)
+        if blocked is None:
+            return False
+        reservation, fitting = blocked.reservation, blocked.fitting
+        if view.trace is not None and (fitting or matching.join_candidates(blocked.pending, view)):
+            head = blocked.pending.jobs[0]
             view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
-        # Whom the reservation lets join none of those who run may still join one who starts in this pass. Where looks are limited, or
-        # not all get one, it has to be the same jobs that get one.
+        # A job that the reservation lets join no running job may still join one that starts in this pass. Where the work is limited,
+        # or not every job gets a look, the same jobs have to get one in either case.
         gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
-        join_candidates = matching.join_candidates(pending, view, gate)
+        join_candidates = matching.join_candidates(blocked.pending, view, gate)
         if not (fitting or join_candidates):
             return False
-        fitting = reservation.may_admit(fitting, free)
-        others = _candidates(behind, fitting, join_candidates)
+        fitting = reservation.may_admit(fitting, view.free_threads)
+        others = _candidates(blocked.behind, fitting, join_candidates)
         if not placement.counts:
             others = placement.promising(others, reservation.with_head(snapshot_now(view)))
+        blocked = blocked._replace(fitting=fitting)
+        return (yield from self._backfill(blocked, others, join_candidates, gate, view, placement, matching))
+
+    def _backfill(
+        self,
+        blocked: _Blocked,
+        others: list[JobSpec],
+        join_candidates: Collection[int],
+        gate: Gatekeeper,
+        view: View,
+        placement: Placement,
+        matching: Matching,
+    ) -> Generator[Action, None, bool]:
+        """Yield the starts of those of ``others`` that leave the reserved job its start; tell whether another look may find more.
+
+        ``join_candidates`` are those of them that ``gate`` lets join a running job.
+        """
         others = self._arrange(others, view)
-        at_first = pending
+        pending, reservation = blocked.pending, blocked.reservation
+        free = view.free_threads
         started: set[int] = set()
         place = 0
         while place < len(others):
             job = others[place]
             place += 1
-            if job.id in started or (job.processes > free and job.id not in join_candidates):
+            may_join = job.id in join_candidates
+            if job.id in started or (job.processes > free and not may_join):
                 continue
             if not view.work.spend(LOOK):
                 break
-            seat = backfill_seat(
-                view, job, pending, placement, matching, reservation, may_join=job.id in join_candidates
-            )
-            if seat is not None:
-                if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):
-                    gate = UNRESERVED
-                    join_candidates = matching.join_candidates(at_first, view, gate)
-                    others = self._arrange(_candidates(behind, fitting, join_candidates), view)
-                    place = others.index(job) + 1
-                yield from take_seat(seat, "backfill", view)
-                started.update(seat.job_ids)
-                pending = pending.without(seat.job_ids)
-                free = view.free_threads
+            seat = backfill_seat(view, job, pending, placement, matching, reservation, may_join=may_join)
+            if seat is None:
+                continue
+            if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):  # others may join it
+                gate = UNRESERVED
+                join_candidates = matching.join_candidates(blocked.pending, view, gate)
+                others = self._arrange(_candidates(blocked.behind, blocked.fitting, join_candidates), view)
+                place = others.index(job) + 1
+            yield from take_seat(seat, "backfill", view)
+            started.update(seat.job_ids)
+            pending = pending.without(seat.job_ids)
+            free = view.free_threads
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
         return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
 
@@ -140,6 +142,41 @@ class Sjbf(Easy):
 
     name: ClassVar[str] = "sjbf"
     candidates: ClassVar[Order | None] = Shortest()
+
+
+class _Blocked(NamedTuple):
+    """The queue when its first job has to wait."""
+
+    pending: PendingJobs  # the first of them is the one with the reservation
+    behind: list[JobSpec]  # the others
+    fitting: list[JobSpec]  # those of them for which enough threads are free
+    reservation: Reservation
+
+
+def _start_until_blocked(
+    view: View, order: Order, placement: Placement, matching: Matching
+) -> Generator[Action, None, _Blocked | None]:
+    """Yield starts in queue order until a job has to wait; return it with its reservation, None if no job may start before it."""
+    pending = PendingJobs(order.arrange(view.queue, view))
+    reason = "order"
+    while True:
+        left = view.work.left
+        pending = yield from start_in_order(view, pending, placement, matching, reason)
+        free = view.free_threads
+        behind = pending.jobs[1:]
+        fitting = [job for job in behind if job.processes <= free]
+        if not fitting and not (behind and matching.has_hosts(view)):
+            return None
+        reservation = reserve(view, pending.jobs[0], placement)
+        if reservation is not None:
+            return _Blocked(pending, behind, fitting, reservation)
+        if not fitting and not matching.join_candidates(pending, view):
+            return None
+        # The nodes in service cannot hold this job, so there is nothing to reserve. The next one takes its place as the head. The look
+        # at this one is not charged to those behind it: else jobs that could start might never be looked at.
+        view.work.left = left
+        pending = PendingJobs(behind)
+        reason = "overtake"
 
 
 def _candidates(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
