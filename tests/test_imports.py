@@ -32,7 +32,7 @@ ALLOWED = [
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
     ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
-        "cosched_emulator.cli.commands", "cosched_emulator.cli.lazy", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
+        "cosched_emulator.cli.commands", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
     )),
     *(
         (f"cosched_emulator.{part}", (

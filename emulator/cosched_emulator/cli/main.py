@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 import click
 
-from cosched_emulator.cli.lazy import LazyGroup
+from cosched_emulator.cli.commands.lazy import LazyGroup
 from cosched_emulator.errors import EmulatorError
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.terminal import run_command_line

@@ -13,7 +13,7 @@ from cosched_emulator.cli.commands.results import DISTRIBUTIONS
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_run, class_tables
+from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
 from cosched_emulator.results.files.folder import read_summary
 from cosched_emulator.results.files.reader import StoredRun, read_run
 
@@ -47,7 +47,9 @@ def classes(
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names(run_dirs)
     rules = ClassRules(short_s, medium_s, bound_s, high_load)
-    figures = [class_figures_of_run(folder, rules).as_dict() for folder in run_dirs]
+    figures = [
+        class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict() for run in map(read_run, run_dirs)
+    ]
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": found}

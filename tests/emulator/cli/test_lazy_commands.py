@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from cosched_emulator.cli.lazy import Implementation
+from cosched_emulator.cli.commands.lazy import Implementation
 from cosched_emulator.cli.main import COMMANDS, cli
 
 NAMES = [name for names in COMMANDS.values() for name in names]

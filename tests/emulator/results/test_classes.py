@@ -26,11 +26,12 @@ from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.columns import int_array, stay_columns
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
+    ClassFigures,
     ClassRules,
     JobFigures,
     PhaseFigures,
     class_figures,
-    class_figures_of_run,
+    class_figures_of_columns,
     class_tables,
     cores_used,
     phases_of,
@@ -40,6 +41,9 @@ from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
 from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.run.run import prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
@@ -51,6 +55,11 @@ from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass
 WHOLE_NODE = (0, 1, 0b1111, 4)
 # As many hardware threads as `UNEQUAL_NODES`, two to a core.
 TWO_TO_A_CORE = (NodeClass(2, 1, 2, 2, 16384, 6000, 256, 100), NodeClass(1, 1, 1, 2, 8192, 6000, 256, 100))
+
+
+def class_figures_of_folder(folder: Path, rules: ClassRules) -> ClassFigures:
+    found = read_run(folder)
+    return class_figures_of_columns(found.jobs, found.stays, found.machine, rules)
 
 
 def preempted(found: JobRecord, start_s: int, end_s: int, back: Interval) -> JobRecord:
@@ -133,7 +142,7 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
     store(finished, str(out), policy={"name": policy}, link="direct", force=False)
     for rules in (PAPER_RULES, ClassRules(short_s=60, medium_s=3600, bound_s=600, high_load=2)):
         figures = class_figures(finished.records, prepared.nodes, rules)
-        assert class_figures_of_run(out, rules) == figures
+        assert class_figures_of_folder(out, rules) == figures
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())
     assert all(found.core_utilisation for found in figures.high_load.values())  # those of the last rules
@@ -153,7 +162,7 @@ def test_any_run_reads_back_with_the_same_figures(
     """With jobs that were requeued, refused, cut short and left on disk."""
     rules = ClassRules(short_s=20, medium_s=60, high_load=2)
     out = stored(tmp_path_factory.mktemp("runs") / "run", records, UNEQUAL_NODES)
-    assert class_figures_of_run(out, rules) == class_figures(records, UNEQUAL_NODES, rules)
+    assert class_figures_of_folder(out, rules) == class_figures(records, UNEQUAL_NODES, rules)
 
 
 def test_an_estimate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -163,7 +172,7 @@ def test_an_estimate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     fields[5] = "soon"
     (out / "jobs.csv").write_text("".join([*lines[:2], ",".join(fields), *lines[3:]]))
     with pytest.raises(InputError) as caught:
-        class_figures_of_run(out)
+        class_figures_of_folder(out, PAPER_RULES)
     assert str(caught.value) == (
         f"{out / 'jobs.csv'}:3: field 'requested_time': expected a decimal of seconds, got 'soon'"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from cosched_emulator.cli.commands.job_options import ignored_options, job_options
+from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.manager_options import JOBS, SECONDS, common_options, whose
-from cosched_emulator.cli.lazy import implementation
 
 
 @click.command(params=[*job_options(), *ignored_options()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.lazy import implementation
+from cosched_emulator.cli.commands.lazy import implementation
 
 
 @click.command()

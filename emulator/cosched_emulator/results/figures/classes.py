@@ -20,7 +20,6 @@ What does not exist is None. Figures are rounded to six decimals.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -42,7 +41,6 @@ from cosched_emulator.results.columns import (
 )
 from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, time_average
-from cosched_emulator.results.files.reader import read_run
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
@@ -107,12 +105,6 @@ def class_figures(
 ) -> ClassFigures:
     """Return the figures of a run on ``machine``. Raises ValueError for rules that make no classes."""
     return class_figures_of_columns(job_columns(records), stay_columns(records), machine, rules)
-
-
-def class_figures_of_run(folder: str | os.PathLike[str], rules: ClassRules = PAPER_RULES) -> ClassFigures:
-    """Return the figures of the run in ``folder``. Raises `InputError` where it is none or damaged, ValueError as above."""
-    run = read_run(folder)
-    return class_figures_of_columns(run.jobs, run.stays, run.machine, rules)
 
 
 def class_figures_of_columns(

@@ -249,7 +249,7 @@ def _draw_bars(axes: Axes, figure: Figure, names: Sequence[str], values: Sequenc
 
 
 def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
 
     colours = [
         SHARING_COLOURS[min(box.jobs_on_node, len(SHARING_COLOURS)) - 1][int(jobs.id[box.job]) % 3] for box in boxes
@@ -258,7 +258,7 @@ def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float
 
 
 def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
 
     edges = PolyCollection(
         _corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
@@ -297,7 +297,7 @@ def _mark_nodes(axes: Axes, nodes: int) -> None:
 
 
 def _patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.patches import Patch  # noqa: PLC0415 - optional, and slow to load
 
     handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=9,
@@ -329,8 +329,8 @@ def _drawing(file: str | os.PathLike[str], width_in: float, height_in: float) ->
     if path.suffix not in _METADATA:
         raise ConfigurationError("out", f"a name that ends in {', '.join(_METADATA)}", str(file))
     try:
-        import matplotlib  # noqa: PLC0415
-        from matplotlib.figure import Figure as Picture  # noqa: PLC0415
+        import matplotlib  # noqa: PLC0415 - optional, and slow to load
+        from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - optional, and slow to load
     except ImportError as error:
         raise EmulatorError("pictures need matplotlib: pip install 'cosched[plot]'") from error
     with matplotlib.rc_context(_STYLE):
