@@ -9,4 +9,4 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scripts.bench.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

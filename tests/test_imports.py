@@ -31,13 +31,16 @@ ALLOWED = [
         "matplotlib",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
+    ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
+        "cosched_emulator.cli.commands", "cosched_emulator.cli.lazy", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
+    )),
     *(
         (f"cosched_emulator.{part}", (
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", ()), ("scenario", ()), ("workload", ()), ("live.live_manager", ()),
-            ("results", ("matplotlib", f"{COMMON}.trace_file")),
+            ("manager", ()), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)), ("live.live_manager", ()),
+            ("results", ("matplotlib", f"{COMMON}.trace_file", f"{COMMON}.text_table")),
         )
     ),
 ]  # fmt: skip
@@ -46,7 +49,7 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", f"{COMMON}.status.server",
-        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users",
+        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", ("cosched_emulator.results.figures.plot",)),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
@@ -57,6 +60,11 @@ ONLY_BY = [
 ]  # fmt: skip
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
+ROOMS = "cosched_plugin.policies"
+# What a client has no use for.
+SERVER = (
+    "users.server", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
+)  # fmt: skip
 NEVER = [
     *(
         (part, PURE)
@@ -71,7 +79,15 @@ NEVER = [
     ),
     *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
     ("cosched_emulator.manager", ("cosched_emulator.results",)),
-]
+    *(
+        (f"cosched_emulator.{part}", ("numpy", "cosched_plugin.core", *(f"cosched_emulator.{each}" for each in SERVER)))
+        for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
+    ),
+    (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
+        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "catalogue", "composed",
+    ))),
+    (f"{ROOMS}.backfilling", (f"{ROOMS}.lomarc", f"{ROOMS}.glomarc", f"{ROOMS}.rua")),
+]  # fmt: skip
 
 
 def modules() -> Iterator[tuple[str, Path]]:

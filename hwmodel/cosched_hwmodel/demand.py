@@ -20,12 +20,12 @@ class Demand(NamedTuple):
     disk_mbs: int = 0
 
 
-def scaled(demand: tuple[int, int, int], processes: int) -> Demand:
+def demand_of(demand: tuple[int, int, int], processes: int) -> Demand:
     """Return the demand of ``processes`` equal processes."""
     return Demand(demand[0] * processes, demand[1] * processes, demand[2] * processes)
 
 
-def summed(demands: Iterable[tuple[int, int, int]]) -> Demand:
+def total_demand(demands: Iterable[tuple[int, int, int]]) -> Demand:
     """Return the sum of the demands; integers, so their order does not matter."""
     memory_bandwidth = network = disk = 0
     for demand in demands:

@@ -29,7 +29,7 @@ _TO_UNIT = 2.0**-53
 _BEGUN = 256  # keys begun that are remembered: a seed and a purpose serve millions of draws
 
 
-def _absorbed(state: int, words: Iterable[int]) -> int:
+def _absorb(state: int, words: Iterable[int]) -> int:
     for word in words:
         state = ((state ^ (word & _MASK)) + _GAMMA) & _MASK
         state = ((state ^ (state >> 30)) * _MIX_1) & _MASK
@@ -39,11 +39,11 @@ def _absorbed(state: int, words: Iterable[int]) -> int:
 
 
 @lru_cache(maxsize=_BEGUN, typed=True)
-def _begun(seed: int, purpose: str) -> int:
+def _start_key(seed: int, purpose: str) -> int:
     state = _FNV_OFFSET
     for byte in purpose.encode():
         state = ((state ^ byte) * _FNV_PRIME) & _MASK
-    return _absorbed(state, (seed,))
+    return _absorb(state, (seed,))
 
 
 def key(seed: int, purpose: str, *ids: int) -> int:
@@ -52,7 +52,7 @@ def key(seed: int, purpose: str, *ids: int) -> int:
     Seed and ids are taken modulo 2**64 (negative ones as two's complement). The purpose enters by the 64-bit FNV-1a
     hash of its UTF-8 form.
     """
-    return _absorbed(_begun(seed, purpose), ids)
+    return _absorb(_start_key(seed, purpose), ids)
 
 
 def uniform(seed: int, purpose: str, *ids: int) -> float:

@@ -7,7 +7,7 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.bandwidth.model import penalty_factor
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
@@ -41,7 +41,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.state import Running
+from cosched_plugin.core.running import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -70,6 +70,7 @@ __all__ = [
     "SECOND_US",
     "WHOLE_PPM",
     "Action",
+    "Bools",
     "DemandTuple",
     "Floats",
     "Ints",

@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -162,55 +162,10 @@ def policies(as_json: bool) -> None:
     Example:
       cosched-plugin policies --json | jq '.presets[].name'
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415
+    from cosched_plugin.listing import catalogue, catalogue_lines  # noqa: PLC0415
 
-    from cosched_plugin.config import ENTRY_POINTS  # noqa: PLC0415
-    from cosched_plugin.policies.catalogue import ALIASES  # noqa: PLC0415
-    from cosched_plugin.policies.composed import KINDS, PRESETS, resolve  # noqa: PLC0415
-
-    catalogue: dict[str, Any] = {
-        "presets": [
-            {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
-        ],
-        "aliases": dict(ALIASES),
-        "parts": {
-            kind: [
-                {
-                    "name": name,
-                    "text": part.text,
-                    "parameters": [
-                        {"name": key, "expected": item.expected, "default": item.default, "text": item.text}
-                        for key, item in part.parameters.items()
-                    ],
-                }
-                for name, part in parts.items()
-            ]
-            for kind, parts in KINDS.items()
-        },
-        "installed": [{"name": point.name, "class": point.value} for point in entry_points(group=ENTRY_POINTS)],
-    }
-    if as_json:
-        click.echo(json.dumps(catalogue, indent=2))
-        return
-    click.echo("Presets (--policy NAME):")
-    for preset in catalogue["presets"]:
-        parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
-        click.echo(f"  {preset['name']:<14}{preset['text']:<42}{parts}")
-    click.echo("\nOther names of presets:")
-    for alias, name in catalogue["aliases"].items():
-        click.echo(f"  {alias:<14}{name}")
-    for kind, entries in catalogue["parts"].items():
-        click.echo(f"\n{kind.capitalize()} (--set {kind}=NAME):")
-        for entry in entries:
-            click.echo(f"  {entry['name']:<24}{entry['text']}")
-            for item in entry["parameters"]:
-                click.echo(
-                    f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
-                )
-    if catalogue["installed"]:
-        click.echo("\nInstalled by other packages:")
-        for entry in catalogue["installed"]:
-            click.echo(f"  {entry['name']:<24}{entry['class']}")
+    found = catalogue()
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
 
 
 @cli.command()

@@ -56,15 +56,15 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
     """Return the policy that the user named, with ``key=value`` assignments applied. Raises UsageError, naming the key."""
     settings = parse_assignments(assignments)
     if policy.endswith(".toml"):
-        return _composition(Path(policy).stem, _merged(read_policy_file(policy), settings))
+        return _composition(Path(policy).stem, _merge(read_policy_file(policy), settings))
     if ":" in policy:
-        return _foreign(policy, _load_class(policy), settings)
+        return _class_choice(policy, _load_class(policy), settings)
     policy = ALIASES.get(policy, policy)
     if policy in PRESETS:
-        return _composition(policy, _merged({"preset": policy}, settings))
-    known = _known()
+        return _composition(policy, _merge({"preset": policy}, settings))
+    known = _policies_by_name()
     if policy in known:
-        return _foreign(policy, _load_entry(known[policy]), settings)
+        return _class_choice(policy, _load_entry(known[policy]), settings)
     close = get_close_matches(policy, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     raise UsageError(f"no policy {policy!r}; {hint}")
@@ -72,7 +72,7 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
 
 def from_table(table: Mapping[str, Any], assignments: Iterable[str] = ()) -> PolicyChoice:
     """Return the composition that a ``[policy]`` table describes."""
-    return _composition(str(table.get("preset", "composed")), _merged(table, parse_assignments(assignments)))
+    return _composition(str(table.get("preset", "composed")), _merge(table, parse_assignments(assignments)))
 
 
 def read_policy_file(file: str) -> Mapping[str, Any]:
@@ -119,7 +119,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return table
 
 
-def _known() -> dict[str, EntryPoint | None]:
+def _policies_by_name() -> dict[str, EntryPoint | None]:
     """Return every policy that has a name: the presets and what other packages have installed."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and presets are known without
 
@@ -135,7 +135,7 @@ def _toml(value: object) -> str:
     return json.dumps(value)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``table`` with ``changes`` on top: another name drops the old part's parameters, parameters alone keep the name."""
     merged = dict(table)
     for key, change in changes.items():
@@ -152,7 +152,7 @@ def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
     return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
 
 
-def _foreign(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
     def make() -> Policy:
         try:
             policy = policy_class(**settings)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.garbage import freeze_heap
 from cosched_plugin.common.log import WARNING, Log
-from cosched_plugin.common.signals import stopped_by_signals
+from cosched_plugin.common.signals import stop_on_signals
 from cosched_plugin.common.status.counters import Gauge, Status, Value
 from cosched_plugin.common.status.metrics import MetricsServer
 from cosched_plugin.common.status.server import StatusServer
@@ -21,7 +21,9 @@ from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolErro
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.protocol.session import SchedulerSession, State, report_of
+from cosched_plugin.protocol.session.base import report_of
+from cosched_plugin.protocol.session.scheduler import SchedulerSession
+from cosched_plugin.protocol.session.table import State
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 
@@ -75,7 +77,7 @@ def serve(
             metrics = MetricsServer(metrics_address, lambda: server.status.prometheus("cosched_plugin"))
             open_things.callback(metrics.close)
             said("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
-        with as_it_is(), stopped_by_signals(server.stop):
+        with freeze_heap(), stop_on_signals(server.stop):
             return server.run(silence_s)
 
 
@@ -237,7 +239,7 @@ class _Server:
                 time_s = time.perf_counter() - began
                 self._connection.send(self._session.answer(actions))
                 # Only now, as the manager may be waiting for the answer.
-                self.status.answered(time_s)
+                self.status.count_answer(time_s)
                 self.status.refused += list(map(type, message.events)).count(ActionRefused)
             case Welcome():
                 self._take_over(message)

@@ -154,10 +154,10 @@ def decide(policy: str, budget: str, extent: Extent) -> Figures:
         Simulation(manager, door, crowd).run()
     if not crowd.times_s:
         return {"reason": "the run ended before a decision was timed"}
-    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **spread(crowd.times_s)}
+    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **percentiles(crowd.times_s)}
 
 
-def spread(times_s: Sequence[float]) -> Figures:
+def percentiles(times_s: Sequence[float]) -> Figures:
     """Return the median and the 99th percentile, nearest rank, in milliseconds."""
     ordered = sorted(times_s)
     ranks = {"p50_ms": 50, "p99_ms": 99}

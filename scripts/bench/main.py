@@ -1,9 +1,10 @@
 """How fast cosched is on this machine: jobs a second, the price of a second process, the time of a decision, memory, start-up.
 
 Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
+       .venv/bin/python scripts/bench.py --against COMMIT [--pairs N] [--limit RATIO] [--json FILE] [--only SUBJECT]...
 
-For people who compare two commits on one machine; not a test, and figures of two machines say nothing about each other. Where two
-things are compared, both are measured in this run. The full benchmark takes about twenty minutes, a quick one two.
+Not a test: figures of two machines, or of one machine at two times, say nothing about each other. Where two things are compared,
+both are measured in this run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -26,13 +28,17 @@ import zmq
 from scripts.bench import latency as bench_latency
 from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
+from scripts.bench.against import FEWEST_PAIRS, PAIRS, SUBJECTS, against_lines, compare, slower
+from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.process import Figures
 from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
-from scripts.papers.frame import write_tables
+from scripts.papers.frame import positive
+from scripts.processes import PROJECT
+from scripts.progress import Progress
+from scripts.tables import write_tables
 
 from cosched_plugin.policies.catalogue import PRESETS
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 Tell = Callable[[str], None]
 
 PAGE: Final = PROJECT / "docs" / "performance.md"
@@ -143,7 +149,7 @@ def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
     ]
 
 
-def place() -> Figures:
+def machine() -> Figures:
     """Return what the figures depend on besides the code, and which code it is."""
 
     def git(*arguments: str) -> str:
@@ -221,46 +227,95 @@ PARTS: Final = {
 }
 
 
-def progress(began: float) -> Tell:
-    """Return what tells how far it is, on a terminal only."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write the figures where they are wanted; return the exit code."""
+    options = parse_options(arguments)
+    interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is temporary goes away
+    try:
+        figures, code = run_against(options) if options.against is not None else (run_parts(options), 0)
+    except CommitError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, interrupt)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return code
 
-    def tell(text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K[{(time.monotonic() - began) / 60:.1f} min] {text}", end="", file=sys.stderr, flush=True)
 
-    return tell
-
-
-def main() -> None:
-    """Measure, print, and write the figures where they are wanted."""
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return what the command line says; SystemExit where that cannot be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: a look")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures there")
-    parser.add_argument("--only", metavar="PART", action="append", choices=PARTS, help=f"one of: {', '.join(PARTS)}")
-    parser.add_argument("--write-docs", action="store_true", help=f"write the tables into {PAGE.relative_to(PROJECT)}")
-    options = parser.parse_args()
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=[*PARTS, *SUBJECTS],
+        help=f"one of: {', '.join(PARTS)}; with --against: {', '.join(SUBJECTS)}",
+    )
+    parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--against", metavar="COMMIT", help="compare CPU time with that of another commit")
+    parser.add_argument("--pairs", metavar="N", type=positive, help=f"pairs of runs to compare (default {PAIRS})")
+    parser.add_argument(
+        "--limit",
+        metavar="RATIO",
+        type=float,
+        help="exit with 1 where a subject takes more than so many times as long, beyond doubt",
+    )
+    options = parser.parse_args(arguments)
+    names = PARTS if options.against is None else SUBJECTS
+    if options.only and not set(options.only) <= set(names):
+        parser.error(f"--only: choose from {', '.join(names)}")
     if options.write_docs and options.only:
         parser.error("--write-docs wants all parts")
+    if options.against is None and (options.pairs or options.limit is not None):
+        parser.error("--pairs and --limit want --against")
+    if options.against is not None and (options.quick or options.write_docs):
+        parser.error("--against goes without --quick and --write-docs")
+    if options.limit is not None and (options.pairs or PAIRS) < FEWEST_PAIRS:
+        parser.error(f"--limit wants {FEWEST_PAIRS} pairs at least")
     if options.json is not None and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.parent}")  # worth knowing before half an hour of runs
+    return options
+
+
+def run_parts(options: argparse.Namespace) -> Figures:
+    """Measure and print the parts that are wanted, and return their figures."""
     extent = QUICK if options.quick else FULL
-    tell = progress(time.monotonic())
-    figures: Figures = {"machine": place()}
+    progress = Progress()
+    figures: Figures = {"machine": machine()}
     lines = bench_tables.machine_lines(figures["machine"], " --quick" if options.quick else "")
     print("\n".join(lines), flush=True)
     for name, part in PARTS.items():
         if options.only and name not in options.only:
             continue
-        figures[name] = part.measure(extent, tell)
-        tell("")
+        figures[name] = part.measure(extent, progress.text)
+        progress.clear()
         body = [f"### {part.title}", "", *part.lines(figures[name])]
         print("\n".join(body), flush=True)
         lines += body
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
     if options.write_docs:
         write_tables(PAGE, "--write-docs", "Performance", lines, script="bench.py")
+    return figures
 
 
-if __name__ == "__main__":
-    main()
+def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
+    """Compare with another commit, print the table, and return the figures and the exit code."""
+    pairs = options.pairs or PAIRS
+    progress = Progress()
+    with checkout(PROJECT, options.against) as (commit, tree):
+        figures: Figures = {"machine": machine(), "against": commit, "pairs": pairs}
+        print("\n".join(bench_tables.machine_lines(figures["machine"], f" --against {commit}")), flush=True)
+        subjects = [subject for name, subject in SUBJECTS.items() if not options.only or name in options.only]
+        figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar)
+    progress.clear()
+    print("\n".join(against_lines(figures["subjects"], commit, pairs)), flush=True)
+    failures = [] if options.limit is None else list(slower(figures["subjects"], options.limit))
+    for failure in failures:
+        print(f"bench: {failure}", file=sys.stderr)
+    return figures, 1 if failures else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -13,10 +12,10 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from scripts.bench.process import Figures, in_process, memory_mb
-from scripts.papers.frame import ROOT
+from scripts.papers.frame import LOGS, with_changes
 from scripts.papers.glts import runs as glts_runs
 from scripts.papers.lomarc import runs as lomarc_runs
-from scripts.papers.rua import reproduce as reproduce_rua
+from scripts.papers.rua import runs as rua_runs
 
 from cosched_emulator.cli.main import cli
 from cosched_emulator.run.run import Prepared, coupling, prepare, run
@@ -31,7 +30,6 @@ LOADS: Final = (0.7, 0.95, 1.3)
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 POLICIES: Final = ("easy", "conservative", "rua", "lomarc-r", "glts")
 GROWTH: Final = 10  # a run of ten times the jobs takes at least so many times as long
-SAMPLES: Final = Path(os.environ.get("COSCHED_SHARED") or ROOT.parent / "shared") / "workloads"
 
 SHARED: Final[Table] = {
     "cluster": {"preset": "lomarc-ht"},
@@ -173,9 +171,15 @@ class Goal(NamedTuple):
 
 def sample(aarr: float, jobs: int) -> Table:
     """Return the stored sample of the model with this parameter of arrivals; without it, ours."""
-    file = SAMPLES / f"lublin128_a{aarr:.2f}.swf.gz"
+    file = LOGS / f"lublin128_a{aarr:.2f}.swf.gz"
     workload = {"swf": str(file), "jobs": jobs} if file.exists() else {"lublin": jobs, "aarr": aarr}
     return {"cluster": {"nodes": 128}, "workload": workload}
+
+
+def rua_log(log: str, part: int) -> Table:
+    """Return the first jobs of a log on the machine of the RUA paper; ``part`` shrinks their number."""
+    scenario = rua_runs.scenario_of(rua_runs.Task(log, "med", "RUA", 1), rua_runs.JOBS // part, LOGS)
+    return with_changes(scenario, {"results": {"warmup": 0}})
 
 
 def goals(part: int = 1) -> list[Goal]:
@@ -195,9 +199,9 @@ def goals(part: int = 1) -> list[Goal]:
                 f"rua, {log}",
                 goal,
                 "s",
-                reproduce_rua.scenario_of(reproduce_rua.Task(log, "med", "RUA", 1), str(SAMPLES), 0, 20_000 // part),
+                rua_log(log, part),
                 "rua",
-                needs=SAMPLES / reproduce_rua.TRACES[log][0],
+                needs=LOGS / rua_runs.TRACES[log][0],
             )
             for log, goal in logs
         ],
@@ -217,7 +221,7 @@ def run_goal(goal: Goal, most_s: float) -> Figures:
     return row
 
 
-def stored(jobs: int) -> Figures:
+def run_and_store(jobs: int) -> Figures:
     """Run the command that writes a run folder, here, and return its time and its memory."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -230,8 +234,8 @@ def stored(jobs: int) -> Figures:
 
 def growth(few: int, many: int, most_s: float) -> list[Figures]:
     """Return the goals of many jobs: what one costs beside one of few, and how much memory each further one takes."""
-    small = in_process(stored, few, timeout_s=most_s)
-    large = in_process(stored, many, timeout_s=most_s)
+    small = in_process(run_and_store, few, timeout_s=most_s)
+    large = in_process(run_and_store, many, timeout_s=most_s)
     names = (f"easy, time a job at {many:,} over that at {few:,}", f"easy, memory a job, {few:,} to {many:,}")
     rows: list[Figures] = [
         {"name": names[0], "goal": 1.5, "unit": "x"},

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scripts.bench.latency import BUDGETS, GOALS_MS
 from scripts.bench.process import Figures
 from scripts.bench.wire import SHARE
-from scripts.papers.frame import NOTHING
+from scripts.tables import NOTHING, aligned_table
 
 COMMAND_S: Final = 0.15  # goal of ``--help``
 REACHED: Final = {True: "yes", False: "**no**", None: NOTHING}  # None: not measured, or on less than the goal is for
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:
-    """Return the lines of a table whose first ``words`` columns are text and stand to the left."""
-    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-
-    def line(row: Sequence[str]) -> str:
-        columns = enumerate(zip(row, widths, strict=True))
-        padded = [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in columns]
-        return f"| {' | '.join(padded)} |"
-
-    rules = ["-" * width if column < words else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    return [line(cells[0]), line(rules), *map(line, cells[1:]), ""]
 
 
 def machine_lines(machine: Figures, options: str) -> list[str]:
@@ -41,7 +27,7 @@ def machine_lines(machine: Figures, options: str) -> list[str]:
 def goal_lines(rows: Sequence[Figures]) -> list[str]:
     """Return the goals beside what is measured."""
     header = ("run", "jobs", "goal", "measured", "reached", "offered load", "mean queue", "peak MB")
-    return table(header, [_goal_row(row) for row in rows], 1)
+    return aligned_table(header, [_goal_row(row) for row in rows], 1)
 
 
 def _goal_row(row: Figures) -> list[str]:
@@ -81,7 +67,7 @@ def direct_lines(rows: Sequence[Figures]) -> list[str]:
             [policy, f"{nodes:,}", " to ".join([*loads[:1], *loads[1:][-1:]]), *speeds, *_queue_and_peak(last)]
         )
     header = ("preset", "nodes", "offered load", *(f"{jobs:,} jobs" for jobs in sizes), "mean queue", "peak MB")
-    return [*table(header, lines, 1), "Jobs a second; mean queue and peak memory of the row's largest run.", ""]
+    return [*aligned_table(header, lines, 1), "Jobs a second; mean queue and peak memory of the row's largest run.", ""]
 
 
 def wire_lines(rows: Sequence[Figures]) -> list[str]:
@@ -110,7 +96,7 @@ def wire_lines(rows: Sequence[Figures]) -> list[str]:
         for row in rows[:1]
         if "reason" not in row
     ]
-    return [*table(header, lines, 1), *about, ""]
+    return [*aligned_table(header, lines, 1), *about, ""]
 
 
 def latency_lines(rows: Sequence[Figures]) -> list[str]:
@@ -135,7 +121,7 @@ def latency_lines(rows: Sequence[Figures]) -> list[str]:
     batches = sorted({row["batches"] for row in rows if "batches" in row})
     spans = f"{batches[0]} to {batches[-1]}" if batches else "no"
     about = f"Milliseconds of {spans} decisions each, with the counted budget; goal of p99: {goals}, **above it**."
-    return [*table(header, lines, 1), about, ""]
+    return [*aligned_table(header, lines, 1), about, ""]
 
 
 def start_up_lines(rows: Sequence[Figures]) -> list[str]:
@@ -150,7 +136,7 @@ def start_up_lines(rows: Sequence[Figures]) -> list[str]:
         for row in rows
     ]
     header = ("command", "median ms", "least ms", "times Python's own")
-    return [*table(header, body, 1), f"Goal of `--help`: {COMMAND_S * 1000:.0f} ms.", ""]
+    return [*aligned_table(header, body, 1), f"Goal of `--help`: {COMMAND_S * 1000:.0f} ms.", ""]
 
 
 def _figure(found: Mapping[str, Any], name: str, digits: int) -> str:

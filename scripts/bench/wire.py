@@ -108,7 +108,7 @@ class Beside:
         return self._link.exchange(seq, now_us, events)
 
 
-def pinned_apart() -> None:
+def pin_apart() -> None:
     """Put this process on one processor and its children on another, threads and all."""
     ours, theirs, *_ = sorted(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
@@ -133,7 +133,7 @@ def beside(jobs: int, apart: bool) -> Figures:
     bare = PingPong(sizes)
     try:
         with coupling("zmq", choice, prepared) as link:
-            both = Beside(link, bare, pinned_apart if apart else lambda: None)
+            both = Beside(link, bare, pin_apart if apart else lambda: None)
             wall_s = run(prepared, both).wall_s - both.open_s - bare.spent_s
         bare.play(len(sizes))  # what is left
     finally:

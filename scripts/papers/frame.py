@@ -1,4 +1,4 @@
-"""What the reproductions of papers have in common: runs kept one by one, several at a time, figures over seeds, and their page.
+"""What the reproductions of papers have in common: runs stored one by one, several at a time, and figures over seeds.
 
 A run's figures are one JSON file, so that an interrupted reproduction goes on where it stopped.
 """
@@ -6,16 +6,17 @@ A run's figures are one JSON file, so that an interrupted reproduction goes on w
 from __future__ import annotations
 
 import json
-import math
 import multiprocessing
+import os
 import signal
-import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from scripts.processes import PROJECT
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.run.run import Finished, prepare, run
@@ -23,10 +24,8 @@ from cosched_emulator.scenario.schema import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTHING = "-"
-# Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
-T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+# Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.
+LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
 
 Result: TypeAlias = dict[str, Any]  # JSON-ready
 
@@ -115,14 +114,14 @@ def load(store: Path, tasks: Iterable[TaskT]) -> dict[TaskT, Result]:
 
 def with_changes(scenario: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a scenario with some keys of some of its sections changed."""
-    return {**scenario, **{section: {**scenario[section], **values} for section, values in changes.items()}}
+    return {**scenario, **{section: {**scenario.get(section, {}), **values} for section, values in changes.items()}}
 
 
 def run_scenario(
     scenario: Mapping[str, Any],
     scheduler: str,
     settings: Sequence[str],
-    trace: Callable[[dict[str, Any]], None] | None,
+    trace: Callable[[dict[str, Any]], None] | None = None,
 ) -> Finished:
     """Run a scenario in this process, under a scheduler with these settings; ``trace`` takes the records of its decisions."""
     choice = choose(scheduler, settings)
@@ -138,7 +137,7 @@ def positive(text: str) -> int:
     return value
 
 
-# ---------------------------------------------------------------- figures
+# ---------------------------------------------------------------- figures over seeds
 
 
 def by_seed(results: Mapping[TaskT, Mapping[str, Any]], key: str, task: TaskT) -> dict[int, float]:
@@ -150,72 +149,3 @@ def by_seed(results: Mapping[TaskT, Mapping[str, Any]], key: str, task: TaskT) -
 def percent_above(mine: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
     """Return by how many percent one figure is above another, for each seed that both have."""
     return {seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)}
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and half width of the 95 % confidence interval over seeds; the latter is nan for a single one."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, math.nan
-    return mean, T_95[min(len(values) - 2, len(T_95) - 1)] * statistics.stdev(values) / math.sqrt(len(values))
-
-
-def number(value: float | None) -> str:
-    """Return a figure for a table cell."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
-
-
-def cell(values: Collection[float]) -> str:
-    """Return mean ± half width for a table cell; the mean alone for a single value."""
-    if not values:
-        return NOTHING
-    mean, half = interval(list(values))
-    return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
-
-
-def percent(value: float | None) -> str:
-    """Return a percentage of change for a table cell."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    text = f"{value:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text
-
-
-def percent_cell(values: Collection[float]) -> str:
-    """Return mean ± half width of percentages of change for a table cell."""
-    if not values:
-        return NOTHING
-    mean, half = interval(list(values))
-    return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
-
-
-def claim(text: str, label: str, measured: str, holds: bool) -> str:
-    """Return the table row of a claim of the paper."""
-    return f"| {text} | {label} | {measured} | {'yes' if holds else '**no**'} |"
-
-
-def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
-    """Return the first two lines of a table: columns of words, then of figures."""
-    return [table_row(labels, [*figures]), "|" + "---|" * len(labels) + "---:|" * len(figures)]
-
-
-def table_row(labels: Sequence[str], cells: Sequence[str]) -> str:
-    """Return a row of a table."""
-    return "| " + " | ".join([*labels, *cells]) + " |"
-
-
-# ---------------------------------------------------------------- page
-
-
-def write_tables(page: Path, paper: str, title: str, body: Sequence[str], script: str = "reproduce") -> None:
-    """Write ``body`` between the markers of ``page``, which name the script; what stands outside them is left alone."""
-    begin, end = f"<!-- tables: written by scripts/{script} {paper} -->", "<!-- end of tables -->"
-    text = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n\n{begin}\n{end}\n"
-    if begin not in text or end not in text:
-        raise SystemExit(f"{script}: {page} has lost its markers {begin} and {end}")
-    before, rest = text.split(begin, 1)
-    page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")

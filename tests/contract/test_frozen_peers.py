@@ -1,6 +1,6 @@
 """Whoever stops (SIGSTOP), in whatever state of the conversation: the others go on, or end in time and say why.
 
-What a scheduler does whose manager freezes is in ``tests/protocol/test_plugin_server.py``, state by state.
+What a scheduler does whose manager freezes is in ``tests/plugin/test_plugin_server.py``, state by state.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import pytest
 import zmq
-from tests.cli.commands import Commands, assert_one_line, commands_in, ended, wait_until
+from tests.commands import Commands, assert_one_line, commands_in, ended, wait_until
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
     MAGIC,
     CancelJobs,

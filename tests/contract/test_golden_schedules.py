@@ -1,16 +1,65 @@
-"""Schedules, and all that is said on the way to them, are as they were: speed is not bought with another schedule."""
+"""Schedules, and all that is said on the way to them, are as they were, and restarts at any time would not change them."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
-from tests.contract.golden import GOLDEN, cases, digest
+from tests.contract.cases import SLICED, cases, lomarc, quiet, statistical
+from tests.contract.golden import GOLDEN, Proof, prove
+from tests.contract.links import DigestLink, ShadowLink
+
+from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.config import choose
+
+TRACED = (("lomarc-r", "lomarc"), ("lomarc-fm", "lomarc"), ("am", "lomarc"), ("ac", "lomarc"), ("easy", "swf"))
+# What happens in the cases that show most: else they would prove little.
+PAIRED = {"JobRequeued", "JobHeld", "SetNote", "StartTogether", "ReviseJob", "ProgressMeasured"}
+IN_SLICES = {"SuspendJob", "ResumeJob", "WakeAt"}
+SEEN = {
+    ("lomarc-r", "lomarc"): PAIRED | {"SuspendJob", "ResumeJob"},
+    ("lomarc-n", "lomarc"): PAIRED | {"SuspendJob", "ResumeJob"},
+    ("am", "lomarc"): PAIRED,
+    ("ac", "lomarc"): PAIRED,
+    ("ssp", "statistical"): {"JobRequeued", "JobHeld", "SetNote"} | IN_SLICES,
+    ("glts", "statistical"): PAIRED | IN_SLICES,
+}
 
 
 @pytest.mark.parametrize(("preset", "scenario"), cases())
 def test_the_schedule_is_as_it_was(preset: str, scenario: str) -> None:
-    assert digest(preset, scenario) == json.loads(GOLDEN.read_text())[f"{preset} {scenario}"]
+    traced = (preset, scenario) in TRACED
+    proof = prove(preset, scenario, traced=traced)
+    assert proof.digests == json.loads(GOLDEN.read_text())[f"{preset} {scenario}"]
+    assert SEEN.get((preset, scenario), set()) <= set(proof.kinds)
+    if traced:
+        assert_complete(proof)
+
+
+def assert_complete(proof: Proof) -> None:
+    """Assert that a decision trace tells of every decision, in JSON."""
+    told = Counter(record["kind"] for record in proof.trace)
+    assert told["start"] == proof.kinds["StartJob"] + 2 * proof.kinds["StartTogether"]
+    assert (told["suspend"], told["resume"]) == (proof.kinds["SuspendJob"], proof.kinds["ResumeJob"])
+    assert told["reserve"] > 0
+    assert json.loads(json.dumps(proof.trace, allow_nan=False)) == proof.trace
+
+
+@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-n", "am", "ac", "ssp", "glts"])
+def test_without_measurements_restarts_change_nothing_either(preset: str) -> None:
+    table = quiet(statistical() if preset in SLICED else lomarc())
+    choice = choose(preset)
+    shadowed = ShadowLink(LoopbackLink(choice.scheduler), choice.scheduler)
+    link = DigestLink(shadowed)
+    run(prepare(read_scenario(None, table)), link)
+    assert shadowed.restarts > 5
+    assert {"JobRequeued", "JobHeld", "SetNote"} <= set(link.kinds)
+    assert (IN_SLICES if preset in SLICED else set()) <= set(link.kinds)
+    assert (set() if preset == "ssp" else {"StartTogether", "ReviseJob"}) <= set(link.kinds)
+    assert not link.kinds["ProgressMeasured"]
 
 
 def test_no_digest_is_left_over_or_alike() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
-from scripts.proofs.pair_under_fire import drawn_kills
+from scripts.proofs.pair_under_fire import draw_kills
 
 
 def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> None:
@@ -68,9 +68,9 @@ def test_the_proof_finds_what_is_wrong(tmp_path: Path) -> None:
 
 def test_kills_are_drawn_by_seed_and_fall_everywhere() -> None:
     times_us = list(range(0, 2000, 2))
-    kills = drawn_kills(1, 50, 20, times_us, 0.003)
-    assert kills == drawn_kills(1, 50, 20, times_us, 0.003)
-    assert kills != drawn_kills(2, 50, 20, times_us, 0.003)
+    kills = draw_kills(1, 50, 20, times_us, 0.003)
+    assert kills == draw_kills(1, 50, 20, times_us, 0.003)
+    assert kills != draw_kills(2, 50, 20, times_us, 0.003)
     assert [kill.victim for kill in kills].count("plugin") == 50
     assert [kill.victim for kill in kills].count("manager") == 20
     assert [kill.at_us for kill in kills] == sorted(kill.at_us for kill in kills)

@@ -19,7 +19,7 @@ import pytest
 from scripts.proofs.kill_nine import broken_accounts
 
 from cosched_emulator.cli.users.tables import rows_of
-from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.client.connection import Connection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cosched_emulator.cli.scenario_options import PLACES
+from cosched_emulator.cli.commands.scenario_options import PLACES
 from cosched_emulator.manager.agenda import CHANGES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files

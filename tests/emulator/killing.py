@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.contract.test_same_schedule import scenario_of
+from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting.accounts import Accounting, Step

@@ -19,7 +19,7 @@ from cosched_hwmodel.bandwidth.model import (
     shared_windows,
 )
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.demand import RESOURCES, Demand, scaled, summed
+from cosched_hwmodel.demand import RESOURCES, Demand, demand_of, total_demand
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.topology import load_preset
 
@@ -55,7 +55,7 @@ def brute_force(
 
 
 def test_paper_example() -> None:
-    four_high = scaled(HIGH, 4)
+    four_high = demand_of(HIGH, 4)
     assert four_high == (8000, 0, 0)
     assert MODEL.penalty(four_high, NODE) == 1 / 3
     penalised = penalised_us(MODEL, NODE, [], four_high, 0, 300 * SECOND)
@@ -64,8 +64,8 @@ def test_paper_example() -> None:
 
 
 def test_worked_example_with_a_neighbour_that_leaves() -> None:
-    neighbour = Resident(-50 * SECOND, 120 * SECOND, scaled(HIGH, 2))
-    penalised = penalised_us(MODEL, NODE, [neighbour], scaled(HIGH, 2), 0, 300 * SECOND)
+    neighbour = Resident(-50 * SECOND, 120 * SECOND, demand_of(HIGH, 2))
+    penalised = penalised_us(MODEL, NODE, [neighbour], demand_of(HIGH, 2), 0, 300 * SECOND)
     assert penalised == 40 * SECOND
     assert penalty_factor(300 * SECOND, [penalised]) == 340 / 300
 
@@ -75,8 +75,8 @@ def test_no_mix_of_the_papers_demands_exceeds_four_thirds_and_three_of_any_fit()
     for a in (LOW, MEDIUM, HIGH):
         for b in (LOW, MEDIUM, HIGH):
             for c in (LOW, MEDIUM, HIGH):
-                assert MODEL.penalty(summed([a, b, c]), NODE) == 0.0
-                worst = max(worst, *(MODEL.penalty(summed([a, b, c, d]), NODE) for d in (LOW, MEDIUM, HIGH)))
+                assert MODEL.penalty(total_demand([a, b, c]), NODE) == 0.0
+                worst = max(worst, *(MODEL.penalty(total_demand([a, b, c, d]), NODE) for d in (LOW, MEDIUM, HIGH)))
     assert worst == 1 / 3
 
 
@@ -109,7 +109,7 @@ def test_unknown_resource_suggests_the_closest() -> None:
 
 def test_penalties_are_alike_for_all_sharers_and_independent_of_order() -> None:
     assert isinstance(MODEL, ContentionModel)
-    loads = [Load(7, 2, 0b0011, scaled(HIGH, 2)), Load(3, 1, 0b0100, HIGH), Load(9, 1, 0b1000, MEDIUM)]
+    loads = [Load(7, 2, 0b0011, demand_of(HIGH, 2)), Load(3, 1, 0b0100, HIGH), Load(9, 1, 0b1000, MEDIUM)]
     node = load_preset("rua-4way")
     assert MODEL.penalties(node, loads) == [1000 / 6000] * 3
     assert MODEL.penalties(node, loads[::-1]) == [1000 / 6000] * 3
@@ -122,7 +122,7 @@ def test_penalties_are_alike_for_all_sharers_and_independent_of_order() -> None:
 def test_more_demand_never_means_less_penalty(
     demand: tuple[int, int, int], more: tuple[int, int, int], capacity: tuple[int, int, int]
 ) -> None:
-    assert 0.0 <= ALL.penalty(demand, capacity) <= ALL.penalty(summed([demand, more]), capacity)
+    assert 0.0 <= ALL.penalty(demand, capacity) <= ALL.penalty(total_demand([demand, more]), capacity)
 
 
 @settings(deadline=None, max_examples=400)
@@ -167,9 +167,10 @@ def test_penalised_time_equals_sum_over_shared_windows_and_is_monotone(
     penalised = penalised_us(ALL, capacity, others, own, start, run)
     windows = shared_windows(others, start, start + run)
     assert penalised == pytest.approx(
-        sum((w.end_us - w.start_us) * ALL.penalty(summed([w.demand_sum, own]), capacity) for w in windows), abs=1e-9
+        sum((w.end_us - w.start_us) * ALL.penalty(total_demand([w.demand_sum, own]), capacity) for w in windows),
+        abs=1e-9,
     )
-    assert penalised <= penalised_us(ALL, capacity, others, summed([own, more]), start, run)
+    assert penalised <= penalised_us(ALL, capacity, others, total_demand([own, more]), start, run)
     assert penalised <= penalised_us(ALL, capacity, [*others, Resident(start, start + 3, more)], own, start, run)
     assert penalised <= penalised_us(ALL, capacity, others, own, start, run + 1)
 
@@ -205,7 +206,7 @@ def test_shared_windows_partition_the_interval_and_are_maximal(others: list[Resi
         assert window.start_us < window.end_us
         for now in range(window.start_us, window.end_us):
             assert present(now) == present(window.start_us)
-        assert window.demand_sum == summed(others[i].demand for i in present(window.start_us))
+        assert window.demand_sum == total_demand(others[i].demand for i in present(window.start_us))
     for left, right in pairwise(windows):
         assert present(left.start_us) != present(right.start_us)
 

@@ -17,7 +17,7 @@ from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel, StatisticalParameterError
-from cosched_hwmodel.statistical.ranges import drawn_ppm, drawn_ppms
+from cosched_hwmodel.statistical.ranges import draw_ppm, draw_ppms
 from cosched_hwmodel.statistical.self_slowdown import (
     CORE_SHARES,
     NODE_SHARES,
@@ -168,15 +168,15 @@ def test_even_inside_a_range() -> None:
     ],
 )
 def test_places_in_ranges(draw: float, expected_ppm: int) -> None:
-    assert drawn_ppm(draw, MODEL.shares, 1_000_000) == expected_ppm
-    assert drawn_ppms(np.array([draw]), MODEL.shares, 1_000_000).tolist() == [expected_ppm]
+    assert draw_ppm(draw, MODEL.shares, 1_000_000) == expected_ppm
+    assert draw_ppms(np.array([draw]), MODEL.shares, 1_000_000).tolist() == [expected_ppm]
 
 
 @pytest.mark.parametrize(("draw", "expected_ppm"), [(0.0, 1_100_000), (0.5, 1_300_000)])
 def test_a_range_without_a_share_is_never_drawn(draw: float, expected_ppm: int) -> None:
     shares = (0, 50, 0, 50, 0)
-    assert drawn_ppm(draw, shares, 1_000_000) == expected_ppm
-    assert drawn_ppms(np.array([draw]), shares, 1_000_000).tolist() == [expected_ppm]
+    assert draw_ppm(draw, shares, 1_000_000) == expected_ppm
+    assert draw_ppms(np.array([draw]), shares, 1_000_000).tolist() == [expected_ppm]
 
 
 @given(model=models(), word=st.integers(0, 2**53 - 1))
@@ -188,7 +188,7 @@ def test_it_is_the_inverse_of_the_distribution(model: StatisticalModel, word: in
         below += model.shares[index]
         index += 1
     exact = 1_000_000 + 100_000 * (index + (position - below) / model.shares[index])
-    found = drawn_ppm(word * 2.0**-53, model.shares, 1_000_000)
+    found = draw_ppm(word * 2.0**-53, model.shares, 1_000_000)
     assert found - 1 <= exact <= found + 2
     assert 1_000_000 + 100_000 * index <= found < 1_100_000 + 100_000 * index
 
@@ -220,7 +220,7 @@ def test_golden_numbers() -> None:
 
 
 def test_draws_are_keyed_by_seed_purpose_and_ids_alone() -> None:
-    assert MODEL.coscheduling(3, 7) == drawn_ppm(uniform(1, "coscheduling", 3, 7), MODEL.shares, 1_000_000) / 1_000_000
+    assert MODEL.coscheduling(3, 7) == draw_ppm(uniform(1, "coscheduling", 3, 7), MODEL.shares, 1_000_000) / 1_000_000
     assert uniform(1, "coscheduling", 3, 7) == (key(1, "coscheduling", 3, 7) >> 11) / 2**53
     pairs = [(a, b) for a in range(30) for b in range(30) if a != b]
     forward = {pair: MODEL.coscheduling(*pair) for pair in pairs}

@@ -31,6 +31,7 @@ from scripts.bench.runs import (
     sample,
     simulate,
 )
+from scripts.tables import aligned_table
 
 from cosched_plugin.policies.catalogue import PRESETS
 
@@ -129,8 +130,8 @@ def test_decisions_are_timed_with_a_full_queue(policy: str, budget: str) -> None
 
 
 def test_percentiles_are_nearest_ranks() -> None:
-    assert bench_latency.spread([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
-    assert bench_latency.spread([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
+    assert bench_latency.percentiles([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
+    assert bench_latency.percentiles([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
 
 
 def test_two_processes_are_measured_beside_a_ping_pong() -> None:
@@ -148,7 +149,7 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
 
 
 def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
-    lines = bench_tables.table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
+    lines = aligned_table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
     assert lines == ["| what   |    a |", "| ------ | ---: |", "| x      |    1 |", "| longer | 1000 |", ""]
     late = {"policy": "easy", "nodes": 8, "load": 0.7, "jobs": 20, "reason": "more than 5 s"}
     assert "> 5 s" in bench_tables.direct_lines([late])[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -11,20 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from scripts.intervals import T_95, mean_interval, median_interval
 from scripts.papers import frame as reproduction
-from scripts.papers.frame import (
-    T_95,
-    by_seed,
-    cell,
-    interval,
-    load,
-    number,
-    percent,
-    percent_cell,
-    run_all,
-    write_tables,
-)
-from scripts.papers.lomarc.funnel import passed, stages
+from scripts.papers.frame import by_seed, load, run_all
+from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, STAGES, TABLE_5
 from scripts.papers.lomarc.report import against_pss, chain, changes, difference_cell, report
@@ -43,7 +34,9 @@ from scripts.papers.lomarc.runs import (
     simulate,
     tasks_of,
 )
-from scripts.papers.rua import reproduce as reproduce_rua
+from scripts.papers.rua import report as rua_report
+from scripts.papers.rua import runs as rua_runs
+from scripts.tables import cell, number, percent, percent_cell, write_tables
 from tests.scripts.commands import reproduce
 
 from cosched_emulator.scenario.schema import read_scenario
@@ -72,13 +65,13 @@ def square(task: Square) -> dict[str, Any]:
 
 
 def test_interval_is_students() -> None:
-    mean, half = interval([1.0, 2.0, 3.0])
+    mean, half = mean_interval([1.0, 2.0, 3.0])
     assert mean == 2.0
     assert half == pytest.approx(4.303 / math.sqrt(3))
-    assert interval([5.0, 5.0]) == (5.0, 0.0)
-    assert math.isnan(interval([5.0])[1])
+    assert mean_interval([5.0, 5.0]) == (5.0, 0.0)
+    assert math.isnan(mean_interval([5.0])[1])
     ten = [float(value) for value in range(10)]
-    assert interval(ten)[1] == pytest.approx(2.262 * math.sqrt(110 / 12) / math.sqrt(10))
+    assert mean_interval(ten)[1] == pytest.approx(2.262 * math.sqrt(110 / 12) / math.sqrt(10))
 
 
 def test_points_of_student_hold_95_percent() -> None:
@@ -87,6 +80,14 @@ def test_points_of_student_hold_95_percent() -> None:
         steps = [point * (step + 0.5) / 2000 for step in range(2000)]  # the midpoint rule, on one half
         inside = 2 * math.fsum(scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2) for t in steps) * point / 2000
         assert inside == pytest.approx(0.95, abs=1e-4)
+
+
+def test_median_lies_between_order_statistics() -> None:
+    assert median_interval([1.0] * 5) is None
+    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
+    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
+    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
+    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
 
 
 def test_cells_say_what_there_is() -> None:
@@ -182,19 +183,59 @@ def test_runs_of_another_length_are_refused(tmp_path: Path) -> None:
 
 
 def test_rua_compares_with_ff() -> None:
-    tasks = reproduce_rua.tasks_of(2, variants=False)
-    killed = {policy: 100 - 10 * rank for rank, policy in enumerate(reproduce_rua.POLICIES)}
+    tasks = rua_runs.tasks_of(2, variants=False)
+    killed = {policy: 100 - 10 * rank for rank, policy in enumerate(rua_runs.POLICIES)}
     results = {
         task: {**dict.fromkeys(("penalised_p95", "penalised_mean", "bsld_p95"), 1.0), "killed": killed[task.policy]}
         for task in tasks
     }
-    lines = reproduce_rua.figure_table(results, "killed")
+    lines = rua_report.figure_table(results, "killed")
     assert (
         "| CTC HIGH | measured | 100 ± 0 | 90 ± 0 | 80 | 70 | 60 | 50 | 40 ± 0 |" not in lines
     )  # HIGH has one seed of it
     assert "| CTC MED | measured | 100 ± 0 | 90 ± 0 | 80 ± 0 | 70 ± 0 | 60 ± 0 | 50 ± 0 | 40 ± 0 |" in lines
     assert "| | measured / FF | 1.00 | 0.90 | 0.80 | 0.70 | 0.60 | 0.50 | 0.40 |" in lines
-    assert "| killed: RUA several times fewer than FF | CTC MED | 2.50 x | yes |" in reproduce_rua.orderings(results)
+    assert "| killed: RUA several times fewer than FF | CTC MED | 2.50 x | yes |" in rua_report.claims(results)
+
+
+def test_rua_runs_on_logs_that_are_elsewhere(tmp_path: Path) -> None:
+    task = rua_runs.Task("CTC", "med", "LCT=1", 1, "paper")
+    rows = [
+        f"{job} {60 * job} -1 600 {1 + job % 7} -1 -1 {1 + job % 7} 900 -1 1 1 1 1 1 -1 -1 -1\n" for job in range(1, 31)
+    ]
+    with gzip.open(tmp_path / rua_runs.TRACES["CTC"][0], "wt") as stream:
+        stream.write("; MaxProcs: 338\n" + "".join(rows))
+    assert rua_runs.scenario_of(task, 20, tmp_path)["truth"] == {"composition": "paper"}
+    result = json.loads(json.dumps(rua_runs.simulate(task, 20, tmp_path)))
+    assert (result["jobs"], result["policy"]) == (20, "LCT=1")
+    assert result["utilisation"] > 0
+    done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
+
+
+def test_stored_runs_of_rua_need_not_say_how_many_jobs_they_have(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    keys = (
+        "killed",
+        "penalised_mean",
+        "penalised_p95",
+        "bsld_p95",
+        "bsld_all_p95",
+        "wait_p95",
+        "offered_load",
+        "utilisation",
+    )
+    for task in rua_runs.tasks_of(1, variants=True):
+        result = {**task._asdict(), **dict.fromkeys(keys, 7)}
+        (tmp_path / f"{task.series}-1.json").write_text(json.dumps(result))
+    done = reproduce("rua", "--jobs", "50", "--report-only", "--store", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"runs; tables in {tmp_path / 'rua.md'}, picture in {tmp_path / 'rua.png'}\n")
+    page = (tmp_path / "rua.md").read_text(encoding="utf-8")
+    assert "\n25 warm-up and 25 measured jobs; 1 seed(s) of the demand;" in page
+    assert "| CTC MED | published | 247 | 101 | 76 | 77 | 102 | 99 | - |" in page
+    assert "| window | BLUE MED | RUA | 7 | 7 | 7 | 7 | 7 | 7 | 7 |" in page
 
 
 # ---------------------------------------------------------------- LOMARC: runs
@@ -243,7 +284,7 @@ def test_a_traced_run_counts_candidates() -> None:
     row = stages({task: result}, task, "mean")
     assert row is not None
     assert len(row) == len(STAGES)
-    shares = passed(row)
+    shares = shares_of_stages(row)
     assert all(share is not None and 0 <= share <= 1 for share in shares)
 
 

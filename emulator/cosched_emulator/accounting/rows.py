@@ -86,7 +86,7 @@ def _text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode()
 
 
-def _entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> None:
+def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> None:
     job, origin = change.job, change.origin
     spec = job.spec
     row = (
@@ -124,7 +124,7 @@ def _entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> N
         raise InvariantError(f"job {spec.id} was entered into the accounting twice ({error})") from error
 
 
-def _job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
+def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
     reason = _text(change.reason)
     cursor = connection.execute(
         _CHANGE_JOB, {"state": change.state, "reason": reason, "at_us": change.at_us, "id": change.job_id}
@@ -133,7 +133,7 @@ def _job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) 
     connection.execute(_CHANGE, (step, change.at_us, "job", change.job_id, change.state, reason))
 
 
-def _stay_ended(connection: sqlite3.Connection, _step: int, change: StayEnded) -> None:
+def _write_stay_ended(connection: sqlite3.Connection, _step: int, change: StayEnded) -> None:
     stay = change.stay
     (number,) = connection.execute(_STAYS, (change.job_id,)).fetchone()
     connection.executemany(
@@ -145,11 +145,11 @@ def _stay_ended(connection: sqlite3.Connection, _step: int, change: StayEnded) -
     )
 
 
-def _disk_left(connection: sqlite3.Connection, _step: int, change: DiskLeft) -> None:
+def _write_disk_left(connection: sqlite3.Connection, _step: int, change: DiskLeft) -> None:
     _write_time_on_disk(connection, change.job_id, change.time)
 
 
-def _finished(connection: sqlite3.Connection, step: int, change: JobFinished) -> None:
+def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFinished) -> None:
     record = change.record
     job_id = record.job.spec.id
     stays = record.last_stays
@@ -174,11 +174,11 @@ def _finished(connection: sqlite3.Connection, step: int, change: JobFinished) ->
             _write_time_on_disk(connection, job_id, time)
 
 
-def _node_changed(connection: sqlite3.Connection, step: int, change: NodeChanged) -> None:
+def _write_node_changed(connection: sqlite3.Connection, step: int, change: NodeChanged) -> None:
     connection.execute(_CHANGE, (step, change.at_us, "node", change.node, change.state, _text(change.reason)))
 
 
-def _fault_happened(connection: sqlite3.Connection, step: int, change: FaultHappened) -> None:
+def _write_fault(connection: sqlite3.Connection, step: int, change: FaultHappened) -> None:
     connection.execute(_FAULT, (step, change.at_us, _text(change.kind), _text(change.detail)))
 
 
@@ -192,11 +192,11 @@ def _check_known(cursor: sqlite3.Cursor, job_id: int, change: Change) -> None:
 
 
 _WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {
-    JobEntered: _entered,
-    JobChanged: _job_changed,
-    StayEnded: _stay_ended,
-    DiskLeft: _disk_left,
-    JobFinished: _finished,
-    NodeChanged: _node_changed,
-    FaultHappened: _fault_happened,
+    JobEntered: _write_job_entered,
+    JobChanged: _write_job_changed,
+    StayEnded: _write_stay_ended,
+    DiskLeft: _write_disk_left,
+    JobFinished: _write_job_finished,
+    NodeChanged: _write_node_changed,
+    FaultHappened: _write_fault,
 }

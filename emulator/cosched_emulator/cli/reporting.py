@@ -7,14 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
 from cosched_emulator.errors import EmulatorError
-
-if TYPE_CHECKING:
-    from cosched_emulator.run.run import Finished
+from cosched_emulator.results.figures.comparison import compare as rows_of
+from cosched_emulator.results.figures.comparison import text_table
+from cosched_emulator.run.run import Finished
+from cosched_emulator.workload.annotations import WARNING
+from cosched_plugin.protocol.messages import REJECTED
 
 
 @contextmanager
@@ -47,8 +48,6 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
 
 def report(finished: Finished, policy: str, *, as_json: bool) -> None:
     """Print the summary; exit with 1 if jobs are left that nothing will ever happen to."""
-    from cosched_emulator.workload.annotations import WARNING  # noqa: PLC0415 - --help must not pay for it
-
     unfinished = finished.unfinished
     notes = finished.prepared.workload.notes
     if as_json:
@@ -57,16 +56,11 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
                 click.echo(note, err=True)
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        from cosched_emulator.results.figures.table import compare as rows_of  # noqa: PLC0415 - --help must not pay for it
-        from cosched_emulator.results.figures.table import text_table  # noqa: PLC0415
-
         for note in notes:
             click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
         click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
-    from cosched_plugin.protocol.messages import REJECTED  # noqa: PLC0415 - likewise
-
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         click.echo(

@@ -34,7 +34,9 @@ from cosched_plugin.protocol.messages import (
     Ready,
     Welcome,
 )
-from cosched_plugin.protocol.session import ManagerSession, State, report_of
+from cosched_plugin.protocol.session.base import report_of
+from cosched_plugin.protocol.session.manager import ManagerSession
+from cosched_plugin.protocol.session.table import State
 
 SLICE_S: Final = 0.2  # longest wait that notices nothing: Ctrl-C, a dead child and a deadline are at most this late
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to
@@ -279,7 +281,7 @@ class SchedulerPort:
 
     def _replace(self, session: ManagerSession, hello: Hello) -> None:
         served = self.instance
-        last_word = session.replaced(hello)
+        last_word = session.replace(hello)
         if self._peer is not None:
             self._send_to(self._peer, last_word)
         self._note("takeover", f"standby {hello.instance} has taken over from {served}, which did not answer")

@@ -1,4 +1,4 @@
-"""What a decision trace tells of one job: why it started when and where it did, as facts. `explain_text` puts them into sentences."""
+"""What a decision trace tells of one job: why it started when and where it did, as facts. `sentences` puts them into sentences."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from cosched_emulator.errors import EmulatorError, InputError
-from cosched_emulator.explain.funnel import Record, by_profit, position, profit_rank, taken
+from cosched_emulator.explain.funnel import Record, by_profit, chosen_job, position, profit_rank
 from cosched_emulator.explain.sentences import rejected_text
-from cosched_emulator.results.threads import interval_text, mask_intervals
+from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 
 Facts = dict[str, Any]  # JSON-ready
 
@@ -61,7 +61,7 @@ class _Collector:
         self.mentioned = self.mentioned or mine
         match kind:
             case "start":
-                self._started(record, mine=mine)
+                self._note_start(record, mine=mine)
             case "reserve":
                 self._reserve(record, mine=mine)
             case "promise" if mine:
@@ -104,7 +104,7 @@ class _Collector:
             self._head[-1]["until_us"] = record["at_us"]
         self._reserved = record
 
-    def _started(self, record: Record, *, mine: bool) -> None:
+    def _note_start(self, record: Record, *, mine: bool) -> None:
         search = record.get("partners")
         if search is not None:
             self._searches[record["job"]] = search
@@ -118,7 +118,7 @@ class _Collector:
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": None}
             self.starts[-1]["joined_by"].append(guest)
         if search is not None:
-            self._looked(search)
+            self._count_look(search)
 
     def _own_start(self, record: Record) -> None:
         if self._head and self._head[-1]["until_us"] is None:
@@ -170,7 +170,7 @@ class _Collector:
         self.starts.append(facts)
         self._wait()
 
-    def _looked(self, search: Record) -> None:
+    def _count_look(self, search: Record) -> None:
         """Count what became of the job in another's search for a partner."""
         removed_by = next((name for name, jobs in search["removed"].items() if self._job in jobs), None)
         if removed_by is not None:
@@ -179,7 +179,7 @@ class _Collector:
             self._removed.update(dict.fromkeys(search["removed"], 0))  # all of them, in order
             self._removed[removed_by] += 1
             return
-        if self._job not in search["candidates"] or taken(search) == self._job:
+        if self._job not in search["candidates"] or chosen_job(search) == self._job:
             return
         self.mentioned = True
         order = by_profit(search)
@@ -187,7 +187,7 @@ class _Collector:
             order = search["candidates"]  # the first that is possible is taken
         if self._job not in order:
             self._looked_at["without_profit"] += 1
-        elif taken(search) in order[: order.index(self._job)]:
+        elif chosen_job(search) in order[: order.index(self._job)]:
             self._looked_at["another_taken"] += 1
         else:
             self._looked_at["not_admitted"] += 1
@@ -220,7 +220,7 @@ def _outcome(search: Record | None) -> Facts | None:
         "left": search["left"],
         "candidates": len(search["candidates"]),
         "with_profit": None if order is None else len(order),
-        "taken": taken(search),
+        "taken": chosen_job(search),
         "position": position(search),
         "profit_rank": profit_rank(search),
         "profit": search.get("profit"),

@@ -61,15 +61,15 @@ def funnel(records: Iterable[Record]) -> dict[str, Funnel]:
     return {kind: _funnel(found) for kind, found in searches.items()}
 
 
-def taken(search: Record) -> int | None:
-    """Return the job that a search has led to, if it has led to any."""
+def chosen_job(search: Record) -> int | None:
+    """Return the partner or host that a search found, None if it found none."""
     job: int | None = search.get("partner", search.get("host"))
     return job
 
 
 def position(search: Record) -> int | None:
     """Return the place of the one taken among the candidates, from 1."""
-    job = taken(search)
+    job = chosen_job(search)
     return None if job is None else search["candidates"].index(job) + 1
 
 
@@ -84,12 +84,12 @@ def by_profit(search: Record) -> list[int] | None:
 
 def profit_rank(search: Record) -> int | None:
     """Return the place by profit of the one taken, from 1."""
-    job, best = taken(search), by_profit(search)
+    job, best = chosen_job(search), by_profit(search)
     return best.index(job) + 1 if best is not None and job in best else None
 
 
 def _funnel(searches: list[Record]) -> Funnel:
-    matched = [search for search in searches if taken(search) is not None]
+    matched = [search for search in searches if chosen_job(search) is not None]
     left = {}
     before = ""
     for name in searches[0]["left"] if searches else ():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cosched_emulator.results.files.seconds import seconds_text
+from cosched_emulator.workload.seconds import seconds_text
 from cosched_hwmodel.units import SECOND_US
 
 Facts = Mapping[str, Any]
@@ -48,11 +48,11 @@ def sentences(facts: Facts) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         if len(starts) > 1:
             yield f"Start {number} of {len(starts)}:"
-        yield _submitted(facts["job"], start)
-        yield from _stood(start)
-        yield from _why(facts["job"], start)
-        yield from _where(start)
-        yield from _afterwards(start)
+        yield _submission(facts["job"], start)
+        yield from _waiting(start)
+        yield from _cause(facts["job"], start)
+        yield from _placement(start)
+        yield from _later_events(start)
     if facts["rejected"] is not None:
         yield f"Then {rejected_text(facts['rejected'])}."
 
@@ -77,7 +77,7 @@ def span_text(span_us: int) -> str:
     return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
-def _submitted(job: int, start: Facts) -> str:
+def _submission(job: int, start: Facts) -> str:
     size = _count(start["processes"], "process", "processes")
     at = f"was submitted at {instant_text(start['submit_us'])}"
     waited = "at once" if not start["waited_us"] else f"{span_text(start['waited_us'])} later"
@@ -85,8 +85,8 @@ def _submitted(job: int, start: Facts) -> str:
     return f"Job {job} ({size}, estimated {span_text(start['estimate_us'])}) {at} and {when}."
 
 
-def _stood(start: Facts) -> Iterator[str]:
-    """Yield where it stood while it waited."""
+def _waiting(start: Facts) -> Iterator[str]:
+    """Yield what is known of the job while it was pending."""
     submit_us = start["submit_us"]
     if start["expected_response_us"] is not None:
         yield f"At its submission it was expected to end within {span_text(start['expected_response_us'])}."
@@ -122,35 +122,35 @@ def _stood(start: Facts) -> Iterator[str]:
         yield f"While it waited {jobs} looked at it as a partner, in vain: {', '.join(parts)}."
 
 
-def _why(job: int, start: Facts) -> Iterator[str]:
-    """Yield why it started when it did."""
+def _cause(job: int, start: Facts) -> Iterator[str]:
+    """Yield why the job started when it did."""
     together, host = start["together"], start["host"]
     if start["group"] is not None:
-        yield from _in_group(job, start)
+        yield from _group_cause(job, start)
         return
     queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
         if start["chosen_in"] is not None:
-            yield f"Job {start['chosen_by']} looked at {_funnel(start['chosen_in'], 'partner')}."
+            yield f"Job {start['chosen_by']} looked at {_search(start['chosen_in'], 'partner')}."
     elif host is not None and host in (together or ()):
         yield f"It started because job {host}, which started then, was its neighbour in the queue."
     elif host is not None:
         yield f"It started because it could join job {host}, which ran already, on its nodes{_before(start)}."
         if start["host_search"] is not None:
-            yield f"It looked at {_funnel(start['host_search'], 'host')}."
+            yield f"It looked at {_search(start['host_search'], 'host')}."
     else:
-        yield f"It started because {_turn(start, queue)}."
+        yield f"It started because {_reason(start, queue)}."
         if start["partner_search"] is not None:
-            yield f"For a partner it looked at {_funnel(start['partner_search'], 'partner')}."
+            yield f"For a partner it looked at {_search(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
             yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
         if start["unfair_to"] is not None:
-            yield f"A group for it was given up, as {_late(job, start)} would have ended too late."
+            yield f"A group for it was given up, as {_unfair_job(job, start)} would have ended too late."
 
 
-def _in_group(job: int, start: Facts) -> Iterator[str]:
-    """Yield how it came to start in a group."""
+def _group_cause(job: int, start: Facts) -> Iterator[str]:
+    """Yield why the job started in a group."""
     group = start["group"]
     others = [other for other in group["matched"] if other != job]
     if group["role"] == "primary":
@@ -164,7 +164,9 @@ def _in_group(job: int, start: Facts) -> Iterator[str]:
             f"they are a group, with that job as the primary one (Case {group['case']}){_before(start)}."
         )
     which = "the first" if group["tried"] == 1 else f"the {_ordinal(group['tried'])}"
-    late = "" if start["unfair_to"] is None else f"; with another one {_late(job, start)} would have ended too late"
+    late = (
+        "" if start["unfair_to"] is None else f"; with another one {_unfair_job(job, start)} would have ended too late"
+    )
     candidates = _count(group["candidates"], "candidate goes", "candidates go")
     yield (
         f"{candidates} well with the primary job; this is {which} group that was tried, "
@@ -172,11 +174,11 @@ def _in_group(job: int, start: Facts) -> Iterator[str]:
     )
 
 
-def _late(job: int, start: Facts) -> str:
+def _unfair_job(job: int, start: Facts) -> str:
     return "it" if start["unfair_to"] == job else f"job {start['unfair_to']}"
 
 
-def _turn(start: Facts, queue: str) -> str:
+def _reason(start: Facts, queue: str) -> str:
     free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
     match start["reason"]:
         case "order":
@@ -209,8 +211,8 @@ def _before(start: Facts) -> str:
     return f" before the reserved job {before['job']}, whose start at {instant_text(before['shadow_us'])} it does not delay"
 
 
-def _where(start: Facts) -> Iterator[str]:
-    """Yield where it runs, beside whom, and how long that should take."""
+def _placement(start: Facts) -> Iterator[str]:
+    """Yield where the job runs, beside which jobs, and how long that should take."""
     groups = []
     for place in start["places"]:
         word = "thread" if place["threads"].isdecimal() else "threads"
@@ -238,8 +240,8 @@ def _where(start: Facts) -> Iterator[str]:
         yield "It should lose nothing to its neighbours there."
 
 
-def _afterwards(start: Facts) -> Iterator[str]:
-    """Yield who came to it, and when it was stopped, in order of time; preemptions in one."""
+def _later_events(start: Facts) -> Iterator[str]:
+    """Yield which jobs joined it and when it was suspended, in order of time; preemptions in one sentence."""
     for event in sorted([*start["joined_by"], *start["suspended"]], key=lambda event: int(event["at_us"])):
         after = f"{span_text(event['at_us'] - start['at_us'])} after its start"
         if "job" in event:
@@ -260,8 +262,8 @@ def _afterwards(start: Facts) -> Iterator[str]:
         yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} on disk in all{stays}."
 
 
-def _funnel(search: Facts, role: str) -> str:
-    """Return how many were looked at, how many each constraint left, and which was taken."""
+def _search(search: Facts, role: str) -> str:
+    """Return how many jobs a search examined, how many each constraint left, and which it chose."""
     left = search["left"]
     kind = ("other waiting job", "other waiting jobs") if role == "partner" else ("running job", "running jobs")
     steps = []

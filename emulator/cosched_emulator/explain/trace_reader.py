@@ -52,7 +52,7 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
             raise InputError(file, "a regular file")
         with open(file, "rb") as stream:
             for number, line in enumerate(stream, 1):
-                record = _parsed(file, number, line)
+                record = _parse(file, number, line)
                 if record is not None:
                     _check(file, number, record)
                     yield record
@@ -64,7 +64,7 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
         raise InputError(file, "a decision trace", "an empty file")
 
 
-def _parsed(file: str, number: int, line: bytes) -> Record | None:
+def _parse(file: str, number: int, line: bytes) -> Record | None:
     """Return a line's record, of which nothing is certain yet but its numbers and texts; None for a line that is cut off."""
     try:
         text = line.decode()

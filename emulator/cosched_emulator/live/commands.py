@@ -10,7 +10,6 @@ from cosched_emulator.live.submission import Submission, refusal_of
 from cosched_emulator.live.waiting import WaitingRoom
 from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     CancelJobs,
     DrainNodes,
@@ -22,6 +21,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobEnded, JobHeld, JobReleased
 
 MOST_JOBS: Final = 100_000  # that have not ended; more are refused

@@ -21,12 +21,12 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.changes import Change, JobFinished
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.users.requester import Requester
 from cosched_emulator.users.requests import (
     Done,
     Refused,
     Request,
 )
+from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,

@@ -23,7 +23,6 @@ from cosched_emulator.live.process_faults import ProcessFaults
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.changes import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
-from cosched_emulator.users.door import Asked, UserDoor
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -34,11 +33,12 @@ from cosched_emulator.users.requests import (
     ResumeNodes,
     SubmitJob,
 )
+from cosched_emulator.users.server.door import Asked, UserDoor
 from cosched_plugin.common.log import WARNING, Log
 from cosched_plugin.common.status.counters import Gauge, Status
 from cosched_plugin.errors import ProtocolError
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
-from cosched_plugin.protocol.session import State
+from cosched_plugin.protocol.session.table import State
 
 MOST_MESSAGES: Final = 64  # of the scheduler's side, in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
@@ -196,7 +196,7 @@ class LiveServer:
 
     def _apply_answer(self, message: Actions) -> None:
         if self._sent_s is not None:
-            self.status.answered(time.monotonic() - self._sent_s)
+            self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
         self._advance()
         now_us = self._live.now_us

@@ -14,12 +14,12 @@ from cosched_emulator.live.server import LiveServer
 from cosched_emulator.run.run import Prepared, port_for
 from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
 from cosched_emulator.scenario.faults import Faults, build_faults
-from cosched_emulator.users.door import UserDoor
+from cosched_emulator.users.server.door import UserDoor
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.garbage import freeze_heap
 from cosched_plugin.common.log import Log
-from cosched_plugin.common.signals import stopped_by_signals
+from cosched_plugin.common.signals import stop_on_signals
 from cosched_plugin.common.status.metrics import MetricsServer
 
 LIVE: Final = "live"
@@ -78,7 +78,7 @@ def serve_live(
             closing.callback(metrics.close)
         where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
-        with as_it_is(), stopped_by_signals(server.stop_on):
+        with freeze_heap(), stop_on_signals(server.stop_on):
             server.run()
         return 128 + server.stop if server.stop else 0
 

@@ -6,7 +6,7 @@ costs a third of as many maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
@@ -18,6 +18,7 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.node_use import STATES, NodeUse, node_use
 from cosched_emulator.live.waiting import HELD
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
+from cosched_emulator.users.answers import ended_job, seconds, with_seconds
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
@@ -82,17 +83,6 @@ def _answer(
             return Done({**overview, "decisions": [[at_us / WHOLE_PPM, text] for at_us, text in live.decisions]})
         case _:
             return Refused("request", f"{type(request).__name__} is no question")
-
-
-def ended_job(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job as the accounting tells of it, in the words of this module."""
-    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in row.items()}
-    if "id" in told:
-        told = {"job_id": told.pop("id"), **told}
-    submit_s, start_s, end_s = (told.get(key) for key in ("submit_s", "start_s", "end_s"))
-    told["wait_s"] = None if start_s is None or submit_s is None else round(start_s - submit_s, 6)
-    told["elapsed_s"] = None if start_s is None or end_s is None else round(end_s - start_s, 6)
-    return told
 
 
 class _View:
@@ -186,7 +176,7 @@ class _View:
             spec.submit_us / WHOLE_PPM,
             job.start_us / WHOLE_PPM if runs else None,
             self.elapsed_us(job) / WHOLE_PPM if runs else 0.0,
-            _seconds(self.limit_us(job) if runs else spec.limit_us),
+            seconds(self.limit_us(job) if runs else spec.limit_us),
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
@@ -214,7 +204,7 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
-            "end_s": _seconds(job.end_us),
+            "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
             "ppn_min": spec.ppn_min,
             "ppn_max": spec.ppn_max,
@@ -285,7 +275,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     for node in range(machine.nodes):
         states[there.state(node, machine, manager.nodes)] += 1
     suspended = sum([job.state == SUSPENDED for job in manager.running.values()])
-    told = {_in_seconds(key): _seconds(value) if key.endswith("_us") else value for key, value in status().items()}
+    told = with_seconds(status())
     return {
         **{key: value for key, value in told.items() if key not in _TOLD_HERE},
         "now_s": live.now_us / WHOLE_PPM,
@@ -308,14 +298,6 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
 def node_list(job: ManagedJob) -> str:
     """Return the nodes of a running job as text."""
     return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
-
-
-def _in_seconds(key: str) -> str:
-    return key.removesuffix("_us") + "_s" if key.endswith("_us") else key
-
-
-def _seconds(span_us: int | None) -> float | None:
-    return None if span_us is None else span_us / WHOLE_PPM
 
 
 def _as_list(value: tuple[Any, ...] | None) -> list[Any] | None:

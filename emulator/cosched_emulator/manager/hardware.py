@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.demand import scaled
+from cosched_hwmodel.demand import demand_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, Run
@@ -84,7 +84,7 @@ class Cluster:
         """Put a job on its nodes; `settle` will tell when it ends."""
         loads = []
         for first, count, mask, processes in runs:
-            load = Load(job_id, processes, mask, scaled(demand or (0, 0, 0), processes))
+            load = Load(job_id, processes, mask, demand_of(demand or (0, 0, 0), processes))
             loads += [(node, load) for node in range(first, first + count)]
         self._jobs[job_id] = _Resident(loads, run_us, now_us, self._composition)
         self._add(loads)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.growing import Growing
-from cosched_emulator.workload.columns import Interned, interned
+from cosched_emulator.results.row_buffer import RowBuffer
+from cosched_emulator.workload.columns import Interned, intern_values
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -84,19 +84,19 @@ def int_array(values: Iterable[int]) -> IntArray:
 
 def job_columns(records: Iterable[JobRecord]) -> JobColumns:
     """Return the columns of ``records``, in order of submission."""
-    return _collected(records)[0]
+    return _columns_of(records)[0]
 
 
 def stay_columns(records: Iterable[JobRecord]) -> StayColumns:
     """Return every stay of every job; ``job`` counts rows of `job_columns` of the same records."""
-    return _collected(records)[1]
+    return _columns_of(records)[1]
 
 
-def _collected(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
-    collected = Collected()
+def _columns_of(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
+    builder = ColumnBuilder()
     for record in records:
-        collected.add(record)
-    return collected.columns()
+        builder.add(record)
+    return builder.columns()
 
 
 def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
@@ -105,18 +105,18 @@ def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
     return keys[:, 0], keys[:, 1], keys[:, 2]
 
 
-class Collected:
-    """The figures of jobs, taken down one job after the other, in any order; some 150 bytes each."""
+class ColumnBuilder:
+    """Builds the columns of jobs that come one after the other, in any order; some 150 bytes each."""
 
     def __init__(self) -> None:
-        self._jobs = Growing(_JOB_TYPES)
+        self._jobs = RowBuffer(_JOB_TYPES)
         self._states: dict[str, int] = {}
-        self._disk = Growing(_DISK_TYPES)
-        self._stays = Growing(_STAY_TYPES)
+        self._disk = RowBuffer(_DISK_TYPES)
+        self._stays = RowBuffer(_STAY_TYPES)
         self._masks: dict[int, int] = {}
 
     def add(self, record: JobRecord) -> None:
-        """Take down a job's figures."""
+        """Add the rows of a job."""
         spec = record.job.spec
         row = len(self._jobs)
         stays = record.last_stays
@@ -144,13 +144,13 @@ class Collected:
                 self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)
 
     def columns(self) -> tuple[JobColumns, StayColumns]:
-        """Return the columns of all jobs, in order of submission, and forget them."""
+        """Return the columns of all jobs, in order of submission, and delete them here."""
         order = np.lexsort((self._jobs.column("id"), self._jobs.column("submit_us")))
         place = np.empty_like(order)  # of each row in that order
         place[order] = np.arange(order.size)
-        jobs = self._jobs.taken(order)
-        disk = self._disk.taken(np.argsort(place[self._disk.column("job")], kind="stable"))
-        stays = self._stays.taken(np.argsort(place[self._stays.column("job")], kind="stable"))
+        jobs = self._jobs.drain(order)
+        disk = self._disk.drain(np.argsort(place[self._disk.column("job")], kind="stable"))
+        stays = self._stays.drain(np.argsort(place[self._stays.column("job")], kind="stable"))
         disk["job"], stays["job"] = place[disk["job"]], place[stays["job"]]
         _as_int64(jobs, "nodes")
         _as_int64(stays, "first_node", "node_count", "threads")
@@ -207,5 +207,5 @@ def stays_of_rows(rows: Sequence[tuple[int, int, int, int, int, int, int]]) -> S
         first_node=int_array(row[3] for row in rows),
         node_count=int_array(row[4] for row in rows),
         threads=int_array(row[5] for row in rows),
-        mask=interned(row[6] for row in rows),
+        mask=intern_values(row[6] for row in rows),
     )

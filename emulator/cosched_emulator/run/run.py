@@ -24,7 +24,7 @@ from cosched_emulator.scenario.faults import Faults, build_faults
 from cosched_emulator.scenario.schema import ClockSection, Scenario
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_plugin.common.garbage import as_it_is
+from cosched_plugin.common.garbage import freeze_heap
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
@@ -187,7 +187,7 @@ def run(
     With ``files`` the records of jobs are written there as they end, and kept nowhere else. Raises LinkError when the scheduler is
     lost, InvariantError when the emulator is wrong.
     """
-    from cosched_emulator.results.columns import Collected  # noqa: PLC0415 - numpy
+    from cosched_emulator.results.columns import ColumnBuilder  # noqa: PLC0415 - numpy
     from cosched_emulator.results.figures.metrics import summarise_columns  # noqa: PLC0415
 
     scenario, nodes, workload = prepared
@@ -200,11 +200,11 @@ def run(
         manager.diary.kept = True
         committed = partial(_account, accounting, manager.diary)
     records: list[JobRecord] = []
-    collected = Collected()
-    takers = Takers(collected.add, records.append if files is None else files.add)
+    builder = ColumnBuilder()
+    takers = Takers(builder.add, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=takers.take)
     started = time.perf_counter()
-    with as_it_is():
+    with freeze_heap():
         left = simulation.run()
     if accounting is not None:
         # What is known of jobs that never ended would else be known to their records alone.
@@ -219,7 +219,7 @@ def run(
         takers.take(record)
     takers.hand_over()
     records.sort(key=_job_id)
-    summary = summarise_columns(*collected.columns(), nodes, _selection(scenario))
+    summary = summarise_columns(*builder.columns(), nodes, _selection(scenario))
     unfinished = [_job_id(record) for record in left]
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished)
 

@@ -21,7 +21,7 @@ from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.estimates import with_estimates
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
-from cosched_emulator.workload.multicore import SELF_SLOWDOWNS, grown, with_self_slowdowns
+from cosched_emulator.workload.multicore import SELF_SLOWDOWNS, with_grown_sizes, with_self_slowdowns
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel
@@ -160,7 +160,7 @@ def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> 
     if section.grow:
         if not cores:
             raise ConfigurationError("workload.grow", "a size of the cluster: jobs outgrow the log's machine", "none")
-        workload = grown(workload, cores, max_slowdown_ppm, cpus_ppm)
+        workload = with_grown_sizes(workload, cores, max_slowdown_ppm, cpus_ppm)
     told = SelfBelief(belief.self_slowdowns, belief.self_noise)
     return with_self_belief(workload, told, scenario.seed)
 

@@ -1,1 +1,1 @@
-"""Requests of users to a live manager: server side, client side, and messages."""
+"""Requests of users to a running manager: their vocabulary (`requests`, `answers`, `idset`), the client and the server side."""

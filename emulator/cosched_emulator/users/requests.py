@@ -14,27 +14,29 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
 from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
-from cosched_plugin.protocol.wire import (
-    Fault,
+from cosched_plugin.protocol.records import (
     Field,
     Record,
-    checked_integer,
     integer,
     integers,
-    listed,
+    read_tagged,
+    record,
+    records,
+    special,
+    text,
+    write_record,
+)
+from cosched_plugin.protocol.values import (
+    integer_reader,
     one_of,
     optional,
     read_demand,
     read_flag,
     read_self_slowdown,
-    read_tagged,
     read_usage,
-    record,
-    special,
-    text,
-    write_record,
 )
 
 MAGIC: Final = b"cosched-user/1"
@@ -187,7 +189,7 @@ class Refused(NamedTuple):
     path: str = ""
 
 
-_TARGET: Final = record(Target, None, integer("job_id"), special("task", optional(checked_integer(0)), None, None))
+_TARGET: Final = record(Target, None, integer("job_id"), special("task", optional(integer_reader(0)), None, None))
 _DEPENDENCY: Final = record(Dependency, None, special("kind", one_of(DEPENDENCIES)), integer("job_id"))
 
 
@@ -207,7 +209,7 @@ def _at_most(field: Field, most: int) -> Field:
 
 
 def _targets() -> Field:
-    return _at_most(listed("jobs", _TARGET, least=1), MOST_TARGETS)
+    return _at_most(records("jobs", _TARGET, least=1), MOST_TARGETS)
 
 
 def _nodes() -> Field:
@@ -220,8 +222,8 @@ _RECORDS: Final = (
         "submit",
         integer("processes", 1),
         integer("estimate_us", 1),
-        special("limit_us", optional(checked_integer(1)), None, None),
-        special("run_us", optional(checked_integer(1)), None, None),
+        special("limit_us", optional(integer_reader(1)), None, None),
+        special("run_us", optional(integer_reader(1)), None, None),
         text("name", ""),
         integer("ppn_min", 1, default=1),
         integer("ppn_max", 0, default=0),
@@ -233,7 +235,7 @@ _RECORDS: Final = (
         special("self_slowdown", optional(read_self_slowdown), None, None),
         integers("tasks", default=()),
         integer("at_once", default=0),
-        listed("after", _DEPENDENCY, ()),
+        records("after", _DEPENDENCY, ()),
         _flag("held", False),
         _flag("requeue", True),
         integer("exit_code", 0, 255, default=0),
@@ -275,7 +277,7 @@ def encode_request(request: Request, ticket: int) -> list[bytes]:
 
 def decode_request(frames: Sequence[bytes]) -> tuple[int, Request]:
     """Return the ticket and the request in ``frames``; RemoteProtocolError for anything unacceptable."""
-    raw = _unpacked(frames, MAX_REQUEST_BYTES)
+    raw = _unpack(frames, MAX_REQUEST_BYTES)
     return _ticket(raw), from_map(raw)
 
 
@@ -291,7 +293,7 @@ def encode_answer(answer: Done | Refused, ticket: int) -> list[bytes]:
 
 def decode_answer(frames: Sequence[bytes]) -> tuple[int, Done | Refused]:
     """Return the ticket and the answer in ``frames``; RemoteProtocolError for anything unacceptable."""
-    raw = _unpacked(frames, MAX_ANSWER_BYTES)
+    raw = _unpack(frames, MAX_ANSWER_BYTES)
     ticket = _ticket(raw)
     if raw.get("type") == "done" and isinstance(raw.get("result"), dict):
         return ticket, Done(raw["result"])
@@ -303,7 +305,7 @@ def decode_answer(frames: Sequence[bytes]) -> tuple[int, Done | Refused]:
     )
 
 
-def _unpacked(frames: Sequence[bytes], most_bytes: int) -> dict[str, Any]:
+def _unpack(frames: Sequence[bytes], most_bytes: int) -> dict[str, Any]:
     if len(frames) != 2 or frames[0] != MAGIC:
         raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
     raw = unpack(frames[1], most_bytes)

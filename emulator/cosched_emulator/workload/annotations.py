@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.columns import Column, Jobs, Made, columns_of
+from cosched_emulator.workload.columns import Column, Computed, Jobs, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
@@ -122,10 +122,10 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
         if found is not None:
             counts[found] += 1
     if annotations.usages:
-        usage = Made(partial(_annotated, annotations.usages, patterns), _keys(jobs), jobs.usage)
+        usage = Computed(partial(_annotated_value, annotations.usages, patterns), _keys(jobs), jobs.usage)
         jobs = replace(jobs, usage=usage)
     if annotations.selves:
-        own = Made(partial(_annotated, annotations.selves, patterns), _keys(jobs), jobs.self_slowdown)
+        own = Computed(partial(_annotated_value, annotations.selves, patterns), _keys(jobs), jobs.self_slowdown)
         jobs = replace(jobs, self_slowdown=own)
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
@@ -175,7 +175,7 @@ def _decimal(ppm: int) -> str:
     return f"{ppm / WHOLE_PPM:.6f}"
 
 
-def _annotated(
+def _annotated_value(
     values: Mapping[JobKey, Value], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: Value | None
 ) -> Value | None:
     """Return the value of the most specific row for a job, else what it had before."""
@@ -187,7 +187,7 @@ def _annotated(
 
 
 def _keys(jobs: Jobs) -> Column[JobKey]:
-    return Made(JobKey, jobs.source_id, jobs.name, jobs.user)
+    return Computed(JobKey, jobs.source_id, jobs.name, jobs.user)
 
 
 def _only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator.workload.columns import Column, Interned, Made, Numbers, as_tuple, columns_of
+from cosched_emulator.workload.columns import Column, Computed, Interned, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.shares import check_shares, choices, parse_shares
 from cosched_hwmodel.draws import uniforms
@@ -77,26 +77,26 @@ def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int 
     """
     check_shares(mix, "characteristics")
     jobs = columns_of(workload.jobs)
-    bounds, usage = _drawn(mix, seed, jobs.source_id.array)
+    bounds, usage = _draw(mix, seed, jobs.source_id.array)
     counts = np.bincount(bounds, minlength=len(BOUNDS)).tolist()
     shares = ", ".join(f"{number} {bound}" for bound, number in zip(BOUNDS, counts, strict=True))
     note = f"characteristics: mix {mix.cpu}:{mix.network}:{mix.disk}, seed {seed}: {shares} jobs"
     return workload._replace(jobs=replace(jobs, usage=usage), notes=(*workload.notes, note))
 
 
-def drawn_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple:
+def draw_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple:
     """Return the usage of one job of a mix: class, three fractions that make up the whole, memory, in millionths.
 
     The class is what was drawn, even where the rest turns out to be the largest fraction.
     """
-    (usage,) = _drawn(mix, seed, np.array([source_id], dtype=np.int64))[1].values(0, 1)
+    (usage,) = _draw(mix, seed, np.array([source_id], dtype=np.int64))[1].values(0, 1)
     return usage
 
 
-def _drawn(
+def _draw(
     mix: CharacteristicsMix, seed: int, source_ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], Column[UsageTuple]]:
-    """Return the class of every job, as its place in ``BOUNDS``, and its `drawn_usage`."""
+    """Return the class of every job, as its place in ``BOUNDS``, and its `draw_usage`."""
     bounds = choices(uniforms(seed, "class", source_ids), mix)
     parts = {name: np.zeros(len(source_ids), dtype=np.int32) for name in BOUNDS}
     for place, bound in enumerate(BOUNDS):
@@ -124,4 +124,4 @@ def _drawn(
     place_in_level = uniforms(seed, "memory", source_ids, np.ones_like(source_ids))
     memory = np.choose(level, [drawn.at(place_in_level) for drawn in _MEMORY_PPM]).astype(np.int32)
     numbers = (Numbers(column) for column in (*parts.values(), memory))
-    return bounds, Made(as_tuple, Interned(bounds, BOUNDS), *numbers)
+    return bounds, Computed(as_tuple, Interned(bounds, BOUNDS), *numbers)

@@ -35,7 +35,7 @@ class Column(ABC, Generic[Value_co]):
         """Return the values of rows ``first`` to ``last - 1``."""
 
     @abstractmethod
-    def taken(self, rows: slice) -> Column[Value_co]:
+    def select(self, rows: slice) -> Column[Value_co]:
         """Return the column of some of the rows."""
 
 
@@ -51,7 +51,7 @@ class Same(Column[Value_co]):
         """Return the value so many times."""
         return repeat(self.value, last - first)
 
-    def taken(self, _rows: slice) -> Same[Value_co]:
+    def select(self, _rows: slice) -> Same[Value_co]:
         """Return the same: it fits any number of rows."""
         return self
 
@@ -80,7 +80,7 @@ class Numbers(Column[int]):
         some = self._numbers[first:last]
         return some if isinstance(some, range) else some.tolist()
 
-    def taken(self, rows: slice) -> Numbers:
+    def select(self, rows: slice) -> Numbers:
         """Return the column of some of the rows."""
         return Numbers(self._numbers[rows])
 
@@ -98,7 +98,7 @@ class Interned(Column[Value_co]):
         """Return some of the values."""
         return map(self._values.__getitem__, self._places[first:last].tolist())
 
-    def taken(self, rows: slice | IntArray) -> Interned[Value_co]:
+    def select(self, rows: slice | IntArray) -> Interned[Value_co]:
         """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
         return Interned(self._places[rows], self._values)
 
@@ -119,14 +119,14 @@ class Interned(Column[Value_co]):
         return found
 
 
-def interned(values: Iterable[Value]) -> Interned[Value]:
+def intern_values(values: Iterable[Value]) -> Interned[Value]:
     """Return a column of these values, which must be hashable."""
     found: dict[Value, int] = {}
     places = np.fromiter((found.setdefault(value, len(found)) for value in values), dtype=np.uint32)
     return Interned(places, tuple(found))
 
 
-class Made(Column[Value_co]):
+class Computed(Column[Value_co]):
     """Values that a function makes of those of other columns, whenever they are asked for."""
 
     __slots__ = ("_columns", "_make")
@@ -139,12 +139,12 @@ class Made(Column[Value_co]):
         """Make some of the values."""
         return map(self._make, *(column.values(first, last) for column in self._columns))
 
-    def taken(self, rows: slice) -> Made[Value_co]:
+    def select(self, rows: slice) -> Computed[Value_co]:
         """Return the column of some of the rows."""
-        return type(self)(self._make, *(column.taken(rows) for column in self._columns))
+        return type(self)(self._make, *(column.select(rows) for column in self._columns))
 
 
-class Tuples(Made[Value_co]):
+class Tuples(Computed[Value_co]):
     """Named tuples of which other columns have the values, field by field: made without asking for each by name, in half the time."""
 
     __slots__ = ()
@@ -202,7 +202,7 @@ class Jobs(Sequence[WorkloadJob]):
 
     def __getitem__(self, index: int | slice) -> WorkloadJob | Jobs:
         if isinstance(index, slice):
-            return Jobs(*(column.taken(index) for column in self._all()))
+            return Jobs(*(column.select(index) for column in self._all()))
         row = range(len(self))[index]
         return next(iter(self._job.values(row, row + 1)))
 
@@ -280,20 +280,20 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         estimate_us=numbers(spec.estimate_us for spec in specs),
         run_us=numbers(job.run_us for job in jobs),
         source_id=numbers(job.source_id for job in jobs),
-        limit_us=interned(spec.limit_us for spec in specs),
-        user=interned(spec.user for spec in specs),
-        name=interned(spec.name for spec in specs),
-        ppn_min=interned(spec.ppn_min for spec in specs),
-        ppn_max=interned(spec.ppn_max for spec in specs),
-        threads_per_process=interned(spec.threads_per_process for spec in specs),
-        memory_mb=interned(spec.memory_mb for spec in specs),
-        exclusive=interned(spec.exclusive for spec in specs),
-        told_demand=interned(spec.demand for spec in specs),
-        told_usage=interned(spec.usage for spec in specs),
-        told_self_slowdown=interned(spec.self_slowdown for spec in specs),
-        demand=interned(job.demand for job in jobs),
-        usage=interned(job.usage for job in jobs),
-        self_slowdown=interned(job.self_slowdown for job in jobs),
-        requeue=interned(job.requeue for job in jobs),
-        exit_code=interned(job.exit_code for job in jobs),
+        limit_us=intern_values(spec.limit_us for spec in specs),
+        user=intern_values(spec.user for spec in specs),
+        name=intern_values(spec.name for spec in specs),
+        ppn_min=intern_values(spec.ppn_min for spec in specs),
+        ppn_max=intern_values(spec.ppn_max for spec in specs),
+        threads_per_process=intern_values(spec.threads_per_process for spec in specs),
+        memory_mb=intern_values(spec.memory_mb for spec in specs),
+        exclusive=intern_values(spec.exclusive for spec in specs),
+        told_demand=intern_values(spec.demand for spec in specs),
+        told_usage=intern_values(spec.usage for spec in specs),
+        told_self_slowdown=intern_values(spec.self_slowdown for spec in specs),
+        demand=intern_values(job.demand for job in jobs),
+        usage=intern_values(job.usage for job in jobs),
+        self_slowdown=intern_values(job.self_slowdown for job in jobs),
+        requeue=intern_values(job.requeue for job in jobs),
+        exit_code=intern_values(job.exit_code for job in jobs),
     )

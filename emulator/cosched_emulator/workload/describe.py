@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from cosched_emulator.workload.columns import Jobs, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
+from cosched_plugin.common.text_table import align
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")
@@ -81,24 +82,19 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
     """
     if not workload.jobs:
         raise ConfigurationError("workload", "at least one job", "none")
-    if processors is None:
-        processors = workload.processors
-    elif processors < 1:
-        raise ConfigurationError("processors", "1 or more", str(processors))
+    processors = _machine_size(workload, processors)
     jobs = columns_of(workload.jobs)
     size = jobs.processes.array
     run = jobs.run_us.array / SECOND_US
     estimate = jobs.estimate_us.array / SECOND_US
     submit = jobs.submit_us.array
     gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / SECOND_US
-    # Whole numbers: a sum of floats would depend on the order of the jobs.
-    work = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes))) / SECOND_US
+    work = _work_processor_s(jobs)
     span = int(submit[-1] - submit[0]) / SECOND_US
     usages = [usage for usage in jobs.each(jobs.usage) if usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
     selves = np.array([own for own in jobs.each(jobs.self_slowdown) if own is not None], dtype=np.int64)
     class_shares, class_work_shares = _class_shares(jobs)
-    accuracy = np.minimum(1.0, run / np.maximum(estimate, 1 / SECOND_US))
     return Description(
         origin=workload.origin,
         jobs=len(jobs),
@@ -113,7 +109,7 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         power_of_two_share=float(np.mean((size & (size - 1)) == 0)),
         largest_share=int(size.max()) / processors if processors else None,
         estimate_s=_spread(estimate),
-        estimate_accuracy=float(np.mean(accuracy)),
+        estimate_accuracy=_accuracy(run, estimate),
         exact_estimate_share=float(np.mean(run == estimate)),
         run_above_estimate_share=float(np.mean(run > estimate)),
         limited_share=jobs.known(jobs.limit_us) / len(jobs),
@@ -129,6 +125,24 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         self_node=_spread(selves[:, 0] / WHOLE_PPM) if len(selves) else None,
         self_core=_spread(selves[:, 1] / WHOLE_PPM) if len(selves) else None,
     )
+
+
+def _machine_size(workload: Workload, processors: int | None) -> int | None:
+    if processors is None:
+        return workload.processors
+    if processors < 1:
+        raise ConfigurationError("processors", "1 or more", str(processors))
+    return processors
+
+
+def _work_processor_s(jobs: Jobs) -> float:
+    # Whole numbers: a sum of floats would depend on the order of the jobs.
+    work_us: int = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes)))
+    return work_us / SECOND_US
+
+
+def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> float:
+    return float(np.mean(np.minimum(1.0, run_s / np.maximum(estimate_s, 1 / SECOND_US))))
 
 
 def as_table(description: Description) -> str:
@@ -167,7 +181,7 @@ def as_table(description: Description) -> str:
         *(("note", note) for note in description.notes),
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
-    return "\n".join([*lines, "", *_aligned(rows)])
+    return "\n".join([*lines, "", *align(rows, range(1, len(rows[0])))])
 
 
 def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
@@ -228,11 +242,3 @@ def _plain(value: object) -> object:
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.2f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths: Mapping[int, int] = {column: max(len(row[column]) for row in rows) for column in range(len(rows[0]))}
-    return [
-        "  ".join(cell.ljust(widths[i]) if i == 0 else cell.rjust(widths[i]) for i, cell in enumerate(row)).rstrip()
-        for row in rows
-    ]

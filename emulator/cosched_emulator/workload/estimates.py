@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Made, Numbers, columns_of
+from cosched_emulator.workload.columns import Computed, Numbers, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import uniforms
@@ -32,7 +32,7 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
     used = 0.0 if model == "exact" else factor
     extra_us = round_up_all_us(run_us * uniforms(seed, "estimate", jobs.source_id.array) * used)
     estimate_us = Numbers(run_us + np.maximum(0, extra_us))
-    jobs = replace(jobs, estimate_us=estimate_us, limit_us=Made(_limit_us, jobs.limit_us, estimate_us))
+    jobs = replace(jobs, estimate_us=estimate_us, limit_us=Computed(_limit_us, jobs.limit_us, estimate_us))
     text = "exact" if model == "exact" else f"run x (1 + U x {factor:g}), seed {seed}"
     return workload._replace(jobs=jobs, notes=(*workload.notes, f"estimates: {text}"))
 

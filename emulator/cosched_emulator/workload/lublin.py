@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Jobs, Numbers, Same
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import key
 from cosched_hwmodel.units import SECOND_US
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800
@@ -98,9 +99,6 @@ def generate(
         raise ConfigurationError("processors", "1 or more", str(processors))
     if limits not in ("none", "estimate"):
         raise ConfigurationError.unknown_name("limits", str(limits), ("none", "estimate"))
-    from cosched_emulator.workload.columns import Jobs, Numbers, Same  # noqa: PLC0415 - numpy
-    from cosched_emulator.workload.rounding import round_up_all_us  # noqa: PLC0415
-
     clock = arrival_times(jobs, parameters, seed)
     sizes = job_sizes(jobs, processors, parameters, seed)
     runs = run_times(sizes, parameters, seed)
@@ -127,8 +125,6 @@ def generate(
 
 def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
     """Return arrival times in whole seconds since a midnight, ascending."""
-    import numpy as np  # noqa: PLC0415
-
     return np.fromiter(_arrivals(jobs, parameters, seed), dtype=np.int64, count=jobs)
 
 
@@ -166,8 +162,6 @@ def _arrival_credits(jobs: int, parameters: LublinParameters, seed: int) -> Iter
 
 def job_sizes(jobs: int, processors: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
     """Return sizes from 1 to ``processors``."""
-    import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
-
     high = math.log2(processors) if parameters.u_hi is None else parameters.u_hi
     low = min(parameters.u_low, high)
     middle = min(max(low, high - 2.5 if parameters.u_med is None else parameters.u_med), high)
@@ -181,8 +175,6 @@ def job_sizes(jobs: int, processors: int, parameters: LublinParameters, seed: in
 
 def run_times(sizes: NDArray[np.int64], parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
     """Return run times in whole seconds, 1 or more; large jobs tend to run longer."""
-    import numpy as np  # noqa: PLC0415
-
     jobs = len(sizes)
     short_share = np.clip(parameters.pa * sizes + parameters.pb, 0.0, 1.0)
     logs = np.full(jobs, np.inf)
@@ -246,6 +238,4 @@ def gamma_cdf(x: float, shape: float, scale: float) -> float:
 
 
 def _stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
-    import numpy as np  # noqa: PLC0415
-
     return np.random.default_rng(key(seed, purpose, *ids))

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Made, Numbers, as_tuple, columns_of
+from cosched_emulator.workload.columns import Computed, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM
@@ -33,7 +33,9 @@ def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
     jobs = columns_of(workload.jobs)
     numbers = (Numbers(column.astype(np.int32)) for column in draw_self_slowdowns(seed, jobs.source_id.array))
     note = f"self slowdowns: drawn from Table 4, seed {seed}"
-    return workload._replace(jobs=replace(jobs, self_slowdown=Made(as_tuple, *numbers)), notes=(*workload.notes, note))
+    return workload._replace(
+        jobs=replace(jobs, self_slowdown=Computed(as_tuple, *numbers)), notes=(*workload.notes, note)
+    )
 
 
 def growth_of(
@@ -67,7 +69,7 @@ def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
     return (2 * size * growth * WHOLE_PPM**2 + slowdown) // (2 * slowdown)
 
 
-def grown(
+def with_grown_sizes(
     workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, cpus_ppm: int = CPUS_PPM
 ) -> Workload:
     """Return a workload for one process a node with the sizes that users would choose on a machine of ``cores`` in all.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Shares = tuple[int, int, int]
 
@@ -36,8 +34,6 @@ def parse_shares(text: str, key: str, named: Mapping[str, Shares], form: str) ->
 
 def choices(draws: NDArray[np.float64], weights: Sequence[int]) -> NDArray[np.uint8]:
     """Return the `choice` that each draw picks."""
-    import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
-
     edges = np.array([*accumulate(weights)], dtype=np.float64)
     picked: NDArray[np.uint8] = np.searchsorted(edges, draws * edges[-1], side="right").astype(np.uint8)
     return picked  # never one of weight 0

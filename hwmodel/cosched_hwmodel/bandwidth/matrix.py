@@ -20,6 +20,7 @@ from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Rates = tuple[int, int, int]  # MB/s, as in a Demand
 _UNLIMITED = 1 << 40  # MB/s
 _EVER = 1 << 62  # microseconds

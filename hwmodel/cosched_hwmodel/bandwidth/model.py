@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cosched_hwmodel.contention import Load
-from cosched_hwmodel.demand import RESOURCES, Demand, summed
+from cosched_hwmodel.demand import RESOURCES, Demand, total_demand
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 
@@ -71,7 +71,7 @@ class BandwidthModel:
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the node's penalty once for each load: this model slows all sharers alike."""
-        penalty = self.penalty(summed(load.demand for load in loads), node.capacity)
+        penalty = self.penalty(total_demand(load.demand for load in loads), node.capacity)
         return [penalty] * len(loads)
 
 
@@ -89,7 +89,7 @@ def shared_windows(residents: Sequence[Resident], start_us: int, end_us: int) ->
             cuts.update(at for at in resident[:2] if start_us < at < end_us)
     edges = sorted(cuts)
     return [
-        Window(begin, end, summed(demand for start, stop, demand in residents if start <= begin and end <= stop))
+        Window(begin, end, total_demand(demand for start, stop, demand in residents if start <= begin and end <= stop))
         for begin, end in itertools.pairwise(edges)
     ]
 

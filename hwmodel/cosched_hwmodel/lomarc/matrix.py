@@ -40,7 +40,7 @@ class UsageColumns:
         self.cpu, self.network, self.disk, self.memory = shares.T.copy()
 
     @classmethod
-    def made(cls, ids: Ints, bound: Ints, cpu: Ints, network: Ints, disk: Ints, memory: Ints) -> UsageColumns:
+    def of(cls, ids: Ints, bound: Ints, cpu: Ints, network: Ints, disk: Ints, memory: Ints) -> UsageColumns:
         """Return jobs whose columns are there already."""
         columns = object.__new__(cls)
         columns.id, columns.bound, columns.memory = ids, bound, memory
@@ -52,7 +52,7 @@ class UsageColumns:
 
     def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> UsageColumns:
         """Return the jobs of these positions, in their order, or those where the mask says so."""
-        return UsageColumns.made(
+        return UsageColumns.of(
             *(column[which] for column in (self.id, self.bound, self.cpu, self.network, self.disk, self.memory))
         )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
-from cosched_hwmodel.statistical.ranges import PERCENT, drawn_ppm, drawn_ppms
+from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm, draw_ppms
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
@@ -76,7 +76,7 @@ class StatisticalModel:
         A property of the ordered pair, drawn by the two ids: ``other`` is slowed by another number. A whole number of
         millionths, divided once.
         """
-        return drawn_ppm(uniform(self.pair_seed, _PURPOSE, job, other), self.shares, WHOLE_PPM) / WHOLE_PPM
+        return draw_ppm(uniform(self.pair_seed, _PURPOSE, job, other), self.shares, WHOLE_PPM) / WHOLE_PPM
 
     def coschedulings(self, job: int, others: Ints) -> tuple[Floats, Floats]:
         """Return the slowdowns of the job beside each other one, and of each beside the job: `coscheduling`, bit for bit."""
@@ -84,7 +84,7 @@ class StatisticalModel:
 
         repeated = np.full_like(others, job)
         of_job, of_others = (
-            drawn_ppms(uniforms(self.pair_seed, _PURPOSE, *pair), self.shares, WHOLE_PPM) / WHOLE_PPM
+            draw_ppms(uniforms(self.pair_seed, _PURPOSE, *pair), self.shares, WHOLE_PPM) / WHOLE_PPM
             for pair in ((repeated, others), (others, repeated))
         )
         return of_job, of_others

@@ -19,7 +19,7 @@ RANGE_PPM = 100_000
 PERCENT = 100
 
 
-def drawn_ppm(draw: float, shares: Sequence[int], lowest_ppm: int) -> int:
+def draw_ppm(draw: float, shares: Sequence[int], lowest_ppm: int) -> int:
     """Return the slowdown, in whole millionths, that ``draw`` in [0, 1) picks.
 
     The draw times 100 lies at some part of the way through the share of one range; the slowdown lies at the same part
@@ -30,8 +30,8 @@ def drawn_ppm(draw: float, shares: Sequence[int], lowest_ppm: int) -> int:
     return lowest_ppm + index * RANGE_PPM + int(part * RANGE_PPM)
 
 
-def drawn_ppms(draws: NDArray[np.float64], shares: Sequence[int], lowest_ppm: int) -> NDArray[np.int64]:
-    """Return `drawn_ppm` of every draw: the same operations on the same doubles."""
+def draw_ppms(draws: NDArray[np.float64], shares: Sequence[int], lowest_ppm: int) -> NDArray[np.int64]:
+    """Return `draw_ppm` of every draw: the same operations on the same doubles."""
     import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
 
     edges = np.array([0, *accumulate(shares)], dtype=np.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from cosched_hwmodel.draws import uniform, uniforms
-from cosched_hwmodel.statistical.ranges import drawn_ppm, drawn_ppms
+from cosched_hwmodel.statistical.ranges import draw_ppm, draw_ppms
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -32,16 +32,16 @@ LOWEST_CORE_PPM = 1_000_000
 def draw_self_slowdown(seed: int, job: int) -> SelfSlowdown:
     """Return a job's own slowdown as Table 4 distributes it: two draws, by seed and job id, that do not depend on each other."""
     return (
-        drawn_ppm(uniform(seed, "self_node", job), NODE_SHARES, LOWEST_NODE_PPM),
-        drawn_ppm(uniform(seed, "self_core", job), CORE_SHARES, LOWEST_CORE_PPM),
+        draw_ppm(uniform(seed, "self_node", job), NODE_SHARES, LOWEST_NODE_PPM),
+        draw_ppm(uniform(seed, "self_core", job), CORE_SHARES, LOWEST_CORE_PPM),
     )
 
 
 def draw_self_slowdowns(seed: int, jobs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return both parts of the `draw_self_slowdown` of every job: the same numbers."""
     return (
-        drawn_ppms(uniforms(seed, "self_node", jobs), NODE_SHARES, LOWEST_NODE_PPM),
-        drawn_ppms(uniforms(seed, "self_core", jobs), CORE_SHARES, LOWEST_CORE_PPM),
+        draw_ppms(uniforms(seed, "self_node", jobs), NODE_SHARES, LOWEST_NODE_PPM),
+        draw_ppms(uniforms(seed, "self_core", jobs), CORE_SHARES, LOWEST_CORE_PPM),
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def as_it_is() -> Iterator[None]:
+def freeze_heap() -> Iterator[None]:
     """Have garbage collections pass over all that exists now, as code and settings do: they stay anyway.
 
     A full collection goes through a hundred thousand objects of modules else: 15 to 30 ms, in the middle of a decision.

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[int], None]) -> Iterator[None]:
+def stop_on_signals(stop: Callable[[int], None]) -> Iterator[None]:
     """Have SIGTERM and SIGINT call ``stop`` with their number; a second one has its default effect. Only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -31,15 +31,15 @@ def believed_model(belief: Belief) -> BandwidthModel:
 
 def believed_pairs(belief: Belief) -> LomarcModel | None:
     """Return what the site believes of pairs of jobs, or None; RemoteProtocolError for parameters that make no sense."""
-    return _made(belief, LomarcModel.from_parameters) if belief.contention == "lomarc" else None
+    return _build(belief, LomarcModel.from_parameters) if belief.contention == "lomarc" else None
 
 
 def believed_statistical(belief: Belief) -> StatisticalModel | None:
     """Return what the site believes of pairs that were drawn from measured slowdowns, or None; RemoteProtocolError as above."""
-    return _made(belief, StatisticalModel.from_parameters) if belief.contention == "statistical" else None
+    return _build(belief, StatisticalModel.from_parameters) if belief.contention == "statistical" else None
 
 
-def _made(belief: Belief, make: Callable[[Iterable[tuple[str, object]]], ModelT]) -> ModelT:
+def _build(belief: Belief, make: Callable[[Iterable[tuple[str, object]]], ModelT]) -> ModelT:
     try:
         return make(belief.parameters)
     except HardwareModelError as error:

@@ -12,7 +12,9 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.allocation import Layers, times_refusal
-from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.invariants import check_invariants
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
@@ -69,7 +71,7 @@ class SchedulerCore:
         except HardwareModelError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except CONTRADICTIONS as error:
-            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_described(error)}") from error
+            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_describe(error)}") from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
@@ -87,8 +89,17 @@ class SchedulerCore:
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
         """
+        self._state.now_us = now_us
+        self._take_in(events)
+        return self._decide()
+
+    def check(self) -> None:
+        """Re-derive every invariant of the state; AssertionError where one does not hold."""
+        check_invariants(self._state)
+
+    def _take_in(self, events: Sequence[Event]) -> None:
+        """Apply all events of one instant to the state."""
         state = self._state
-        state.now_us = now_us
         refused = False
         for event in events:
             if type(event) is ActionRefused:
@@ -105,11 +116,15 @@ class SchedulerCore:
                 else:
                     self._learn(event)
         except CONTRADICTIONS as error:
-            text = f"what happened cannot have happened: {_described(error)}"
+            text = f"what happened cannot have happened: {_describe(error)}"
             raise RemoteProtocolError("state", "events", text) from error
         if refused:
             # In between, two jobs may have had one thread: one that came back, and one that the manager has let in meanwhile.
             state.recount()
+
+    def _decide(self) -> list[Action]:
+        """Return the policy's decisions, each applied to the state before the next one is asked for."""
+        state = self._state
         actions: list[Action] = []
         self._reply = actions
         if self._before:
@@ -127,26 +142,22 @@ class SchedulerCore:
                     self._apply(decision)
                 actions.append(decision)
                 if trace is not None:
-                    trace.decided(decision)
+                    trace.emit(decision)
                 if len(actions) > most:
                     raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
         except (Exception, SystemExit) as error:
-            raise PolicyError(None, f"the policy failed: {_described(error)}") from error
+            raise PolicyError(None, f"the policy failed: {_describe(error)}") from error
         if trace is not None:
             trace.forget()
         return actions
-
-    def check(self) -> None:
-        """Re-derive every invariant of the state; AssertionError where one does not hold."""
-        self._state.check()
 
     def _learn(self, event: Event) -> None:
         state = self._state
         match event:
             case JobEnded() | JobSubmitted():
-                pass  # the most frequent ones: `handle` has seen to them
+                pass  # the most frequent ones: `_take_in` has seen to them
             case JobRequeued():
                 self._requeue(event.job_id)
             case JobHeld():
@@ -246,28 +257,28 @@ class SchedulerCore:
         state.start(start, placed)
 
     def _revise(self, revision: ReviseJob) -> None:
-        running = self._running(revision, revision.job_id)
+        running = self._find_running(revision, revision.job_id)
         reason = times_refusal(running.limit_us, revision)
         if reason is not None:
             raise PolicyError(revision, reason)
         self._state.revise(revision)
 
     def _suspend(self, suspension: SuspendJob) -> None:
-        running = self._running(suspension, suspension.job_id, suspended=False)
+        running = self._find_running(suspension, suspension.job_id, suspended=False)
         reason = self._state.pool.disk_refusal(running.job, running.runs) if suspension.to_disk else None
         if reason is not None:
             raise PolicyError(suspension, reason)
         self._state.suspend(suspension.job_id, to_disk=suspension.to_disk)
 
     def _resume(self, resumption: ResumeJob) -> None:
-        running = self._running(resumption, resumption.job_id, suspended=True)
+        running = self._find_running(resumption, resumption.job_id, suspended=True)
         if running.on_disk:
             reason = self._state.pool.return_refusal(running.job, running.runs, running.layers)
             if reason is not None:
                 raise PolicyError(resumption, reason)
         self._state.resume(resumption.job_id)
 
-    def _running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
+    def _find_running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
         """Return the running job that a decision is about; ``suspended`` tells in which state it must be."""
         running = self._state.running.get(job_id)
         if running is None:
@@ -318,7 +329,7 @@ def is_note_value(value: object) -> bool:
             return False
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Return an error and the line that it comes from."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

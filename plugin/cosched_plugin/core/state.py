@@ -1,60 +1,33 @@
 """What a scheduler knows: the manager's facts, and caches that follow from them.
 
 Everything here is either told by the manager (queue, running jobs, nodes, notes, wakes) or re-derivable from that bit for bit;
-`State.check` re-derives it. Only `engine` changes a `State`.
+`invariants.check_invariants` re-derives it. Only `engine` changes a `State`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
-from cosched_hwmodel.bandwidth.model import Resident
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
-    each_node,
-    layers_of,
-    minus,
-    none_of,
     share_nodes,
-    union,
 )
-from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical, empty_table
-from cosched_plugin.core.forecast import side_by_side
+from cosched_plugin.core.availability import side_by_side
+from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical
 from cosched_plugin.core.queue import Queue
+from cosched_plugin.core.residents import Residents
+from cosched_plugin.core.running import Running, check_place, delay, running_job
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, RunningJob, StartJob, Welcome
-
-
-class Running(NamedTuple):
-    """A running job as planning sees it."""
-
-    job: JobSpec
-    start_us: int
-    end_us: int  # start + the run time expected under its placement, as last revised
-    runs: tuple[Run, ...]
-    layers: Layers
-    joined: int  # the same as `forecast.side_by_side` has it
-    threads: int  # held in all
-    limit_us: int | None
-    suspended_us: int | None = None  # since when it is suspended
-    measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
-    idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
-    on_disk: bool = False  # others may have its threads
-    ready_us: int = 0  # when it went on, or will, that came back from disk
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, StartJob, Welcome
 
 
 class State:
     """The mutable state behind one scheduler core."""
 
     __slots__ = (
-        "_changed",
-        "_residents",
-        "_table",
         "belief",
         "held",
         "machine",
@@ -68,6 +41,7 @@ class State:
         "pool",
         "queue",
         "releases",
+        "residents",
         "resume_us",
         "running",
         "statistical",
@@ -97,22 +71,10 @@ class State:
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
-        # Of the nodes that are not empty; kept once `node_table` was called.
-        self._residents: dict[int, list[Resident]] = {}
-        self._changed: set[int] = set()  # nodes whose row in the table is out of date
-        self._table: NodeTable | None = None
+        self.residents: Residents | None = None  # kept once `node_table` was called
         for running in welcome.running:
-            _check_place(running, self.machine)
-            self._seat(
-                _running(
-                    running.spec, running.start_us, running.runs, running.estimate_us, running.limit_us, self.machine
-                )._replace(
-                    suspended_us=running.suspended_us,
-                    idle_us=running.idle_us,
-                    on_disk=running.on_disk,
-                    ready_us=running.ready_us,
-                )
-            )
+            check_place(running, self.machine)
+            self._seat(running_job(running, self.machine))
         for running in welcome.running:
             if running.measured_ppm:
                 self.measure(running.spec.id, running.measured_ppm)
@@ -145,8 +107,8 @@ class State:
         if self.measured:
             self.measured.discard(job_id)
             self._disturb(running)
-        if self._table is not None:
-            self._unseat_residents(running)
+        if self.residents is not None:
+            self.residents.remove(running)
         return running.job
 
     def revise(self, revision: ReviseJob) -> None:
@@ -175,7 +137,7 @@ class State:
         # Up to `ready_us` its times have waited already, if it was suspended on its way back from disk.
         since_us = max(running.suspended_us, running.ready_us)
         ready_us = self.now_us + self.resume_us if running.on_disk else running.ready_us
-        resumed = _later(running, max(self.now_us, ready_us) - since_us)
+        resumed = delay(running, max(self.now_us, ready_us) - since_us)
         resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us)
         self._replace(running, resumed)
         if running.on_disk:
@@ -220,11 +182,11 @@ class State:
         del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
         insort(self.releases, (after.end_us, after.job.id))
         self.running[before.job.id] = after
-        if self._table is not None:
+        if self.residents is not None:
             if not before.on_disk:
-                self._unseat_residents(before)
+                self.residents.remove(before)
             if not after.on_disk:
-                self._seat_residents(after)
+                self.residents.add(after)
 
     def measure(self, job_id: int, slowdown_ppm: int) -> None:
         """Take the measured slowdown of a running job; it holds until its neighbours change."""
@@ -262,8 +224,8 @@ class State:
         self.pool.take(job, running.runs, running.layers)
         if self.measured:
             self._disturb(running)
-        if self._table is not None:
-            self._seat_residents(running)
+        if self.residents is not None:
+            self.residents.add(running)
 
     # ------------------------------------------------------------ nodes and notes
 
@@ -292,118 +254,6 @@ class State:
 
     def node_table(self) -> NodeTable:
         """Return who runs on each node and what they ask; kept up to date from the first call on."""
-        if self._table is None:
-            self._table = empty_table(self.model, self.machine)
-            for running in self.running.values():
-                if not running.on_disk:
-                    self._seat_residents(running)
-        if self._changed:
-            self._table.put({node: self._residents[node] for node in self._changed})
-            self._changed.clear()
-        return self._table
-
-    def _seat_residents(self, running: Running) -> None:
-        residents = self._residents
-        for resident, nodes in self._resident_on(running):
-            for node in nodes:
-                there = residents.get(node)
-                if there is None:
-                    residents[node] = [resident]
-                else:
-                    there.append(resident)
-
-    def _unseat_residents(self, running: Running) -> None:
-        residents = self._residents
-        for resident, nodes in self._resident_on(running):
-            for node in nodes:
-                residents[node].remove(resident)
-
-    def _resident_on(self, running: Running) -> list[tuple[Resident, range]]:
-        """Return a job as the table has it, with its nodes, run by run; these change."""
-        assert self._table is not None
-        self._table.note(running.end_us)
-        found = []
-        for first, count, _, processes in running.runs:
-            nodes = range(first, first + count)
-            self._changed.update(nodes)
-            found.append((_resident(running, processes), nodes))
-        return found
-
-    # ------------------------------------------------------------ invariants
-
-    def check(self) -> None:
-        """Re-derive every cache and raise AssertionError where it differs."""
-        machine = self.machine
-        taken = none_of(machine)
-        memory = list(machine.memory_mb)
-        swap = list(machine.swap_mb)
-        for job_id, running in self.running.items():
-            _assert(
-                job_id == running.job.id and job_id not in self.queue and job_id not in self.held,
-                f"job {job_id} is in two places",
-            )
-            _assert(running.layers == layers_of(running.runs, machine.depth), f"job {job_id}: layers are not its runs")
-            _assert(running.on_disk == (job_id in self.on_disk), f"job {job_id} is on disk, or not")
-            if running.on_disk:
-                _assert(running.suspended_us is not None, f"job {job_id} is on disk and not suspended")
-                for node, processes in each_node(running.runs):
-                    swap[node] -= processes * running.job.memory_mb
-                continue
-            _assert(not any(a & b for a, b in zip(taken, running.layers, strict=True)), f"job {job_id} shares a thread")
-            taken = union(taken, running.layers)
-            for node, processes in each_node(running.runs):
-                memory[node] -= processes * running.job.memory_mb
-        _assert(min(memory, default=0) >= 0, "memory is over-committed")
-        _assert(min(swap, default=0) >= 0, "swap space is over-committed")
-        _assert(swap == self.pool.free_swap_mb, "free swap space differs from what suspended jobs leave")
-        free = tuple(layer & self.pool.up for layer in minus(machine.exists, taken))
-        _assert(free == self.pool.free, "free threads differ from what running jobs leave")
-        _assert(memory == self.pool.free_memory_mb, "free memory differs from what running jobs leave")
-        _assert(
-            self.releases == sorted((running.end_us, job_id) for job_id, running in self.running.items()), "releases"
-        )
-        _assert(
-            self.measured == {job_id for job_id, running in self.running.items() if running.measured_ppm}, "measured"
-        )
-        kept = {(key, job_id) for job_id, notes in self.notes.items() for key in notes}
-        _assert(kept == {(key, job_id) for key, noted in self.noted.items() for job_id in noted}, "who has notes")
-        self.queue.check()
-        if self._table is not None:
-            table = self.node_table()
-            self._table, self._residents = None, {}
-            _assert(table.same_as(self.node_table()), "the node table differs from running jobs")
-
-
-def _running(
-    job: JobSpec, start_us: int, runs: Sequence[Run], estimate_us: int, limit_us: int | None, machine: Machine
-) -> Running:
-    layers = layers_of(runs, machine.depth)
-    joined = side_by_side(layers, machine.nodes)
-    end_us = start_us + estimate_us
-    return Running(job, start_us, end_us, tuple(runs), layers, joined, joined.bit_count(), limit_us)
-
-
-def _check_place(running: RunningJob, machine: Machine) -> None:
-    """Raise ValueError where a job is said to run on what the machine does not have."""
-    for first, count, mask, _ in running.runs:
-        if first + count > machine.nodes or mask.bit_length() > machine.depth:
-            raise ValueError(f"job {running.spec.id} runs where there is no machine")
-
-
-def _later(running: Running, by_us: int) -> Running:
-    """Return a job that has made no progress for so long: its expected end and its limit wait with it."""
-    return running._replace(
-        end_us=running.end_us + by_us,
-        limit_us=None if running.limit_us is None else running.limit_us + by_us,
-        idle_us=running.idle_us + by_us,
-    )
-
-
-def _resident(running: Running, processes: int) -> Resident:
-    bandwidth, network, disk = running.job.demand or (0, 0, 0)
-    return Resident(running.start_us, running.end_us, (bandwidth * processes, network * processes, disk * processes))
-
-
-def _assert(holds: bool, text: str) -> None:
-    if not holds:
-        raise AssertionError(text)
+        if self.residents is None:
+            self.residents = Residents(self.model, self.machine, self.running.values())
+        return self.residents.table()

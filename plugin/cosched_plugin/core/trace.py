@@ -43,14 +43,14 @@ class Trace:
             self._last[kind] = facts
             self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
 
-    def decided(self, decision: Action) -> None:
+    def emit(self, decision: Action) -> None:
         """Hand on what was said of the jobs that ``decision``, just applied, starts, stops or lets go on, or why it rejects one."""
         match decision:
             case StartJob():
-                self._started(decision)
+                self._emit_start(decision)
             case StartTogether():
                 for start in decision.starts:
-                    self._started(start, [other.job_id for other in decision.starts if other is not start])
+                    self._emit_start(start, [other.job_id for other in decision.starts if other is not start])
             case SuspendJob() | ResumeJob():
                 kind = "suspend" if isinstance(decision, SuspendJob) else "resume"
                 facts = self._facts.pop(decision.job_id, {})
@@ -66,7 +66,7 @@ class Trace:
         """Drop what was said of jobs that did not start after all; the instant is over."""
         self._facts.clear()
 
-    def _started(self, start: StartJob, together: list[int] | None = None) -> None:
+    def _emit_start(self, start: StartJob, together: list[int] | None = None) -> None:
         state = self._state
         running = state.running[start.job_id]
         record = {

@@ -12,14 +12,12 @@ from itertools import chain
 from typing import Any
 
 from cosched_plugin.api import Action, Policy, ResumeJob, UsageError, View, VirtualMachine, started_by
-from cosched_plugin.policies.backfilling.easy import Backfill
 from cosched_plugin.policies.catalogue import ALIASES, DEFAULTS, KINDS, PRESETS, Parameter, Part, Preset, Table
 from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.orders.history import history
-from cosched_plugin.policies.orders.orders import Order
-from cosched_plugin.policies.placement.first_fit import Placement
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching, NoMatching
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.parts import Backfill, Matching, Order, Placement
 from cosched_plugin.policies.slices.slices import Sliced
 
 __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]
@@ -66,7 +64,7 @@ class Composed:
         if self._plain and not view.on_disk:
             return self._backfill.decide(view, self._order, self._placement, self._matching)
         if view.on_disk and not isinstance(view, VirtualMachine):
-            return chain(_called_back(view), self._decide(view))
+            return chain(_resume_from_disk(view), self._decide(view))
         return self._decide(view)
 
     def _decide(self, view: View) -> Iterator[Action]:
@@ -76,13 +74,13 @@ class Composed:
             view = self._shaped[1]
         if not (self._order.remembers or self._matching.remembers):
             return self._pass(view)
-        return self._remembering(view)
+        return self._pass_with_history(view)
 
     def _pass(self, view: View) -> Iterator[Action]:
         matching = self._matching
         return chain(matching.prepare(view), self._backfill.decide(view, self._order, self._placement, matching))
 
-    def _remembering(self, view: View) -> Iterator[Action]:
+    def _pass_with_history(self, view: View) -> Iterator[Action]:
         """Yield passes, and what to remember of the jobs that each started, which may change the order of the next."""
         while True:
             started: list[int] = []
@@ -109,7 +107,7 @@ class Budgeted:
         return self._policy.decide(view)
 
 
-def _called_back(view: View) -> Iterator[Action]:
+def _resume_from_disk(view: View) -> Iterator[Action]:
     """Yield the return from disk of jobs that a policy with time slices has left there, as soon as their threads are free."""
     for job_id in view.on_disk:
         if view.may_resume(view.running[job_id]):
@@ -119,26 +117,30 @@ def _called_back(view: View) -> Iterator[Action]:
 def compose(table: Table) -> Policy:
     """Build the policy that ``resolve`` describes."""
     resolved = resolve(table)
-    slices = _part("slices", resolved)
-    policy: Policy = _composed(resolved) if slices is None else Sliced(slices, lambda: _composed(resolved))
-    units = _part("budget", resolved)
+    slices = _build_part("slices", resolved)
+    policy: Policy = _build(resolved) if slices is None else Sliced(slices, lambda: _build(resolved))
+    units = _build_part("budget", resolved)
     return policy if units is None else Budgeted(policy, units)
 
 
-def _composed(resolved: Mapping[str, Mapping[str, Any]]) -> Composed:
-    placement: Placement = _part("placement", resolved)
+def _build(resolved: Mapping[str, Mapping[str, Any]]) -> Composed:
+    placement: Placement = _build_part("placement", resolved)
     # Where jobs have whole nodes, one process a core is what they take under any placement.
     spread = placement if isinstance(placement, Spread) else Spread()
-    matching: Matching = _part("matching", resolved)
+    matching: Matching = _build_part("matching", resolved)
     if isinstance(matching, Grouping):
         matching.spread = spread
-    matching = _part("fairness", resolved).over(matching, spread)
+    matching = _build_part("fairness", resolved).limit(matching, spread)
     return Composed(
-        _part("order", resolved), _part("backfill", resolved), placement, _part("shape", resolved), matching
+        _build_part("order", resolved),
+        _build_part("backfill", resolved),
+        placement,
+        _build_part("shape", resolved),
+        matching,
     )
 
 
-def _part(kind: str, resolved: Mapping[str, Mapping[str, Any]]) -> Any:
+def _build_part(kind: str, resolved: Mapping[str, Mapping[str, Any]]) -> Any:
     """Build one part of a composition."""
     parameters = {key: value for key, value in resolved[kind].items() if key != "name"}
     return KINDS[kind][resolved[kind]["name"]].build(**parameters)

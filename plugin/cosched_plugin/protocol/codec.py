@@ -13,6 +13,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol.fast import read_batch, write
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.limits import (
     MAGIC,
     MAX_ARRAY_ITEMS,
@@ -20,8 +21,8 @@ from cosched_plugin.protocol.limits import (
     MAX_STRING_BYTES,
 )
 from cosched_plugin.protocol.messages import Message
+from cosched_plugin.protocol.records import read_tagged
 from cosched_plugin.protocol.vocabulary import MESSAGES_BY_TAG
-from cosched_plugin.protocol.wire import Fault, read_tagged
 
 
 class _Packers(threading.local):

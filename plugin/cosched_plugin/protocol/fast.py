@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.limits import INT64_MAX
 from cosched_plugin.protocol.messages import (
     END_STATES,
@@ -21,6 +22,8 @@ from cosched_plugin.protocol.messages import (
     Message,
     StartJob,
 )
+from cosched_plugin.protocol.records import Record, read_record, write_record
+from cosched_plugin.protocol.values import read_runs, write_runs
 from cosched_plugin.protocol.vocabulary import (
     ACTIONS_BY_KIND,
     ACTIONS_BY_TAG,
@@ -29,7 +32,6 @@ from cosched_plugin.protocol.vocabulary import (
     JOB,
     MESSAGES_BY_KIND,
 )
-from cosched_plugin.protocol.wire import Fault, Record, read_record, read_runs, write_record, write_runs
 
 _new = tuple.__new__
 _ENDED: Final = EVENTS_BY_TAG["job_ended"]

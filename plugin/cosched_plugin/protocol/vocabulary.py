@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_THREADS
-from cosched_plugin.protocol.wire import (
-    Fault,
+from cosched_plugin.protocol.records import (
     Field,
     Record,
-    checked_integer,
     inner,
     integer,
     integers,
-    listed,
     names,
+    record,
+    records,
+    special,
+    text,
+    union,
+)
+from cosched_plugin.protocol.values import (
+    integer_reader,
     one_of,
     optional,
     read_demand,
@@ -26,16 +32,12 @@ from cosched_plugin.protocol.wire import (
     read_self_slowdown,
     read_usage,
     read_value,
-    record,
-    special,
-    text,
-    union,
     write_runs,
 )
 
 
 def _limit(default: object) -> Field:
-    return special("limit_us", optional(checked_integer(1)), None, default)
+    return special("limit_us", optional(integer_reader(1)), None, default)
 
 
 def _flag(name: str) -> Field:
@@ -54,7 +56,7 @@ def _note(kind: Any, tag: str | None) -> Record:
     return record(
         kind,
         tag,
-        special("job_id", optional(checked_integer(0)), None, None),
+        special("job_id", optional(integer_reader(0)), None, None),
         special("key", read_name),
         special("value", read_value, read_value),
     )
@@ -109,7 +111,7 @@ def _read_classes(raw: Any) -> Any:
     return classes
 
 
-_CLASSES: Final = listed("nodes", _NODE_CLASS, least=1)
+_CLASSES: Final = records("nodes", _NODE_CLASS, least=1)
 _RUNNING: Final = record(
     m.RunningJob,
     None,
@@ -118,7 +120,7 @@ _RUNNING: Final = record(
     _runs(),
     integer("estimate_us", 1),
     _limit(None),
-    special("suspended_us", optional(checked_integer(0)), None, None),
+    special("suspended_us", optional(integer_reader(0)), None, None),
     integer("measured_ppm", default=0),
     integer("idle_us", default=0),
     _flag("on_disk"),
@@ -157,7 +159,7 @@ _EVENTS: Final = (
 )
 _ACTIONS: Final = (
     _START,
-    record(m.StartTogether, "start_together", listed("starts", _STARTED, least=1)),
+    record(m.StartTogether, "start_together", records("starts", _STARTED, least=1)),
     record(m.ReviseJob, "revise_job", integer("job_id"), integer("estimate_us", 1), _limit(None)),
     record(m.SuspendJob, "suspend_job", integer("job_id"), _flag("to_disk")),
     record(m.ResumeJob, "resume_job", integer("job_id")),
@@ -203,9 +205,9 @@ _MESSAGES: Final = (
         special("nodes", _read_classes, _CLASSES.write),
         integers("down", 0, MAX_NODES - 1, ()),
         inner("belief", _BELIEF),
-        listed("running", _RUNNING),
-        listed("pending", _PENDING),
-        listed("notes", _note(m.Note, None), ()),
+        records("running", _RUNNING),
+        records("pending", _PENDING),
+        records("notes", _note(m.Note, None), ()),
         integers("wakes", default=()),
         integer("resume_us", default=0),
         integer("greeting", default=0),

@@ -171,7 +171,7 @@ class _Trial:
             (0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0)
         )  # share of jobs that care on which nodes
         self._events: list[Event] = []
-        self._policy = self._made()
+        self._policy = self._new_policy()
         self._core = SchedulerCore(self._policy, self.site.inventory())
 
     def go(self) -> None:
@@ -184,7 +184,7 @@ class _Trial:
                 self._batches([NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
                 self.site.now_us = due_us
-                self._batches(self._due())
+                self._batches(self._due_events())
             else:
                 break
         starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
@@ -203,7 +203,7 @@ class _Trial:
             site.now_us = due_us
         most = 10 if self._measured else 4  # so that there are queues, in which policies may choose
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
-        events = self._due()
+        events = self._due_events()
         gone = {event.job_id for event in events if isinstance(event, JobEnded)}
         wakes = [event for event in events if isinstance(event, Woken)]
         events = [event for event in events if not isinstance(event, Woken)]
@@ -222,11 +222,11 @@ class _Trial:
         if events or wakes:
             self._batches([*events, *wakes])
 
-    def _due(self) -> list[Event]:
+    def _due_events(self) -> list[Event]:
         """Return what happens by itself at the present instant."""
         now_us = self.site.now_us
         events: list[Event] = [
-            JobEnded(job.spec.id, TIMEOUT if job.killed else COMPLETED)
+            JobEnded(job.spec.id, TIMEOUT if job.is_killed else COMPLETED)
             for job in self.site.in_state("running")
             if job.end_us is not None and job.end_us <= now_us
         ]
@@ -293,9 +293,9 @@ class _Trial:
 
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
-        shadow = SchedulerCore(self._made(), site.inventory())
-        actions = self._handled(self._core, events)
-        restarted = self._handled(shadow, events)
+        shadow = SchedulerCore(self._new_policy(), site.inventory())
+        actions = self._handle(self._core, events)
+        restarted = self._handle(shadow, events)
         if actions != restarted:
             raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
         try:
@@ -326,7 +326,7 @@ class _Trial:
             self._compare(self._core.view, SchedulerCore(self._policy, site.inventory()).view)
         return follow
 
-    def _handled(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
+    def _handle(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
         try:
             return core.handle(self.site.now_us, tuple(events))
         except Exception as error:
@@ -354,7 +354,7 @@ class _Trial:
             "in_service": (seen.in_service, told.in_service),
             "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
             "wakes": (list(seen.wakes()), list(told.wakes())),
-            "plan": (seen.plan(), told.plan()),
+            "plan": (seen.availability(), told.availability()),
             "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
             "notes": ({key: seen.note(*key) for key in notes}, notes),
         }
@@ -364,7 +364,7 @@ class _Trial:
             if one != other:
                 raise self._problem(f"the policy's view is not what the manager says: {name} {one}, not {other}")
 
-    def _made(self) -> Policy:
+    def _new_policy(self) -> Policy:
         policy = self._make_policy()
         if policy is getattr(self, "_policy", None):
             raise self._problem("make_policy must return a new policy at every call, as a restarted scheduler would")

@@ -81,7 +81,7 @@ class SiteJob:
         self.measured_ppm = 0
 
     @property
-    def killed(self) -> bool:
+    def is_killed(self) -> bool:
         """Tell whether its limit ends it."""
         return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
 
@@ -233,7 +233,7 @@ class Site:
         if job is None or job.state != "pending" or job.held:
             return f"job {start.job_id} is not waiting to be started"
         spec = job.spec
-        taken = self._taken()
+        taken = self._held_threads()
         memory = self._room(self.machine.memory_mb, on_disk=False)
         wanted = places(start.runs)
         exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
@@ -298,7 +298,7 @@ class Site:
         if job.on_disk:
             memory = self._room(self.machine.memory_mb, on_disk=False)
             if (
-                self._taken() & set(places(job.runs))
+                self._held_threads() & set(places(job.runs))
                 or self.down & job.nodes
                 or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
             ):
@@ -313,7 +313,7 @@ class Site:
         self._disturb(job)
         return None
 
-    def _taken(self) -> set[tuple[int, int]]:
+    def _held_threads(self) -> set[tuple[int, int]]:
         """Return the (node, thread) pairs that jobs hold."""
         return {place for job in self.in_state("running") if not job.on_disk for place in places(job.runs)}
 

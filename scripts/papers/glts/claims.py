@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from scripts.papers.frame import cell, claim, number, percent, percent_cell
 from scripts.papers.glts.figures import Results, against, changes, values
 from scripts.papers.glts.published import BEST_BLOCK, ENOUGH_SLACK, GROUPS
 from scripts.papers.glts.runs import AARR, BASE, BLOCK, BLOCKS, GAP, SLACK, SLACKS, Task
+from scripts.tables import CLAIMS_HEAD, cell, claim, number, percent, percent_cell
 
 TITLES: Final[Mapping[str, str]] = {
     "rr_60.medium": "RR of medium jobs",
@@ -27,7 +27,7 @@ def claims(results: Results) -> list[str]:
     """Return the table of the paper's claims; one whose runs are not there is left out."""
     parts = (_response, _load, _utilisation, _groups, _delay, _blocks, _slack)
     rows = [row for part in parts for row in part(results)]
-    return ["| claim | | measured | holds |", "|---|---|---|---|", *rows, ""]
+    return [*CLAIMS_HEAD, *rows, ""]
 
 
 def task_of_block(size: int, scheduler: str = "GLTS") -> Task:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scripts.papers.frame import NOTHING, cell, number, percent, percent_cell, table_head, table_row
 from scripts.papers.glts.claims import claims, task_of_block, task_of_gap, task_of_slack
 from scripts.papers.glts.figures import Results, against, changes, values
 from scripts.papers.glts.published import (
@@ -19,6 +18,7 @@ from scripts.papers.glts.published import (
     short_of_all,
 )
 from scripts.papers.glts.runs import AARR, BASE, BLOCK, BLOCKS, BOUNDS, GAPS, READINGS, SCHEDULERS, SLACK, SLACKS, Task
+from scripts.tables import NOTHING, cell, number, percent, percent_cell, table_head, table_row
 
 RIVALS: Final = ("SSP", "CST", "CSTWS")
 WITH_GROUPS: Final = tuple(name for name in SCHEDULERS if name != "SSP")

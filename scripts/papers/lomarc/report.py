@@ -7,20 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from scripts.papers.frame import (
-    NOTHING,
-    by_seed,
-    cell,
-    claim,
-    percent,
-    percent_above,
-    percent_cell,
-    table_head,
-    table_row,
-)
+from scripts.papers.frame import by_seed, percent_above
 from scripts.papers.lomarc.funnel import funnel_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, BETWEEN
 from scripts.papers.lomarc.runs import AARR, BASE, BASE_FORM, CELLS, FORMS, FUNNEL, SCHEDULERS, VARIANTS, Task
+from scripts.tables import CLAIMS_HEAD, NOTHING, cell, claim, percent, percent_cell, table_head, table_row
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
@@ -153,7 +144,7 @@ def absolute(results: Results) -> list[str]:
 
 def claims(results: Results) -> list[str]:
     """Return the claims of the paper, each with what was measured (means over seeds)."""
-    lines = ["| claim | | measured | holds |", "|---|---|---|---|"]
+    lines = [*CLAIMS_HEAD]
     heavy, one_mix = [place for place in CELLS if place[0] != "W1"], [place for place in CELLS if place[1] == "M1"]
     for key in ("response_s", "rbr"):
         title = COMPARED[key] if key == "response_s" else "RBR"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.users.job_options import (
+from cosched_emulator.cli.commands.job_options import (
     DEFAULT_TIME,
     Array,
     Misread,
@@ -152,9 +152,9 @@ def _layout(given: Mapping[str, Any]) -> tuple[int, int, int, list[str]]:
     if processes < most:
         notes.append(f"{processes} processes take no more than {processes} nodes")
         fewest, most = min(fewest, processes), processes
-    ppn_min = _divided(processes, most)
-    ppn_max = _divided(processes, fewest)
-    while _divided(processes, ppn_max) < fewest:
+    ppn_min = _divide_up(processes, most)
+    ppn_max = _divide_up(processes, fewest)
+    while _divide_up(processes, ppn_max) < fewest:
         ppn_max -= 1
     if per_node is not None:
         ppn_max = min(ppn_max, per_node)
@@ -176,14 +176,14 @@ def _memory_mb(given: Mapping[str, Any], per_node: int, threads: int) -> int:
                 raise ConfigurationError(
                     "--mem", "--mem-per-task where the number of processes on a node is not fixed", "it"
                 )
-            return _divided(given["mem"], per_node)
+            return _divide_up(given["mem"], per_node)
         case ["mem_per_cpu"]:
             return int(given["mem_per_cpu"]) * threads
         case _:
             return int(given.get("mem_per_task", 0))
 
 
-def _divided(number: int, by: int) -> int:
+def _divide_up(number: int, by: int) -> int:
     return -(-number // by)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
+from cosched_plugin.common.text_table import align
 
 Row = Mapping[str, Any]
 SHORT_STATES: Final[Mapping[str, str]] = {
@@ -45,17 +46,7 @@ def job_label(row: Row) -> str:
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
     """Return an aligned table without lines; the columns named in ``right`` end together."""
     lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [
-        "  ".join(
-            [
-                cell.rjust(width) if head in right else cell.ljust(width)
-                for head, cell, width in zip(heads, line, widths, strict=True)
-            ]
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join(shown) + "\n"
+    return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
 
 
 def printable(text: str) -> str:
@@ -92,7 +83,7 @@ def queue_table(rows: Iterable[Row], *, expand: bool = False) -> str:
 def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
     """Return the cells of the queue's lines."""
     lines: list[tuple[str, ...]] = []
-    for label, row in _condensed(rows, expand):
+    for label, row in _group_tasks(rows, expand):
         where = row["node_list"] or f"({row['reason']})"
         lines.append(
             (
@@ -103,7 +94,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
                 clock_text(row["elapsed_s"]),
                 clock_text(row["limit_s"], UNLIMITED),
                 str(row["nodes"]),
-                listed(row["shares_with"]) or UNKNOWN,
+                join_values(row["shares_with"]) or UNKNOWN,
                 UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
                 where,
             )
@@ -111,7 +102,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
     return lines
 
 
-def _condensed(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
+def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
     """Return (label, row), with one label for those waiting tasks of an array that wait for the same reason."""
     groups: dict[object, list[Row]] = {}
     for row in rows:
@@ -156,7 +147,7 @@ def long_node_table(rows: Iterable[Row]) -> str:
             f"{row['threads_used']}/{row['threads']}",
             f"{row['memory_used_mb']}/{row['memory_mb']}",
             UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
-            listed(row["jobs"]) or UNKNOWN,
+            join_values(row["jobs"]) or UNKNOWN,
             row["reason"] or UNKNOWN,
         )
         for row in rows
@@ -221,13 +212,13 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, float) and key.endswith("_s"):
         return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
     if isinstance(value, list | tuple):
-        return listed(value) or UNKNOWN
+        return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def listed(values: Sequence[Any]) -> str:
+def join_values(values: Sequence[Any]) -> str:
     """Return values with commas between them, lists within them in brackets."""
-    return ",".join([f"[{listed(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
+    return ",".join([f"[{join_values(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
 
 
 def short(text: str, width: int = _WIDEST) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from cosched_emulator.cli.users.asking import MOST_NAMED
 from cosched_emulator.cli.users.tables import job_label
 from cosched_emulator.errors import EmulatorError, LinkError
-from cosched_emulator.users.client import TEMPORARY, Connection, SilenceError, refusal_text
+from cosched_emulator.users.client.connection import TEMPORARY, Connection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowJobs, Target
 from cosched_plugin.protocol.messages import END_STATES
 
@@ -79,6 +81,28 @@ def _target(row: Mapping[str, Any]) -> Target:
     return Target(row["job_id"]) if row["array_id"] is None else Target(row["array_id"], row["array_index"])
 
 
-def failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return (job, state) as text for every job that did not complete."""
-    return [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
+def wait_at_terminal(connection: Connection, targets: Sequence[Target], limit_s: float | None) -> list[dict[str, Any]]:
+    """Return the jobs as `wait_for` does, and show on a terminal how many have ended."""
+    shown = sys.stderr.isatty()
+
+    def tell(ended: int, count: int) -> None:
+        if shown:
+            sys.stderr.write(f"\r{ended} of {count} jobs have ended ")
+            sys.stderr.flush()
+
+    try:
+        return wait_for(connection, targets, limit_s, tell)
+    finally:
+        if shown:
+            sys.stderr.write("\r" + " " * 60 + "\r")
+            sys.stderr.flush()
+
+
+def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise EmulatorError unless all of these jobs completed."""
+    failed = [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
+    if failed:
+        more = ", ..." if len(failed) > MOST_NAMED else ""
+        raise EmulatorError(
+            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[:MOST_NAMED])}{more}"
+        )

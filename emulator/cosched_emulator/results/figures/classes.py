@@ -40,8 +40,8 @@ from cosched_emulator.results.columns import (
     stay_columns,
     stays_of_rows,
 )
+from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, time_average
-from cosched_emulator.results.figures.table import Figure
 from cosched_emulator.results.files.reader import read_run
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
@@ -247,7 +247,7 @@ def _rows(columns: Columns, where: BoolArray) -> Columns:
         if isinstance(values, np.ndarray):
             kept[field.name] = values[where]
         elif isinstance(values, Interned):
-            kept[field.name] = values.taken(where)
+            kept[field.name] = values.select(where)
     return replace(columns, **kept)
 
 

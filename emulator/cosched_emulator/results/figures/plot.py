@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import JobColumns, StayColumns
+from cosched_emulator.results.figures.comparison import NOTHING, Figure, number_texts, time_unit, value_of
 from cosched_emulator.results.figures.metrics import POPULATIONS
 from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
-from cosched_emulator.results.figures.table import NOTHING, Figure, number_texts, time_unit, value_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 

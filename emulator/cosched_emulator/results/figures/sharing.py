@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosched_emulator.results.columns import StayColumns
-from cosched_emulator.results.threads import mask_intervals
+from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_plugin.protocol.messages import NodeClass
 
 

@@ -8,7 +8,7 @@ job id, stay and run; times are exact decimals of seconds.
 from __future__ import annotations
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.files.seconds import seconds_text
+from cosched_emulator.workload.seconds import seconds_text
 
 COLUMNS = (
     "job_id", "interval", "start_s", "end_s", "first_node", "node_count", "thread_mask", "processes_per_node",

@@ -88,14 +88,14 @@ def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Itera
     partial = _partial(target)
     try:
         if force and _is_left_over(partial):
-            left_over = _held(partial)
+            left_over = _lock(partial)
             try:
                 shutil.rmtree(partial)
             finally:
                 os.close(left_over)
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
-        held = _held(partial)
+        held = _lock(partial)
     except BlockingIOError as error:
         raise InputError(str(partial), "a new folder", "one that another run is writing") from error
     except OSError as error:
@@ -191,7 +191,7 @@ def _partial(target: Path) -> Path:
     return target.with_name(target.name + ".partial")
 
 
-def _held(partial: Path) -> int:
+def _lock(partial: Path) -> int:
     """Keep a folder from being taken for a left-over one, until what is returned is closed; BlockingIOError if another run does."""
     descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
     try:

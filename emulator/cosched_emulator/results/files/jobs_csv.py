@@ -15,8 +15,8 @@ disk) and with them ``suspended_s`` (without progress since the last start: susp
 from __future__ import annotations
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.files.seconds import seconds_text
-from cosched_emulator.results.threads import ThreadNumbering
+from cosched_emulator.results.thread_intervals import ThreadNumbering
+from cosched_emulator.workload.seconds import seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
 
 COLUMNS = (

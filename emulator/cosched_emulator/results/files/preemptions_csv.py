@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.files.seconds import seconds_text
+from cosched_emulator.workload.seconds import seconds_text
 
 COLUMNS = ("job_id", "preemption", "start_s", "end_s", "swap_mb")
 

@@ -26,8 +26,8 @@ from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
 from cosched_emulator.results.files.folder import RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS
-from cosched_emulator.results.files.seconds import parse_seconds
-from cosched_emulator.workload.columns import interned
+from cosched_emulator.workload.columns import intern_values
+from cosched_emulator.workload.seconds import parse_seconds
 from cosched_plugin.protocol.messages import NodeClass
 
 Value = TypeVar("Value")
@@ -120,7 +120,7 @@ def _columns(rows: Sequence[_JobRow], stays: StayColumns, numbers: IntArray, dis
         nodes=nodes,
         started=np.array([row.start_us is not None for row in rows], dtype=np.bool_),
         ended=np.array([row.end_us is not None for row in rows], dtype=np.bool_),
-        state=interned(row.state for row in rows),
+        state=intern_values(row.state for row in rows),
         disk=disk,
     )
 

@@ -26,8 +26,8 @@ from cosched_emulator.results.files.allocations_csv import allocation_rows
 from cosched_emulator.results.files.jobs_csv import completion, job_row
 from cosched_emulator.results.files.preemptions_csv import preemption_rows
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
-from cosched_emulator.results.growing import Growing
-from cosched_emulator.results.threads import ThreadNumbering
+from cosched_emulator.results.row_buffer import RowBuffer
+from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_plugin.protocol.messages import NodeClass
 
 JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
@@ -49,7 +49,7 @@ class RunFiles:
         self._out = str(out)
         self._machine = machine
         self._numbering = ThreadNumbering(machine)
-        self._rows = Growing(_TYPES)
+        self._rows = RowBuffer(_TYPES)
         self._same_instant: list[JobRecord] = []  # jobs that have ended, which others at this instant may come before
         beside = next(folder for folder in Path(out).resolve().parents if folder.exists())
         self._files: list[IO[bytes]] = []
@@ -104,15 +104,15 @@ class RunFiles:
         rows = self._rows
         by_id = np.argsort(rows.column("id"), kind="stable")
         header = ",".join(allocations_csv.COLUMNS) + "\n"
-        _reordered(self._allocations, rows.column("allocations"), by_id, folder / ALLOCATIONS, header)
+        _write_in_order(self._allocations, rows.column("allocations"), by_id, folder / ALLOCATIONS, header)
         preemptions = rows.column("preemptions")
         preempted = bool(preemptions.any())
         if preempted:
             header = ",".join(preemptions_csv.COLUMNS) + "\n"
-            _reordered(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
+            _write_in_order(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
         header = schedule_header(len(rows), self._machine, origin, preempted=preempted)
         by_submission = np.lexsort((rows.column("id"), rows.column("submit_us")))
-        _reordered(self._schedule, rows.column("schedule"), by_submission, folder / SCHEDULE, header)
+        _write_in_order(self._schedule, rows.column("schedule"), by_submission, folder / SCHEDULE, header)
 
     def _write_jobs(self) -> None:
         for record in sorted(self._same_instant, key=completion):
@@ -135,7 +135,7 @@ def run_files_of(records: Iterable[JobRecord], out: str | os.PathLike[str], mach
     return files
 
 
-def _reordered(texts: IO[bytes], sizes: IntArray, order: IntArray, path: Path, header: str) -> None:
+def _write_in_order(texts: IO[bytes], sizes: IntArray, order: IntArray, path: Path, header: str) -> None:
     """Write a new file: a header, and the texts, which have these sizes, in this order of their numbers."""
     texts.flush()
     ends = np.cumsum(sizes, dtype=np.int64)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.results.files.folder import TRACE
 from cosched_plugin.common.trace_file import TraceFile
 
 TRACE_BEGINS: Final = b'{"at_us":'
@@ -22,8 +23,6 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
         path = _beside(out)
         path.parent.mkdir(parents=True, exist_ok=True)
     elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
-        from cosched_emulator.results.files.folder import TRACE  # noqa: PLC0415 - numpy
-
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     if force and path.is_file() and not _is_trace(path):
         raise InputError(str(path), "a trace to replace", "something else, which is left alone")
@@ -36,8 +35,6 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
 
 def in_run_folder(trace: str, out: str) -> bool:
     """Tell whether a trace is to be part of the run folder ``out``; any other is a file as it is given."""
-    from cosched_emulator.results.files.folder import TRACE  # noqa: PLC0415 - numpy
-
     return Path(trace).resolve() == Path(out).resolve() / TRACE
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cosched_emulator.workload.beliefs.draws import check_belief, noisy
-from cosched_emulator.workload.columns import Column, Made, Same, columns_of
+from cosched_emulator.workload.columns import Column, Computed, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.protocol.messages import SelfSlowdown
 
@@ -32,7 +32,7 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
     if belief.self_slowdowns == "unknown":
         told = Same(None)
     elif belief.noise:
-        told = Made(partial(_told_slowdown, belief, seed), jobs.self_slowdown, jobs.source_id)
+        told = Computed(partial(_believed_slowdown, belief, seed), jobs.self_slowdown, jobs.source_id)
     else:
         told = jobs.self_slowdown
     known = jobs.known(told if belief.self_slowdowns == "unknown" else jobs.self_slowdown)
@@ -43,11 +43,11 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))
 
 
-def _told_slowdown(belief: SelfBelief, seed: int, own: SelfSlowdown | None, source_id: int) -> SelfSlowdown | None:
-    return None if own is None else told_slowdown(own, belief, seed, source_id)
+def _believed_slowdown(belief: SelfBelief, seed: int, own: SelfSlowdown | None, source_id: int) -> SelfSlowdown | None:
+    return None if own is None else believed_slowdown(own, belief, seed, source_id)
 
 
-def told_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:
+def believed_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:
     """Return what is told of a job that truly slows itself down by ``own``; None: nothing.
 
     Each of the two is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each, and rounded to millionths.

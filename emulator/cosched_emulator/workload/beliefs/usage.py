@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.beliefs.draws import check_belief, noisy
-from cosched_emulator.workload.columns import Column, Jobs, Made, Same, columns_of
+from cosched_emulator.workload.columns import Column, Computed, Jobs, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.units import WHOLE_PPM
@@ -42,27 +42,27 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
         return workload
     exact = belief._replace(noise=0.0, bias=0.0)
     # Of how many something is told does not depend on what, which takes longer to work out.
-    known = jobs.known(_told(jobs, exact, seed))
-    jobs = replace(jobs, told_usage=_told(jobs, belief, seed))
+    known = jobs.known(_believed_usages(jobs, exact, seed))
+    jobs = replace(jobs, told_usage=_believed_usages(jobs, belief, seed))
     note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
     if known and (belief.noise or belief.bias):
         note += f", noise {belief.noise:g}, bias {belief.bias:g}"
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))
 
 
-def _told(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
+def _believed_usages(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
     if belief.usage == "unknown":
         return Same(None)
     if belief == UsageBelief():
         return jobs.usage
-    return Made(partial(_told_usage, belief, seed), jobs.usage, jobs.source_id)
+    return Computed(partial(_believed_usage, belief, seed), jobs.usage, jobs.source_id)
 
 
-def _told_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:
-    return None if usage is None else told_usage(usage, belief, seed, source_id)
+def _believed_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:
+    return None if usage is None else believed_usage(usage, belief, seed, source_id)
 
 
-def told_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:
+def believed_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:
     """Return what is told of a job with this true usage; None: nothing.
 
     Each fraction and the memory is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each; that of the

@@ -1,4 +1,4 @@
-"""The Standard Workload Format: real logs in, repaired by named rules; workloads out.
+"""The Standard Workload Format: real logs, read and repaired by named rules.
 
 A log row has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs break naive readers in
 known ways, and each way has a rule here (`SwfOptions`) that says what is done about it and a count (`RepairReport`) of
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.seconds import seconds_text
 from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
-from cosched_emulator.workload.swf.writer import format_row, header_lines, seconds_text, write_swf
 from cosched_hwmodel.units import SECOND_US
-
-__all__ = [
-    "VERBATIM", "Limits", "MissingEstimate", "RepairReport", "SwfOptions", "SwfTrace",
-    "format_row", "header_lines", "load_swf", "read_swf", "seconds_text", "write_swf",
-]  # fmt: skip
 
 MissingEstimate = Literal["run", "drop", "refuse"]
 Limits = Literal["estimate", "none"]
@@ -146,7 +141,7 @@ def load_swf(
         raise ConfigurationError("count", "a number of jobs, 1 or more", str(count))
     file = os.fspath(path)
     table = read_table(file, skip_bad_rows=options.skip_bad_rows)
-    rows, report = _repaired(table, file, options)
+    rows, report = _repair(table, file, options)
     if not report.jobs:
         raise InputError(file, "at least one job that can run", "; ".join(report.lines()))
     if first >= report.jobs:
@@ -177,68 +172,82 @@ class _Rows(NamedTuple):
     name: NDArray[np.int64]
 
 
-def _repaired(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, RepairReport]:
-    """Apply the rules, each a mask over the rows that the rules before it left, and count what they touched."""
-    columns = table.columns
-    skipped = table.skipped
-    left = np.ones(len(table.lines), dtype=np.bool_)
-    refused = np.zeros(len(table.lines), dtype=np.bool_)
+class _Masks:
+    """The rows that are left, and those that a switched-off rule refuses."""
 
-    def take_out(mask: NDArray[np.bool_], *, allowed: bool) -> int:
-        nonlocal left, refused
-        hit = left & mask
-        left = left & ~hit
+    def __init__(self, rows: int) -> None:
+        self.left = np.ones(rows, dtype=np.bool_)
+        self.refused = np.zeros(rows, dtype=np.bool_)
+
+    def take_out(self, mask: NDArray[np.bool_], *, allowed: bool) -> int:
+        """Take rows out and return how many; refuse them where that is not ``allowed``."""
+        hit = self.left & mask
+        self.left = self.left & ~hit
         if allowed:
             return int(np.count_nonzero(hit))
-        refused |= hit
+        self.refused |= hit
         return 0
 
-    bursts = take_out(np.isin(columns[Field.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
-    no_run = take_out(columns[Field.RUN] <= 0, allowed=options.drop_empty)
-    unallocated = columns[Field.ALLOCATED] <= 0
-    processes = np.where(unallocated & options.size_from_request, columns[Field.REQUESTED], columns[Field.ALLOCATED])
-    no_size = take_out(processes <= 0, allowed=options.drop_empty)
-    unestimated = columns[Field.ESTIMATE] <= 0
-    no_estimate = 0
-    if options.missing_estimate != "run":
-        no_estimate = take_out(unestimated, allowed=options.missing_estimate == "drop")
-    latest = np.maximum.accumulate(np.where(left, columns[Field.SUBMIT], 0.0))
-    out_of_order = left & (columns[Field.SUBMIT] < latest)
-    if not options.sort:
-        take_out(out_of_order, allowed=False)
-    if refused.any():
-        if not options.skip_bad_rows:
-            raise _refusal(table, file, int(np.argmax(refused)))
-        skipped += int(np.count_nonzero(refused))
 
-    kept = np.flatnonzero(left)
-    submit_us = table.microseconds(Field.SUBMIT, kept)
-    run_us = table.microseconds(Field.RUN, kept)
-    missing = unestimated[kept]
-    estimate_us = np.where(missing, run_us, table.microseconds(Field.ESTIMATE, kept))
+def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, RepairReport]:
+    """Apply the rules, each to the rows that the rules before it left, and count the rows that they touch."""
+    columns = table.columns
+    usable, report = _drop_rows(table, file, options)
+    submit_us = table.microseconds(Field.SUBMIT, usable)
+    run_us = table.microseconds(Field.RUN, usable)
+    missing = columns[Field.ESTIMATE][usable] <= 0
+    estimate_us = np.where(missing, run_us, table.microseconds(Field.ESTIMATE, usable))
     minimum_us = math.ceil(options.minimum_estimate_s * SECOND_US)
     raised = ~missing & (estimate_us < minimum_us)
     estimate_us = np.where(raised, minimum_us, estimate_us)
     capped = (run_us > estimate_us) & options.cap_run_at_estimate
     run_us = np.where(capped, estimate_us, run_us)
     order = np.argsort(submit_us, kind="stable")
-    whole = [columns[field][kept].astype(np.int64) for field in (Field.NUMBER, Field.USER, Field.NAME)]
-    rows = (submit_us, run_us, processes[kept].astype(np.int64), estimate_us, *whole)
-    report = RepairReport(
+    processes = _processes(table, options)[usable].astype(np.int64)
+    whole = [columns[field][usable].astype(np.int64) for field in (Field.NUMBER, Field.USER, Field.NAME)]
+    rows = (submit_us, run_us, processes, estimate_us, *whole)
+    report = replace(
+        report,
+        sizes_from_request=int(np.count_nonzero(columns[Field.ALLOCATED][usable] <= 0)),
+        estimates_from_run=int(np.count_nonzero(missing)),
+        estimates_raised=int(np.count_nonzero(raised)),
+        runs_capped=int(np.count_nonzero(capped)),
+    )
+    return _Rows(*(column[order] for column in rows)), report
+
+
+def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray[np.int64], RepairReport]:
+    """Return the numbers of the usable rows, and how many each rule dropped; raise InputError for a refused row."""
+    columns = table.columns
+    masks = _Masks(len(table.lines))
+    bursts = masks.take_out(np.isin(columns[Field.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
+    no_run = masks.take_out(columns[Field.RUN] <= 0, allowed=options.drop_empty)
+    no_size = masks.take_out(_processes(table, options) <= 0, allowed=options.drop_empty)
+    no_estimate = 0
+    if options.missing_estimate != "run":
+        no_estimate = masks.take_out(columns[Field.ESTIMATE] <= 0, allowed=options.missing_estimate == "drop")
+    latest = np.maximum.accumulate(np.where(masks.left, columns[Field.SUBMIT], 0.0))
+    out_of_order = masks.left & (columns[Field.SUBMIT] < latest)
+    if not options.sort:
+        masks.take_out(out_of_order, allowed=False)
+    if masks.refused.any() and not options.skip_bad_rows:
+        raise _refusal(table, file, int(np.argmax(masks.refused)))
+    return np.flatnonzero(masks.left), RepairReport(
         rows=len(table.lines) + table.skipped,
-        bad_rows_skipped=skipped,
+        bad_rows_skipped=table.skipped + int(np.count_nonzero(masks.refused)),
         bursts_dropped=bursts,
         without_run_time_dropped=no_run,
         without_processors_dropped=no_size,
         without_estimate_dropped=no_estimate,
-        sizes_from_request=int(np.count_nonzero((unallocated & left)[kept])),
-        estimates_from_run=int(np.count_nonzero(missing)),
-        estimates_raised=int(np.count_nonzero(raised)),
-        runs_capped=int(np.count_nonzero(capped)),
-        out_of_order=int(np.count_nonzero(out_of_order & left)),
-        jobs=len(kept),
+        out_of_order=int(np.count_nonzero(out_of_order & masks.left)),
+        jobs=int(np.count_nonzero(masks.left)),
     )
-    return _Rows(*(column[order] for column in rows)), report
+
+
+def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
+    """Return the processors of every row: the allocated ones, or where that is missing the requested ones."""
+    allocated = table.columns[Field.ALLOCATED]
+    return np.where((allocated <= 0) & options.size_from_request, table.columns[Field.REQUESTED], allocated)
 
 
 def _refusal(table: SwfTable, file: str, row: int) -> InputError:

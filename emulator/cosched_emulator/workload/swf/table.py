@@ -117,7 +117,7 @@ class SwfTable(NamedTuple):
 
     def flaw(self, row: int, field: int, expected: str) -> Flaw:
         """Return the flaw that a field of a well-formed row is not what a rule expects."""
-        return Flaw(field, expected, shown(self.lines.line(row).split()[field]))
+        return Flaw(field, expected, printable(self.lines.line(row).split()[field]))
 
 
 def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
@@ -133,13 +133,13 @@ def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
         good = np.ones(rows, dtype=np.bool_)
         for first, some in lines.blocks():
             for row, line in enumerate(some, first):
-                flaw = _examined(line)
+                flaw = _find_flaw(line)
                 if flaw is not None and not skip_bad_rows:
                     raise error_of(flaw, file, int(lines.numbers[row]))
                 good[row] = flaw is None
         lines = lines.only(good)
         columns = _columns(lines, quick=False)
-        if columns is None:  # `_examined` and the parser would have to disagree on what a number is
+        if columns is None:  # `_find_flaw` and the parser would have to disagree on what a number is
             raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
     return SwfTable(header, lines, columns, rows - len(lines))
 
@@ -149,7 +149,7 @@ def error_of(flaw: Flaw, file: str, line: int) -> InputError:
     return InputError(file, flaw.expected, flaw.got, line, None if flaw.field is None else FIELD_NAMES[flaw.field])
 
 
-def shown(field: bytes) -> str:
+def printable(field: bytes) -> str:
     """Return a field for a message, cut if it is long."""
     text = field.decode("latin-1")
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
@@ -236,7 +236,7 @@ def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
     return odd
 
 
-def _examined(line: bytes) -> Flaw | None:
+def _find_flaw(line: bytes) -> Flaw | None:
     """Say what is wrong with a row, if anything: the slow and thorough way."""
     if any(byte < ord("\t") or byte > ord("~") for byte in line):
         return Flaw(None, "a row of 18 numbers", "binary data")
@@ -245,14 +245,14 @@ def _examined(line: bytes) -> Flaw | None:
         return Flaw(None, f"{len(FIELD_NAMES)} fields", str(len(fields)))
     for index, field in enumerate(fields):
         if _NUMBER.fullmatch(field) is None:
-            return Flaw(index, "a number", shown(field))
+            return Flaw(index, "a number", printable(field))
         value = float(field)
         if index not in list(Field):
             continue
         if index in _WHOLE and not value.is_integer():
-            return Flaw(index, "a whole number", shown(field))
+            return Flaw(index, "a whole number", printable(field))
         if index in _NOT_NEGATIVE and value < 0:
-            return Flaw(index, "a number that is not negative", shown(field))
+            return Flaw(index, "a number that is not negative", printable(field))
         if abs(value) > LARGEST:
-            return Flaw(index, f"at most {LARGEST}", shown(field))
+            return Flaw(index, f"at most {LARGEST}", printable(field))
     return None

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.units import SECOND_US
+from cosched_emulator.workload.seconds import seconds_text
 
 UNKNOWN = "-1"
 
@@ -88,13 +88,6 @@ def format_row(
         str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
     )  # fmt: skip
     return " ".join(fields)
-
-
-def seconds_text(time_us: int) -> str:
-    """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
-    sign = "-" if time_us < 0 else ""
-    whole, rest = divmod(abs(time_us), SECOND_US)
-    return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"
 
 
 def _or_unknown(time_us: int | None) -> str:

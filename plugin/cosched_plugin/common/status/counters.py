@@ -55,7 +55,7 @@ class Status:
         self._latencies_s = [0.0] * LATENCIES
         self._sum_s = 0.0
 
-    def answered(self, latency_s: float) -> None:
+    def count_answer(self, latency_s: float) -> None:
         """Count a batch that was answered, and how long that took."""
         self._latencies_s[self.batches % LATENCIES] = latency_s
         self._sum_s += latency_s

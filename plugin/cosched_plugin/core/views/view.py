@@ -8,11 +8,12 @@ from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
+from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.first_fit import thread_counts
-from cosched_plugin.core.forecast import Forecast, side_by_side
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.state import Running, State
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
@@ -24,14 +25,22 @@ class View:
     Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
     """
 
-    __slots__ = ("_counts", "_counts_version", "_forecast", "_forecast_us", "_forecast_version", "_state", "trace")
+    __slots__ = (
+        "_availability",
+        "_availability_us",
+        "_availability_version",
+        "_counts",
+        "_counts_version",
+        "_state",
+        "trace",
+    )
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
         self._state = state
         self.trace = trace
-        self._forecast: Forecast | None = None
-        self._forecast_us = 0
-        self._forecast_version = -1
+        self._availability: Availability | None = None
+        self._availability_us = 0
+        self._availability_version = -1
         self._counts: dict[Layers, Ints] = {}
         self._counts_version = -1
 
@@ -78,7 +87,7 @@ class View:
         """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
         return False
 
-    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+    def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the free threads that nobody else can have once a job is on ``runs``."""
         return layers_of(runs, self.machine.depth)
 
@@ -152,13 +161,13 @@ class View:
         notes = self._state.notes.get(job_id)
         return None if notes is None else notes.get(key)
 
-    def noted(self, key: str) -> Collection[int | None]:
+    def with_note(self, key: str) -> Collection[int | None]:
         """Return about which jobs something was left under ``key``, in no order: those of other views, too, and held ones."""
         return self._state.noted.get(key, ())
 
-    def noted_waiting(self, key: str) -> list[JobSpec]:
+    def pending_with_note(self, key: str) -> list[JobSpec]:
         """Return the jobs that may be started about which something was left under ``key``, in order of (submission, id)."""
-        noted = self.noted(key)
+        noted = self.with_note(key)
         if all(job_id is None or job_id in self._state.running for job_id in noted):
             return []
         return [job for job in self.queue if job.id in noted]
@@ -229,20 +238,20 @@ class View:
             shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
 
-    def plan(self) -> Forecast:
+    def availability(self) -> Availability:
         """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
         state = self._state
-        if self._forecast is None or self._forecast_version != state.version:
-            self._forecast = None
-        elif self._forecast_us != state.now_us:
-            self._forecast = self._forecast.at(state.now_us)
-        if self._forecast is None:
-            self._forecast = self._forecasted()
-            self._forecast_version = state.version
-        self._forecast_us = state.now_us
-        return self._forecast
+        if self._availability is None or self._availability_version != state.version:
+            self._availability = None
+        elif self._availability_us != state.now_us:
+            self._availability = self._availability.at(state.now_us)
+        if self._availability is None:
+            self._availability = self._build_availability()
+            self._availability_version = state.version
+        self._availability_us = state.now_us
+        return self._availability
 
-    def _forecasted(self) -> Forecast:
+    def _build_availability(self) -> Availability:
         state = self._state
         nodes, depth = state.machine.nodes, state.machine.depth
         soonest_us = state.now_us + 1
@@ -255,7 +264,7 @@ class View:
         if not state.pool.all_up:
             up = side_by_side((state.pool.up,) * depth, nodes)
             ends = [(end_us, threads & up) for end_us, threads in ends]
-        return Forecast.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
+        return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
 
     def thread_counts(self, layers: Layers) -> Ints:
         """Return the number of threads in the set, node by node; not to be changed."""

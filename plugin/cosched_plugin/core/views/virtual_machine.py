@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cosched_plugin.common.allocation import Layers, each_node
 from cosched_plugin.core.first_fit import any_layer
-from cosched_plugin.core.state import Running
+from cosched_plugin.core.running import Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
 from cosched_plugin.protocol.messages import JobSpec
@@ -31,10 +31,10 @@ class VirtualMachine(WholeNodesView):
         "_most_us",
         "_nodes",
         "_occupancies",
+        "_occupancies_key",
         "_open",
         "_queue",
         "_queue_key",
-        "_stays_key",
         "_virtual_us",
         "_wall_us",
     )  # fmt: skip
@@ -55,7 +55,7 @@ class VirtualMachine(WholeNodesView):
         self._queue: list[JobSpec] = []
         self._queue_key: object = None
         self._occupancies: list[Occupancy] = []
-        self._stays_key: object = None
+        self._occupancies_key: object = None
 
     def turn_to(self, virtual_us: int, open_nodes: int, wall_us: Callable[[int], int]) -> None:
         """Set the clock, the nodes on which jobs may be started now, and when later instants of the clock will be."""
@@ -104,7 +104,7 @@ class VirtualMachine(WholeNodesView):
         if self._jobs_key != key:
             self._jobs_key = key
             jobs = self._state.running
-            self._jobs = {job_id: self._told(jobs[job_id]) for job_id in self._nodes_now()}
+            self._jobs = {job_id: self._translate(jobs[job_id]) for job_id in self._nodes_now()}
         return self._jobs
 
     @property
@@ -130,10 +130,10 @@ class VirtualMachine(WholeNodesView):
     @property
     def unclaimed_nodes(self) -> int:
         """Return the idle nodes, as a set of bits, to which no job of another class on disk will want to come back."""
-        claimed = 0
+        claim = 0
         for job_id in self._state.on_disk:
-            claimed |= any_layer(self._state.running[job_id].layers)
-        return self.idle_nodes & ~claimed
+            claim |= any_layer(self._state.running[job_id].layers)
+        return self.idle_nodes & ~claim
 
     @property
     def all_free(self) -> Layers:
@@ -170,8 +170,8 @@ class VirtualMachine(WholeNodesView):
     def occupancies(self) -> list[Occupancy]:
         """Return who holds nodes until when in the class's time, by (expected end, job id)."""
         key = (self._virtual_us, self._state.now_us, self._state.version)
-        if self._stays_key != key:
-            self._stays_key = key
+        if self._occupancies_key != key:
+            self._occupancies_key = key
             soonest_us = self._virtual_us + 1
             nodes = self._nodes_now()
             self._occupancies = sorted(
@@ -207,7 +207,7 @@ class VirtualMachine(WholeNodesView):
                 self._held |= nodes
         return self._nodes
 
-    def _told(self, running: Running) -> Running:
+    def _translate(self, running: Running) -> Running:
         """Return a running job with its times as the class's clock has them: what it has left counts from now."""
         since_us = self._state.now_us if running.suspended_us is None else running.suspended_us
         by_us = self._virtual_us - max(since_us, running.ready_us)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
+from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.first_fit import any_layer, first_fit
-from cosched_plugin.core.forecast import Forecast, side_by_side
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import JobSpec, Run
 
@@ -28,15 +28,15 @@ class Occupancy(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_alike", "_free", "_free_key", "_free_threads", "_plan", "_plan_key")
+    __slots__ = ("_alike", "_free", "_free_key", "_free_threads", "_nodes_availability", "_nodes_key")
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
         self._free: Layers = ()
         self._free_threads = 0
         self._free_key: object = None
-        self._plan: Forecast | None = None
-        self._plan_key: object = None
+        self._nodes_availability: Availability | None = None
+        self._nodes_key: object = None
         classes = view.machine.classes
         # Cores of each node, where all nodes have as many; else 0.
         self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
@@ -106,7 +106,7 @@ class WholeNodesView(View):
             return False
         return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
 
-    def claimed(self, runs: tuple[Run, ...]) -> Layers:
+    def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the first threads of all cores of the nodes that ``runs`` name: nobody else gets any of them."""
         (nodes,) = layers_of(runs, 1)
         return self.firsts(nodes)
@@ -136,15 +136,15 @@ class WholeNodesView(View):
             busy |= layers[0] | layers[1] if len(layers) == 2 else any_layer(layers)
         return found
 
-    def plan(self) -> Forecast:
+    def availability(self) -> Availability:
         """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
-        if self._plan is None or self._plan_key != self.key:
-            self._plan_key = self.key
+        if self._nodes_availability is None or self._nodes_key != self.key:
+            self._nodes_key = self.key
             machine = self._state.machine
             steps = self.steps()
             joined = [side_by_side(self.firsts(nodes), machine.nodes) for _, nodes in steps]
-            self._plan = Forecast([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
-        return self._plan
+            self._nodes_availability = Availability([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
+        return self._nodes_availability
 
     def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
         """Return (instant, free nodes from then on as a set of bits) now and at every expected end, ascending.

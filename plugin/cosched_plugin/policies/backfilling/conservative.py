@@ -19,17 +19,14 @@ from collections.abc import Generator, Iterator
 from typing import ClassVar
 
 from cosched_plugin.api import Action, JobSpec, NoteValue, RejectJob, SetNote, View, WakeAt, WholeNodesView, is_plain
-from cosched_plugin.policies.backfilling.easy import NEVER
 from cosched_plugin.policies.backfilling.reservation_table import NOTE, ReservationTable
-from cosched_plugin.policies.orders.orders import Order
-from cosched_plugin.policies.placement.first_fit import Placement
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching
-from cosched_plugin.policies.planning.offers import Seat
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.planning.profile import CountProfile, NodeProfile, Profile, Promise, start_of
-from cosched_plugin.policies.planning.reservation import UNRESERVED
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Seat
+from cosched_plugin.policies.planning.starting import NEVER
 
 
 class Conservative:
@@ -52,17 +49,17 @@ class Conservative:
 
         That is so where something was started that nobody had planned, or where a job that waits might join those that were started.
         """
-        waiting = order.arrange(view.queue, view)
-        queued = len(waiting)
+        pending = order.arrange(view.queue, view)
+        queued = len(pending)
         last, self._last = self._last, None
-        table = _table_of(waiting, view, placement, last)
+        table = _table_of(pending, view, placement, last)
         if not (yield from _start_due(view, table, matching, join=False)):
             return True
         table.compress(view)
         table.promise(view)
         if not (yield from _start_due(view, table, matching, join=True)):
             return True
-        for job in table.waiting if table.before else ():
+        for job in table.pending if table.before else ():
             if job.id not in table.before:
                 continue
             before, promise = table.before[job.id], table.promises.get(job.id)
@@ -74,28 +71,28 @@ class Conservative:
         if again_us is not None and view.wall_us(again_us) not in view.wakes():
             yield WakeAt(view.wall_us(again_us))
         self._last = table
-        return len(table.waiting) < queued and not matching.settled
+        return len(table.pending) < queued and not matching.settled
 
 
 def _table_of(
-    waiting: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None
+    pending: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None
 ) -> ReservationTable:
     """Return the promises made so far, those that cannot be kept made anew; ``last``: what the last pass left behind."""
-    kind = _kind(waiting, view, placement, last)
-    if last is not None and type(last.profile) is kind and last.follow(waiting, _profile(kind, view, placement), view):
+    kind = _kind(pending, view, placement, last)
+    if last is not None and type(last.profile) is kind and last.follow(pending, _profile(kind, view, placement), view):
         return last
-    table = ReservationTable(_profile(kind, view, placement), _profile(kind, view, placement), waiting)
+    table = ReservationTable(_profile(kind, view, placement), _profile(kind, view, placement), pending)
     table.restore(view)
     return table
 
 
-def _kind(waiting: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None) -> type[Profile]:
+def _kind(pending: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None) -> type[Profile]:
     """Return the simplest kind of profile that is exact."""
     if isinstance(placement, Spread):
         return NodeProfile
-    jobs = waiting
-    if last is not None and type(last.profile) is CountProfile and waiting[: len(last.waiting)] == last.waiting:
-        jobs = waiting[len(last.waiting) :]  # of the others it is known, and those that run have been among them
+    jobs = pending
+    if last is not None and type(last.profile) is CountProfile and pending[: len(last.pending)] == last.pending:
+        jobs = pending[len(last.pending) :]  # of the others it is known, and those that run have been among them
     elif not all(is_plain(job.job) for job in view.running.values()):
         return PlacedProfile
     return CountProfile if all(map(is_plain, jobs)) else PlacedProfile
@@ -120,15 +117,15 @@ def _start_due(view: View, table: ReservationTable, matching: Matching, *, join:
     Returns False if a start was not as planned: with company, or of a job that is first in the queue and joins others that run,
     which is sought where ``join`` says so.
     """
-    waiting = table.waiting
+    pending = table.pending
     places = table.due(view.now_us)
     if join:
         head = next((number for number, place in enumerate(places) if place != number), len(places))
-        if head < len(waiting):
+        if head < len(pending):
             insort(places, head)
     started: list[int] = []
     for place in places:
-        job = waiting[place]
+        job = pending[place]
         promise = table.promises.get(job.id)
         offer = None
         if promise is not None and start_of(promise) == view.now_us:
@@ -139,13 +136,13 @@ def _start_due(view: View, table: ReservationTable, matching: Matching, *, join:
         if offer is not None:
             # A matching that is settled looks at nobody else, and the queue may be long.
             gone = set(started)
-            queue = [job] if matching.settled else [other for at, other in enumerate(waiting) if at not in gone]
-            seat = matching.seat(offer, Waiting(queue), view, gate)
+            queue = [job] if matching.settled else [other for at, other in enumerate(pending) if at not in gone]
+            seat = matching.seat(offer, PendingJobs(queue), view, gate)
         elif first and join:
             if promise is None and table.profile.never(job):
                 yield RejectJob(job.id, NEVER.format(job.processes))
                 return False
-            seat = matching.join(job, Waiting(waiting[place:]), view, gate)
+            seat = matching.join(job, PendingJobs(pending[place:]), view, gate)
         if seat is None:
             continue
         for job_id in seat.job_ids:

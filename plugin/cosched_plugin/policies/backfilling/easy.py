@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, RejectJob, View, is_plain
+from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.backfilling.easy_counted import Counting
-from cosched_plugin.policies.lomarc.job_columns import may_share
-from cosched_plugin.policies.orders.orders import Fcfs, Order, Shortest
-from cosched_plugin.policies.placement.first_fit import FirstFit, Placement
-from cosched_plugin.policies.planning.matching import Matching, NoMatching
-from cosched_plugin.policies.planning.offers import Offer, Seat, plan_now
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper, Reservation, reserve
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.orders.orders import Fcfs, Shortest
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.offers import Offer, snapshot_now
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
+from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.planning.reservation import Reservation, reserve
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gatekeeper
+from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
 
 _NOTHING: Iterator[Action] = iter(())
 LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
-NEVER = "{} processes wanted, more than fit when each node is one job's alone"
-
-
-class Backfill(Protocol):
-    """The pass over the queue: who starts now."""
-
-    name: ClassVar[str]
-
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
-        """Yield decisions until one more pass would find nothing to do."""
-        ...
 
 
 class NoBackfill:
@@ -38,7 +29,7 @@ class NoBackfill:
     def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
         """Yield the starts of the jobs at the head of the queue that fit."""
         if view.queued:
-            yield from start_in_order(view, Waiting(order.arrange(view.queue, view)), placement, matching)
+            yield from start_in_order(view, PendingJobs(order.arrange(view.queue, view)), placement, matching)
 
 
 class Easy:
@@ -63,10 +54,10 @@ class Easy:
             alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
             if alike and type(matching) is NoMatching and isinstance(placement, FirstFit) and placement.counts:
                 starts = self._counting.starts(queue, view, placement)
-                return _NOTHING if starts is None else self._counted(starts, view, order, placement, matching)
+                return _NOTHING if starts is None else self._pass_by_numbers(starts, view, order, placement, matching)
         return self._passes(view, order, placement, matching)
 
-    def _counted(
+    def _pass_by_numbers(
         self, starts: Generator[Action, None, bool], view: View, order: Order, placement: Placement, matching: Matching
     ) -> Iterator[Action]:
         if (yield from starts):
@@ -80,67 +71,69 @@ class Easy:
         self, view: View, order: Order, placement: Placement, matching: Matching
     ) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        waiting = Waiting(order.arrange(view.queue, view))
-        reason = "order"
-        while True:
-            left = view.work.left
-            waiting = yield from start_in_order(view, waiting, placement, matching, reason)
-            free = view.free_threads
-            behind = waiting.jobs[1:]
-            fitting = [job for job in behind if job.processes <= free]
-            if not fitting and not (behind and matching.has_hosts(view)):
-                return False
-            head = waiting.jobs[0]
-            reservation = reserve(view, head, placement)
-            if reservation is not None:
-                break
-            if not fitting and not matching.join_candidates(waiting, view):
-                return False
-            # More than the nodes in service can hold: nothing to reserve, the next one is the head, and that there was a look at this
-            # one costs those behind it nothing. Else nobody might ever be looked at who could start.
-            view.work.left = left
-            waiting = Waiting(behind)
-            reason = "overtake"
-        if view.trace is not None and (fitting or matching.join_candidates(waiting, view)):
+        blocked = yield from _start_until_blocked(view, order, placement, matching)
+        if blocked is None:
+            return False
+        reservation, fitting = blocked.reservation, blocked.fitting
+        if view.trace is not None and (fitting or matching.join_candidates(blocked.pending, view)):
+            head = blocked.pending.jobs[0]
             view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
-        # Whom the reservation lets join none of those who run may still join one who starts in this pass. Where looks are limited, or
-        # not all get one, it has to be the same jobs that get one.
+        # A job that the reservation lets join no running job may still join one that starts in this pass. Where the work is limited,
+        # or not every job gets a look, the same jobs have to get one in either case.
         gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
-        join_candidates = matching.join_candidates(waiting, view, gate)
+        join_candidates = matching.join_candidates(blocked.pending, view, gate)
         if not (fitting or join_candidates):
             return False
-        fitting = reservation.may_admit(fitting, free)
-        others = _worth_a_try(behind, fitting, join_candidates)
+        fitting = reservation.may_admit(fitting, view.free_threads)
+        others = _candidates(blocked.behind, fitting, join_candidates)
         if not placement.counts:
-            others = placement.promising(others, reservation.plan(plan_now(view)))
-        others = self._arranged(others, view)
-        at_first = waiting
+            others = placement.promising(others, reservation.with_head(snapshot_now(view)))
+        blocked = blocked._replace(fitting=fitting)
+        return (yield from self._backfill(blocked, others, join_candidates, gate, view, placement, matching))
+
+    def _backfill(
+        self,
+        blocked: _Blocked,
+        others: list[JobSpec],
+        join_candidates: Collection[int],
+        gate: Gatekeeper,
+        view: View,
+        placement: Placement,
+        matching: Matching,
+    ) -> Generator[Action, None, bool]:
+        """Yield the starts of those of ``others`` that leave the reserved job its start; tell whether another look may find more.
+
+        ``join_candidates`` are those of them that ``gate`` lets join a running job.
+        """
+        others = self._arrange(others, view)
+        pending, reservation = blocked.pending, blocked.reservation
+        free = view.free_threads
         started: set[int] = set()
         place = 0
         while place < len(others):
             job = others[place]
             place += 1
-            if job.id in started or (job.processes > free and job.id not in join_candidates):
+            may_join = job.id in join_candidates
+            if job.id in started or (job.processes > free and not may_join):
                 continue
             if not view.work.spend(LOOK):
                 break
-            seat = backfill_seat(
-                view, job, waiting, placement, matching, reservation, may_join=job.id in join_candidates
-            )
-            if seat is not None:
-                if gate is reservation and isinstance(seat, Offer) and may_share(job):
-                    gate = UNRESERVED
-                    join_candidates = matching.join_candidates(at_first, view, gate)
-                    others = self._arranged(_worth_a_try(behind, fitting, join_candidates), view)
-                    place = others.index(job) + 1
-                yield from decided(seat, "backfill", view)
-                started.update(seat.job_ids)
-                waiting = waiting.without(seat.job_ids)
-                free = view.free_threads
+            seat = backfill_seat(view, job, pending, placement, matching, reservation, may_join=may_join)
+            if seat is None:
+                continue
+            if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):  # others may join it
+                gate = UNRESERVED
+                join_candidates = matching.join_candidates(blocked.pending, view, gate)
+                others = self._arrange(_candidates(blocked.behind, blocked.fitting, join_candidates), view)
+                place = others.index(job) + 1
+            yield from take_seat(seat, "backfill", view)
+            started.update(seat.job_ids)
+            pending = pending.without(seat.job_ids)
+            free = view.free_threads
         # A start may have made way: the head has another place now, or another place is the best for a job refused before.
         return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
 
-    def _arranged(self, others: list[JobSpec], view: View) -> list[JobSpec]:
+    def _arrange(self, others: list[JobSpec], view: View) -> list[JobSpec]:
         return others if self.candidates is None else self.candidates.arrange(others, view)
 
 
@@ -151,72 +144,42 @@ class Sjbf(Easy):
     candidates: ClassVar[Order | None] = Shortest()
 
 
-def start_in_order(
-    view: View, waiting: Waiting, placement: Placement, matching: Matching, reason: str = "order"
-) -> Generator[Action, None, Waiting]:
-    """Yield the starts of the first jobs that wait, until one has no place now; return that job and those behind it."""
-    jobs = waiting.jobs
-    gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
-    while gone < len(jobs):
-        job = jobs[gone]
-        offer = placement.offer(job, plan_now(view)) if job.processes <= view.free_threads else None
-        seat = (
-            matching.join(job, waiting, view, UNRESERVED)
-            if offer is None
-            else matching.seat(offer, waiting, view, UNRESERVED)
-        )
-        if seat is not None:
-            yield from decided(seat, reason, view)
-        elif view.never(job):
-            yield RejectJob(job.id, NEVER.format(job.processes))
-        else:
-            break
-        if matching.settled:
-            gone += 1
-        elif seat is None or len(seat.job_ids) == 1:
-            waiting = Waiting(jobs[1:])
-            jobs = waiting.jobs
-        else:
-            waiting = waiting.without(seat.job_ids)
-            jobs = waiting.jobs
-    return Waiting(jobs[gone:]) if gone else waiting
+class _Blocked(NamedTuple):
+    """The queue when its first job has to wait."""
+
+    pending: PendingJobs  # the first of them is the one with the reservation
+    behind: list[JobSpec]  # the others
+    fitting: list[JobSpec]  # those of them for which enough threads are free
+    reservation: Reservation
 
 
-def backfill_seat(
-    view: View,
-    job: JobSpec,
-    waiting: Waiting,
-    placement: Placement,
-    matching: Matching,
-    reservation: Reservation,
-    *,
-    may_join: bool,
-) -> Seat | None:
-    """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
-    now_us = view.now_us
-    if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
-        plan = reservation.plan(plan_now(view))
-        offer = placement.offer(job, plan)
-        if offer is not None:
-            seat = matching.seat(offer, waiting, view, reservation)
-            elsewhere = reservation.spare(plan) if seat is None else None
-            if elsewhere is not None:
-                offer = placement.offer(job, elsewhere)
-                seat = None if offer is None else matching.seat(offer, waiting, view, reservation)
-            if seat is not None:
-                return seat
-    return matching.join(job, waiting, view, reservation) if may_join else None
+def _start_until_blocked(
+    view: View, order: Order, placement: Placement, matching: Matching
+) -> Generator[Action, None, _Blocked | None]:
+    """Yield starts in queue order until a job has to wait; return it with its reservation, None if no job may start before it."""
+    pending = PendingJobs(order.arrange(view.queue, view))
+    reason = "order"
+    while True:
+        left = view.work.left
+        pending = yield from start_in_order(view, pending, placement, matching, reason)
+        free = view.free_threads
+        behind = pending.jobs[1:]
+        fitting = [job for job in behind if job.processes <= free]
+        if not fitting and not (behind and matching.has_hosts(view)):
+            return None
+        reservation = reserve(view, pending.jobs[0], placement)
+        if reservation is not None:
+            return _Blocked(pending, behind, fitting, reservation)
+        if not fitting and not matching.join_candidates(pending, view):
+            return None
+        # The nodes in service cannot hold this job, so there is nothing to reserve. The next one takes its place as the head. The look
+        # at this one is not charged to those behind it: else jobs that could start might never be looked at.
+        view.work.left = left
+        pending = PendingJobs(behind)
+        reason = "overtake"
 
 
-def decided(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
-    """Yield the decisions that take a seat, and say why; ``facts`` are what a trace should tell besides."""
-    if view.trace is not None:
-        for job_id in seat.job_ids:
-            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)
-    yield from seat.decisions
-
-
-def _worth_a_try(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
+def _candidates(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
     """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
     if not join_candidates:
         return fitting

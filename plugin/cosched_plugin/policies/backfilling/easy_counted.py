@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from cosched_plugin.api import Action, JobSpec, Queue, View, short_or_narrow
-from cosched_plugin.policies.orders.orders import Order
 from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.parts import Order
 
 
 class _Look:

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import SECOND_US, Ints, JobSpec, NoteValue, View
-from cosched_plugin.policies.planning.offers import Offer, Seat
-from cosched_plugin.policies.planning.profile import Kept, NodeProfile, Profile, Promise, start_of
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.profile import NodeProfile, Profile, Promise, Promises, start_of
+from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.planning.timeline import Change
 
 NOTE: Final = "promise"
@@ -40,24 +41,24 @@ class ReservationTable:
 
     __slots__ = (
         "_freed", "_needs", "_restless", "_running", "_spans_us", "_starts_us", "_unfinished", "_unsure",
-        "before", "jobs", "profile", "promises", "waiting",
+        "before", "jobs", "pending", "profile", "promises",
     )  # fmt: skip
 
-    def __init__(self, profile: Profile, running: Profile, waiting: list[JobSpec]) -> None:
+    def __init__(self, profile: Profile, running: Profile, pending: list[JobSpec]) -> None:
         """``profile`` and ``running``: what running jobs leave free; the first is to be planned with, the second stays so."""
         self.profile = profile
         self._running = running
-        self.waiting = waiting
+        self.pending = pending
         self.promises: dict[int, Promise] = {}
         self.jobs: dict[int, JobSpec] = {}  # that have a promise
         self.before: dict[int, NoteValue] = {}  # what notes tell of those who have got another promise in this pass
         # By place in the queue.
-        self._needs: Ints = np.zeros(len(waiting), np.int64)
-        self._spans_us: Ints = np.zeros(len(waiting), np.int64)
-        self._starts_us: Ints = np.full(len(waiting), _UNPROMISED, np.int64)
-        self._unsure = np.zeros(len(waiting), bool)  # who can move, for all that is known
+        self._needs: Ints = np.zeros(len(pending), np.int64)
+        self._spans_us: Ints = np.zeros(len(pending), np.int64)
+        self._starts_us: Ints = np.full(len(pending), _UNPROMISED, np.int64)
+        self._unsure = np.zeros(len(pending), bool)  # who can move, for all that is known
         self._restless = np.zeros(
-            len(waiting), bool
+            len(pending), bool
         )  # while promises are compressed: who could move when last looked at
         self._unfinished = False  # whether the work allowed was spent before all had moved, or had a promise
         self._freed: list[Change] = []  # where others might find one
@@ -66,17 +67,17 @@ class ReservationTable:
         """Enter the promises that notes tell of, in queue order; where one cannot be kept, a new one."""
         notes = [
             (place, note)
-            for place, job in enumerate(self.waiting)
+            for place, job in enumerate(self.pending)
             if isinstance(note := view.note(job.id, NOTE), tuple)
         ]
         if not notes:
             return
         places = [place for place, _ in notes]
-        jobs = [self.waiting[place] for place in places]
+        jobs = [self.pending[place] for place in places]
         promises = [note for _, note in notes]
         needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).T
         starts_us = np.array([start_of(promise) for promise in promises], np.int64)
-        kept = Kept(jobs, promises, needs, spans_us, starts_us)
+        past = Promises(jobs, promises, needs, spans_us, starts_us)
         self._needs[places] = needs
         self._spans_us[places] = spans_us
         self._starts_us[places] = starts_us
@@ -84,23 +85,23 @@ class ReservationTable:
         self.promises = {job.id: promise for job, promise in zip(jobs, promises, strict=True)}
         self.jobs = {job.id: job for job in jobs}
         done = 0
-        while (done := self.profile.keep(kept, done)) < len(jobs):
+        while (done := self.profile.reserve_all(past, done)) < len(jobs):
             self.before[jobs[done].id] = promises[done]
             self._forget(places[done])
             self._promise(places[done], view)
             done += 1
 
-    def follow(self, waiting: list[JobSpec], running: Profile, view: View) -> bool:
+    def follow(self, pending: list[JobSpec], running: Profile, view: View) -> bool:
         """Go on to now; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
         self.before.clear()
-        newcomers = self._arrange(waiting, view.now_us)
+        newcomers = self._arrange(pending, view.now_us)
         changes = self.profile.follow(self._running, running)
         if changes is None or ((self._starts_us < view.now_us) & (self._starts_us != _UNPROMISED)).any():
             return False
         self._running = running
         self._freed += [change for change in changes if change.amount > 0]
         for place in newcomers:
-            job = waiting[place]
+            job = pending[place]
             note = view.note(job.id, NOTE)
             if isinstance(note, tuple):
                 if not self.profile.fits(job, note):
@@ -129,18 +130,18 @@ class ReservationTable:
     def leave(self, places: Sequence[int]) -> None:
         """Forget the jobs at these places, which have been started as promised: they keep what they have of the profile."""
         for place in places:
-            job = self.waiting[place]
+            job = self.pending[place]
             self._running.reserve(job, self.promises.pop(job.id))
             del self.jobs[job.id]
             self.before.pop(job.id, None)
-        occupancy = np.ones(len(self.waiting), bool)
+        occupancy = np.ones(len(self.pending), bool)
         occupancy[places] = False
-        self.waiting = [job for job, occupancies in zip(self.waiting, occupancy.tolist(), strict=True) if occupancies]
+        self.pending = [job for job, occupancies in zip(self.pending, occupancy.tolist(), strict=True) if occupancies]
         self._needs = self._needs[occupancy]
         self._spans_us = self._spans_us[occupancy]
         self._starts_us = self._starts_us[occupancy]
         self._unsure = self._unsure[occupancy]
-        self._restless = np.zeros(len(self.waiting), bool)
+        self._restless = np.zeros(len(self.pending), bool)
 
     def promise(self, view: View) -> None:
         """Promise all who have no promise their earliest start, in queue order; none to a job that the nodes in service cannot hold."""
@@ -149,11 +150,11 @@ class ReservationTable:
 
     def compress(self, view: View) -> None:
         """Put every job at its earliest start given all others, sweep after sweep, until none moves or the work allowed is done."""
-        number = len(self.waiting)
+        number = len(self.pending)
         work = view.work
         least = max(0, work.left // 2)  # the rest is for those who have no promise yet
         restless = self._restless
-        since_us = self._first_stirred(view, -(-(work.left - least) // LOOK) if work.limited else number)
+        since_us = self._find_movable(view, -(-(work.left - least) // LOOK) if work.limited else number)
         turns: list[int] = np.flatnonzero(restless).tolist()  # sweep * number + place, a heap
         while turns:
             if work.limited and (work.left <= least or not work.spend(LOOK)):
@@ -161,7 +162,7 @@ class ReservationTable:
             turn = heappop(turns)
             place = turn % number
             restless[place] = False
-            job = self.waiting[place]
+            job = self.pending[place]
             old = self.promises[job.id]
             new = self.profile.sooner(job, old, int(since_us[place]))
             if new is None:
@@ -170,7 +171,7 @@ class ReservationTable:
             self.profile.reserve(job, new)
             self.before.setdefault(job.id, old)
             self._enter(place, new)
-            for other in self._stir(Change(*self.profile.freed_by(job, old, new), 0), since_us):
+            for other in self._stir(Change(*self.profile.span_freed_by(job, old, new), 0), since_us):
                 # Who stands further behind has his turn in this sweep, others in the next.
                 heappush(turns, turn - place + other + (0 if other > place else number))
         self._unsure |= restless
@@ -196,7 +197,7 @@ class ReservationTable:
             self.profile.reserve(job, promise)
         return admitted
 
-    def _first_stirred(self, view: View, looks: int) -> Ints:
+    def _find_movable(self, view: View, looks: int) -> Ints:
         """Find out who can move, of those of whom it is not sure and by what was freed; of so many as can be looked at.
 
         Returns from when on there is room, by place. What is looked at later must not depend on how this was found out: whoever can
@@ -222,7 +223,7 @@ class ReservationTable:
         """Have only those be restless who can move indeed; of who comes behind so many of them, it is not sure."""
         found = 0
         for place in np.flatnonzero(self._restless).tolist():
-            job = self.waiting[place]
+            job = self.pending[place]
             if found >= looks:
                 self._unsure[place] = True
             elif self.profile.sooner(job, self.promises[job.id], int(since_us[place])) is not None:
@@ -283,7 +284,7 @@ class ReservationTable:
         if work.limited and work.left <= 0:
             self._unfinished = True
             return
-        job = self.waiting[place]
+        job = self.pending[place]
         promise = self.profile.earliest(job)
         if promise is not None:  # who cannot be held takes no work from those behind: he would at every pass
             work.spend(PROMISE)
@@ -293,34 +294,34 @@ class ReservationTable:
 
     def _enter(self, place: int, promise: Promise) -> None:
         """Write a promise down."""
-        job = self.waiting[place]
+        job = self.pending[place]
         self.promises[job.id] = promise
         self.jobs[job.id] = job
         self._needs[place], self._spans_us[place] = self.profile.need(job)
         self._starts_us[place] = start_of(promise)
 
     def _forget(self, place: int) -> None:
-        job = self.waiting[place]
+        job = self.pending[place]
         del self.promises[job.id], self.jobs[job.id]
         self._starts_us[place] = _UNPROMISED
         self._unsure[place] = False
 
-    def _arrange(self, waiting: list[JobSpec], now_us: int) -> Sequence[int]:
+    def _arrange(self, pending: list[JobSpec], now_us: int) -> Sequence[int]:
         """Take the queue as it is now; return the places of those who were not in it. Who has left it gives back what he had."""
-        old = self.waiting
-        self.waiting = waiting
-        if waiting[: len(old)] == old:
-            added = len(waiting) - len(old)
+        old = self.pending
+        self.pending = pending
+        if pending[: len(old)] == old:
+            added = len(pending) - len(old)
             if added:
                 nobody = np.zeros(added, np.int64)
                 self._needs = np.append(self._needs, nobody)
                 self._spans_us = np.append(self._spans_us, nobody)
                 self._starts_us = np.append(self._starts_us, nobody + _UNPROMISED)
                 self._unsure = np.append(self._unsure, nobody != 0)
-                self._restless = np.zeros(len(waiting), bool)
-            return range(len(old), len(waiting))
+                self._restless = np.zeros(len(pending), bool)
+            return range(len(old), len(pending))
         places = {job.id: place for place, job in enumerate(old)}
-        came_from = np.array([places.pop(job.id, -1) for job in waiting], np.int64)
+        came_from = np.array([places.pop(job.id, -1) for job in pending], np.int64)
         for job_id, place in places.items():
             promise = self.promises.get(job_id)
             if promise is not None:
@@ -334,6 +335,6 @@ class ReservationTable:
         self._spans_us = np.where(there, self._spans_us[came_from], 0)
         self._starts_us = np.where(there, self._starts_us[came_from], _UNPROMISED)
         self._unsure = there & self._unsure[came_from]
-        self._restless = np.zeros(len(waiting), bool)
+        self._restless = np.zeros(len(pending), bool)
         newcomers: list[int] = np.flatnonzero(~there).tolist()
         return newcomers

@@ -8,15 +8,14 @@ time times a slack factor, unless he would anyway.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from cosched_plugin.api import Action, JobSpec, Occupancy, Running, SetNote, View, WholeNodesView
-from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import Matching
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.parts import Matching, NodePlacement
+from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 NOTE: Final = "response"
 # Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
@@ -36,22 +35,12 @@ def delay_of(running: Running, view: View) -> float:
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
 
-class Fairness(Protocol):
-    """Limits what company may cost others."""
-
-    name: ClassVar[str]
-
-    def over(self, matching: Matching, spread: Spread) -> Matching:
-        """Return ``matching`` under this limit, for jobs that ``spread`` places when they are alone."""
-        ...
-
-
 class NoFairness:
     """No limit."""
 
     name: ClassVar[str] = "none"
 
-    def over(self, matching: Matching, spread: Spread) -> Matching:  # noqa: ARG002 - part of Fairness
+    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:  # noqa: ARG002 - part of Fairness
         """Return the matching as it is."""
         return matching
 
@@ -69,7 +58,7 @@ class Slack:
         self.factor = factor
         self.adjust = adjust
 
-    def over(self, matching: Matching, spread: Spread) -> Matching:
+    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:
         """Return the matching under this limit."""
         return _FairMatching(matching, self, spread)
 
@@ -77,7 +66,7 @@ class Slack:
 class _FairMatching:
     """A matching whose seats delay nobody too much."""
 
-    def __init__(self, matching: Matching, slack: Slack, spread: Spread) -> None:
+    def __init__(self, matching: Matching, slack: Slack, spread: NodePlacement) -> None:
         self.name = matching.name
         self.remembers = matching.remembers
         self.settled = matching.settled
@@ -88,13 +77,13 @@ class _FairMatching:
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
         yield from self._matching.prepare(view)
-        noted, queue, work = view.noted(NOTE), view.queue, view.work
+        noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
             queue = queue[: max(0, work.left) // _SHARE // _SIMULATED]  # the others once they have come so far
         new = [job for job in queue if job.id not in noted]
         if new:
             work.spend(len(queue) * _SIMULATED)
-            ends_us = forecast(queue, view, self._spread)
+            ends_us = expected_ends(queue, view, self._spread)
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
@@ -103,24 +92,28 @@ class _FairMatching:
                         view.trace.tell("expect", job=job.id, response_us=expected_us)
                     yield SetNote(job.id, NOTE, expected_us)
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return ``offer``, with company that is fair or without any."""
-        return self._matching.seat(offer, waiting, view, self._gate(gate, waiting, view))
+        return self._matching.seat(offer, pending, view, self._gate(gate, pending, view))
+
+    def may_host(self, job: JobSpec) -> bool:
+        """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
+        return self._matching.may_host(job)
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that somebody might join."""
         return self._matching.has_hosts(view)
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the waiting jobs that might join a running one."""
-        return self._matching.join_candidates(waiting, view, gate)
+        return self._matching.join_candidates(pending, view, gate)
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a fair seat for ``job`` on a running job's nodes."""
-        return self._matching.join(job, waiting, view, self._gate(gate, waiting, view))
+        return self._matching.join(job, pending, view, self._gate(gate, pending, view))
 
-    def _gate(self, gate: Gate, waiting: Waiting, view: View) -> Gate:
-        return _FairGate(gate, waiting.jobs, view, self._slack, self._spread)
+    def _gate(self, gate: Gate, pending: PendingJobs, view: View) -> Gate:
+        return _FairGate(gate, pending.jobs, view, self._slack, self._spread)
 
 
 class _FairGate:
@@ -128,11 +121,11 @@ class _FairGate:
 
     __slots__ = ("_gate", "_jobs", "_slack", "_spread", "_view", "_without")
 
-    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: Spread) -> None:
+    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: NodePlacement) -> None:
         self._gate = gate
         self._jobs = jobs
         if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
-            noted = view.noted(NOTE)
+            noted = view.with_note(NOTE)
             self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
         self._view = view
         self._slack = slack
@@ -155,12 +148,12 @@ class _FairGate:
                 return False  # not to be told now
             view.work.spend(price)
         if self._without is None:
-            self._without = forecast(self._jobs, view, self._spread)
+            self._without = expected_ends(self._jobs, view, self._spread)
             self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
         occupancies = seat.occupancies
         own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
         others = [job for job in self._jobs if job.id not in own]
-        ends_us = forecast(others, view, self._spread, occupancies) | own
+        ends_us = expected_ends(others, view, self._spread, occupancies) | own
         for job_id, end_us in ends_us.items():
             without_us = self._without.get(job_id)
             if without_us is None or end_us <= without_us:
@@ -176,8 +169,8 @@ class _FairGate:
         return True
 
 
-def forecast(
-    jobs: Sequence[JobSpec], view: View, spread: Spread, occupancies: Sequence[Occupancy] = ()
+def expected_ends(
+    jobs: Sequence[JobSpec], view: View, spread: NodePlacement, occupancies: Sequence[Occupancy] = ()
 ) -> dict[int, int]:
     """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
 

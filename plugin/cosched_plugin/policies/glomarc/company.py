@@ -20,8 +20,8 @@ from cosched_plugin.api import (
     each_node,
 )
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
-from cosched_plugin.policies.lomarc.pairs import expect, noted_running
 from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.planning.expected_ends import expect, running_with_note
 
 NOTE: Final = "group"
 _PLACE: Final = [int, int, float, float]
@@ -52,16 +52,16 @@ def place_of(job_id: int, view: View) -> Place | None:
     return None
 
 
-def placed_member(running: Running, halves: NodeHalves) -> Member:
+def member_in_place(running: Running, halves: NodeHalves) -> Member:
     """Return a running job as one of a group, but for what it has left: its own slowdown where it is."""
     placed = list(each_node(running.runs))
     per_node = max(count for _, count in placed)
     return Member(running.job, 0.0, halves.footprint(running.job, per_node).factor, per_node, len(placed), running)
 
 
-def as_member(running: Running, view: View, halves: NodeHalves) -> Member:
+def present_member(running: Running, view: View, halves: NodeHalves) -> Member:
     """Return a running job, in a group or not, as it is now."""
-    member = placed_member(running, halves)
+    member = member_in_place(running, halves)
     place = place_of(running.job.id, view)
     if place is None:
         return member._replace(left_us=(view.expected_end(running) - view.now_us) / member.factor)
@@ -78,7 +78,7 @@ def slowdown_in(view: View) -> Slowdown | None:
     if model is not None:
         known: dict[tuple[int, int], float] = {}
 
-        def drawn(job: JobSpec, other: JobSpec) -> float:
+        def draw(job: JobSpec, other: JobSpec) -> float:
             pair = (job.id, other.id)
             value = known.get(pair)
             if value is None:
@@ -87,7 +87,7 @@ def slowdown_in(view: View) -> Slowdown | None:
                 value = known[pair] = model.coscheduling(*pair)
             return value
 
-        return drawn
+        return draw
     pairs = view.pairs
     if pairs is None:
         return None
@@ -105,7 +105,7 @@ def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Acti
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
     running = view.running
-    for job_id in noted_running(NOTE, view):
+    for job_id in running_with_note(NOTE, view):
         place = place_of(job_id, view)
         if place is not None:
             groups.setdefault(place.primary, []).append(job_id)
@@ -119,21 +119,21 @@ def _regroup(
     primary: int, members: Sequence[int], view: View, halves: NodeHalves, slowdown: Slowdown
 ) -> Iterator[Action]:
     """Yield new expectations for those who are left of a group, and disband it where it is one no more."""
-    left = [as_member(view.running[job_id], view, halves) for job_id in members]
+    left = [present_member(view.running[job_id], view, halves) for job_id in members]
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:
             yield from expect(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
             yield SetNote(member.job.id, NOTE, None)
         return
-    matched = [in_company(member, own.job, slowdown) for member in left if member is not own]
+    matched = [beside_primary(member, own.job, slowdown) for member in left if member is not own]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
         yield from expect(member.job.id, view.now_us + span_us, view)
     yield from remember(own, matched, view)
 
 
-def in_company(member: Member, primary: JobSpec, slowdown: Slowdown) -> Member:
+def beside_primary(member: Member, primary: JobSpec, slowdown: Slowdown) -> Member:
     """Return a job as a matched one beside ``primary``."""
     return member._replace(beside=slowdown(member.job, primary), beside_it=slowdown(primary, member.job))
 

@@ -54,7 +54,7 @@ class Found(NamedTuple):
 Fits = Callable[[Member, Sequence[Member]], bool]
 
 
-def preselected(
+def select_candidates(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, halves: NodeHalves
 ) -> list[Member]:
     """Return the candidates that get on with the primary, as its company (step 1), in their order; all of them may share nodes."""
@@ -91,13 +91,13 @@ def groups(
     first candidate.
     """
     if search.choice == "first":
-        yield from _shown(primary, _blocks(candidates, search)[0], search, fits, must)
+        yield from _window_groups(primary, _blocks(candidates, search)[0], search, fits, must)
         return
     blocks = _blocks(candidates, search)
-    best = max(_shown(primary, blocks[0], search, fits, must), key=_gain, default=None)
+    best = max(_window_groups(primary, blocks[0], search, fits, must), key=_gain, default=None)
     if best is None:
         return
-    stored = [_purified(found, must) for found in (best, *_filled(primary, best, blocks[1:], search, fits))]
+    stored = [_purify(found, must) for found in (best, *_fill(primary, best, blocks[1:], search, fits))]
     yield from sorted(stored, key=_gain, reverse=True)
 
 
@@ -114,7 +114,9 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
     return cut
 
 
-def _shown(primary: Member, block: Sequence[Member], search: Search, fits: Fits, must: int | None) -> Iterator[Found]:
+def _window_groups(
+    primary: Member, block: Sequence[Member], search: Search, fits: Fits, must: int | None
+) -> Iterator[Found]:
     """Yield what the window shows as it slides over a block (step 3), where the gain is enough."""
     chosen = [member for member in block if member.job.id == must]
     others = [member for member in block if member.job.id != must]
@@ -130,7 +132,7 @@ def _shown(primary: Member, block: Sequence[Member], search: Search, fits: Fits,
                 yield found
 
 
-def _filled(
+def _fill(
     primary: Member, best: Found, blocks: Sequence[Sequence[Member]], search: Search, fits: Fits
 ) -> Iterator[Found]:
     """Yield ever better groups, as jobs of the other blocks take nodes of the primary that nobody shares (step 4)."""
@@ -158,7 +160,7 @@ def _has_room(primary: Member, matched: Sequence[Member], member: Member, search
     )
 
 
-def _purified(found: Found, must: int | None) -> Found:
+def _purify(found: Found, must: int | None) -> Found:
     """Return the group without those that slow the primary down most and add nothing to the gain (step 5)."""
     while len(found.matched) > 1:
         worst = max(found.matched, key=lambda member: member.beside_it)

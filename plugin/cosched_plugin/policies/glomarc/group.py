@@ -21,8 +21,8 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.glomarc.company import remember
 from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
-from cosched_plugin.policies.lomarc.pairs import expect
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.planning.expected_ends import expect
 
 
 class Group(NamedTuple):
@@ -43,7 +43,7 @@ class Group(NamedTuple):
         """Return when the last of its jobs should be gone."""
         return max(occupancy.end_us for occupancy in self.occupancies)
 
-    def held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads of the nodes that are free at ``at_us`` without the group, and are not with it."""
         assert isinstance(view, WholeNodesView)
         nodes = 0
@@ -58,7 +58,7 @@ class Group(NamedTuple):
         return view.firsts(nodes)
 
 
-def seated(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
+def seat_group(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
     """Return a group on its nodes; None if there are too few empty ones for it."""
     nodes = _nodes_of(found, spread, view)
     if nodes is None:
@@ -99,7 +99,7 @@ def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[i
         free = view.free_nodes
         if free.bit_count() < wanted:
             return None
-        taken += bits_of(spread.preferred(free, wanted, view))
+        taken += bits_of(spread.choose_nodes(free, wanted, view))
     placed = [taken[: found.primary.nodes]]
     at = 0
     for member in found.matched:

@@ -13,15 +13,15 @@ from typing import Any, ClassVar, Final
 from cosched_plugin.api import SECOND_US, Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
 from cosched_plugin.policies.fairness.slack import delay_of
 from cosched_plugin.policies.glomarc.company import NOTE as GROUP
-from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, place_of, placed_member, slowdown_in
+from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, member_in_place, place_of, slowdown_in
 from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
-from cosched_plugin.policies.glomarc.formation import Found, Search, groups, preselected
-from cosched_plugin.policies.glomarc.group import Group, seated
-from cosched_plugin.policies.lomarc.pairs import forget_earlier
+from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
+from cosched_plugin.policies.glomarc.group import Group, seat_group
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat, plan_now
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Waiting
+from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
+from cosched_plugin.policies.planning.offers import Offer, snapshot_now
+from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 LOW_LOAD: Final = "low-load"
 # Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
@@ -62,10 +62,10 @@ class Grouping:
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what follows from jobs of groups that are gone."""
         slowdown = self._slowdown_in(view)
-        return iter(()) if slowdown is None else self._kept_up(view, slowdown)
+        return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 
-    def _kept_up(self, view: View, slowdown: Slowdown) -> Iterator[Action]:
-        yield from forget_earlier(view, GROUP)
+    def _keep_up(self, view: View, slowdown: Slowdown) -> Iterator[Action]:
+        yield from delete_stale_notes(view, GROUP)
         if self._settled_at != view.version:
             settled = True
             for action in keep_up(view, self.spread.halves(view), slowdown):
@@ -73,14 +73,14 @@ class Grouping:
                 yield action
             self._settled_at = view.version if settled else -1
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return ``offer``, in a group or alone; None if neither is admitted."""
         assert isinstance(view, WholeNodesView)
         job = offer.job
         alone = offer
-        why = self._why_alone(job, waiting, view)
+        why = self._why_alone(job, pending, view)
         if why is None:
-            group = self._company(job, waiting, view, gate, self._gain_of(offer, view))
+            group = self._company(job, pending, view, gate, self._gain_of(offer, view))
             if group is not None:
                 return group
         elif why == LOW_LOAD:
@@ -89,39 +89,43 @@ class Grouping:
             view.trace.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
+    def may_host(self, job: JobSpec) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that no job may: `join_candidates` names none."""
+        return False
+
     def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
         """Tell that there are none."""
         return False
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
         """Return none: of the jobs that have no place of their own only the first one looks for company."""
         return ()
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a group with the first waiting job, which has no place of its own now."""
         assert isinstance(view, WholeNodesView)
-        if job.id != waiting.jobs[0].id or self._why_alone(job, waiting, view) is not None:
+        if job.id != pending.jobs[0].id or self._why_alone(job, pending, view) is not None:
             return None
-        return self._company(job, waiting, view, gate, 0.0)
+        return self._company(job, pending, view, gate, 0.0)
 
-    def _why_alone(self, job: JobSpec, waiting: Waiting, view: WholeNodesView) -> str | None:
+    def _why_alone(self, job: JobSpec, pending: PendingJobs, view: WholeNodesView) -> str | None:
         """Return why no company is sought for a job, None if it is."""
         if job.estimate_us <= self._short_us:
             return "short"
         if self._slowdown_in(view) is None:
             return "no-belief"
         halves = self.spread.halves(view)
-        if self._is_low(waiting, view):
+        if self._is_low(pending, view):
             return LOW_LOAD
-        return None if halves.shared(job) else "may-not-share"
+        return None if halves.most_shared(job) else "may-not-share"
 
-    def _is_low(self, waiting: Waiting, view: WholeNodesView) -> bool:
+    def _is_low(self, pending: PendingJobs, view: WholeNodesView) -> bool:
         """Tell whether the machine would hold everybody with one process on a node (section 4.3)."""
-        wanted = sum([job.processes for job in waiting.jobs])
+        wanted = sum([job.processes for job in pending.jobs])
         if (
             self._low_load == "none"
             or wanted > view.free_nodes.bit_count()
-            or any(job.ppn_min > 1 for job in waiting.jobs)
+            or any(job.ppn_min > 1 for job in pending.jobs)
         ):
             return False
         running = sum([running.job.processes for running in view.running.values()])
@@ -137,11 +141,13 @@ class Grouping:
     def _spread_out(self, offer: Offer, view: WholeNodesView) -> Offer:
         """Return the job with one process on each node."""
         footprint = self.spread.halves(view).footprint(offer.job, 1)
-        return self.spread.offered(offer.job, footprint, plan_now(view)) or offer
+        return self.spread.offer_with(offer.job, footprint, snapshot_now(view)) or offer
 
-    def _company(self, job: JobSpec, waiting: Waiting, view: WholeNodesView, gate: Gate, above: float) -> Group | None:
+    def _company(
+        self, job: JobSpec, pending: PendingJobs, view: WholeNodesView, gate: Gate, above: float
+    ) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
-        jobs, work = waiting.jobs, view.work
+        jobs, work = pending.jobs, view.work
         if work.limited:
             jobs = jobs[: 1 + max(0, work.left // _SHARE)]
         if not work.spend(_SEARCH + len(view.running) * _RUNNING + len(jobs) * _WAITING):
@@ -160,7 +166,7 @@ class Grouping:
             if serial is not None:
                 return serial
         cases: list[Iterator[Found]] = [seek.beside(own, others)]
-        if job.id == waiting.jobs[0].id:
+        if job.id == pending.jobs[0].id:
             running = self._individuals(view, halves)
             cases.append(seek.beside(own, running))
             cases += [seek.beside(primary, [own, *others], must=job.id) for primary in running[: self._search.running]]
@@ -173,7 +179,7 @@ class Grouping:
             if len(self._members) > 2 * view.queued + 1000:
                 self._members.clear()
             halves = self.spread.halves(view)
-            per_node = halves.shared(job) if job.estimate_us > self._short_us else 0
+            per_node = halves.most_shared(job) if job.estimate_us > self._short_us else 0
             member = None
             if per_node:
                 footprint = halves.footprint(job, per_node)
@@ -195,7 +201,7 @@ class Grouping:
             twice |= once & nodes
             once |= nodes
         closed = ~any_layer(view.in_service) | twice
-        grouped = view.noted(GROUP)
+        grouped = view.with_note(GROUP)
         found: list[tuple[float, int, Member]] = []
         for job_id, nodes in nodes_of.items():
             running = view.running[job_id]
@@ -219,10 +225,10 @@ class Grouping:
             member = None
             job = running.job
             if (
-                max(run[3] for run in running.runs) <= halves.shared(job)
+                max(run[3] for run in running.runs) <= halves.most_shared(job)
                 and all(halves.on_one_side(run[2]) for run in running.runs)  # whoever placed it
             ):
-                member = placed_member(running, halves)
+                member = member_in_place(running, halves)
             known = self._running[job.id] = (running.runs, member)
         return known[1]
 
@@ -244,15 +250,15 @@ class _Seeker:
             return  # nobody brings nodes along
         if not self._view.work.spend(len(candidates) * _CANDIDATE):
             return
-        if must is not None and not self._preselected(primary, candidates[:1]):
+        if must is not None and not self._select_candidates(primary, candidates[:1]):
             return  # nobody else would do
-        chosen = self._preselected(primary, candidates)
+        chosen = self._select_candidates(primary, candidates)
         if chosen:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
             yield from groups(primary, chosen, self._search, self._fits, must)
 
-    def _preselected(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
-        return preselected(primary, candidates, self._search, self._slowdown, self._spread.halves(self._view))
+    def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
+        return select_candidates(primary, candidates, self._search, self._slowdown, self._spread.halves(self._view))
 
     def first_of(self, candidates: Iterator[Found], gate: Gate, above: float) -> Group | None:
         """Return the best group that gains more than ``above`` and is admitted, or the first where that is wanted (step 6)."""
@@ -265,7 +271,7 @@ class _Seeker:
             tried += 1
             if not self._view.work.spend(_SEATED):
                 return None
-            group = seated(found, self._spread, self._view)
+            group = seat_group(found, self._spread, self._view)
             if group is not None and gate.admit(group):
                 self._explain(group, tried)
                 return group

@@ -13,6 +13,7 @@ import numpy as np
 from cosched_plugin.api import (
     BOUNDS,
     WHOLE_PPM,
+    Bools,
     Floats,
     Ints,
     JobSpec,
@@ -20,7 +21,7 @@ from cosched_plugin.api import (
     c_ppm,
     slowdowns,
 )
-from cosched_plugin.policies.lomarc.job_columns import UNKNOWN, Bools, Jobs, may_share
+from cosched_plugin.policies.lomarc.job_columns import UNKNOWN, Jobs, may_share
 
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")

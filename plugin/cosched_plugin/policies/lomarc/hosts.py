@@ -10,8 +10,9 @@ import numpy as np
 from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
-from cosched_plugin.policies.planning.reservation import Gatekeeper
-from cosched_plugin.policies.planning.waiting import Listed, Waiting
+from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
+from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.planning.seats import Gatekeeper
 
 _FEW: Final = 16  # pairs for which arrays are not worth it
 
@@ -54,16 +55,16 @@ class Hosts:
         self._hospitable: list[int] = []
         self._alone_at = -1
 
-    def pairs(self, waiting: Listed, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
+    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
         """Return which waiting job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
-        rows = waiting.rows
+        rows = table.rows
         slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
         newcomers, ranks = slow.T.nonzero()
-        return self._made(newcomers, ranks, slow[ranks, newcomers], hosts, view)
+        return self._pairs_in_columns(newcomers, ranks, slow[ranks, newcomers], hosts, view)
 
     def pairs_of(
-        self, job: JobSpec, waiting: Waiting, hosts: Sequence[Running], view: View, model: LomarcModel
+        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: LomarcModel
     ) -> Pairs | None:
         """Return the same of one waiting job; None if it may join nobody."""
         row = self._job_table.row(job)
@@ -73,19 +74,21 @@ class Hosts:
             return None
         slowdowns = np.array(slow)
         ranks = slowdowns.nonzero()[0]
-        newcomers = np.full(len(ranks), waiting.listed(self._job_table).place(job))
-        return self._made(newcomers, ranks, slowdowns[ranks], hosts, view)
+        newcomers = np.full(len(ranks), queue_table(pending, self._job_table).place(job))
+        return self._pairs_in_columns(newcomers, ranks, slowdowns[ranks], hosts, view)
 
-    def _made(self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View) -> Pairs:
+    def _pairs_in_columns(
+        self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View
+    ) -> Pairs:
         now_us = view.now_us
         sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
         left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
         return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
 
-    def let_in(self, pairs: Pairs, waiting: Listed, view: View, gate: Gatekeeper) -> Pairs:
+    def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
         """Return the pairs of those newcomers whom ``gate`` may let join somebody."""
         now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
-        sizes, estimates_us = self._job_table.sizes_and_estimates_us(waiting.rows[newcomers])
+        sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows[newcomers])
         left_us = pairs.left_us[ranks]
         overlap_us = np.minimum(left_us, estimates_us)
         # A microsecond less: `join` sees to how it rounds.
@@ -95,7 +98,7 @@ class Hosts:
         may &= gate.may_hold_each(since_us, estimates_us + slower_us, sizes)
         if not may.any():
             return pairs.only(newcomers[:0])
-        some = np.zeros(len(waiting.rows), dtype=np.bool_)
+        some = np.zeros(len(table.rows), dtype=np.bool_)
         some[newcomers[may]] = True
         return pairs.only(some[newcomers].nonzero()[0])
 
@@ -123,7 +126,7 @@ class Hosts:
             self.available(view)
         return [view.running[job_id] for job_id in self._hospitable]
 
-    def looked(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
+    def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""
         assert view.pairs is not None  # or nothing would have been found
         jobs = Jobs.of([running.job for running in self.available(view)])

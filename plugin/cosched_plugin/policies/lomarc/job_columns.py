@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosched_plugin.api import BOUNDS, SECOND_US, WHOLE_PPM, Floats, Ints, JobSpec, UsageColumns, UsageTuple
+from cosched_plugin.api import BOUNDS, SECOND_US, WHOLE_PPM, Bools, Floats, Ints, JobSpec, UsageColumns, UsageTuple
 from cosched_plugin.policies.orders.history import is_short
 
-Bools: TypeAlias = NDArray[np.bool_]
 UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
 _FIELDS: Final = 11
 _SIZE: Final = 1
@@ -46,7 +44,7 @@ class Jobs:
     @property
     def usage(self) -> UsageColumns:
         """Return how they use their nodes; `UNKNOWN` where that is not known."""
-        return UsageColumns.made(self.ids, *self._shares)
+        return UsageColumns.of(self.ids, *self._shares)
 
 
 class JobTable:

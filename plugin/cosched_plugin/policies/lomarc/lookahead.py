@@ -11,7 +11,8 @@ from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, together
+from cosched_plugin.policies.lomarc.neighbours import is_weak
+from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, pair_up
 from cosched_plugin.policies.lomarc.profit import (
     Future,
     Match,
@@ -21,10 +22,10 @@ from cosched_plugin.policies.lomarc.profit import (
     utilisation_gain_1,
     utilisation_gain_2,
 )
-from cosched_plugin.policies.planning.matching import is_weak
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Listed, Waiting
+from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 FIRST: Final = "first"
 FUTURES: Final = ("longer", "all", "none")
@@ -67,8 +68,8 @@ class Lookahead:
         self._job_table = JobTable()
         self._hosts = Hosts(self._rules, self._job_table)
         # Caches: what was found when the queue was last looked at.
-        self._paired: tuple[Waiting | None, Pairs | None] = (None, None)
-        self._ranked: tuple[Waiting | None, Ranking] = (None, _NOBODY)
+        self._paired: tuple[PendingJobs | None, Pairs | None] = (None, None)
+        self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NOBODY)
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
@@ -77,27 +78,27 @@ class Lookahead:
         self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
         return self._monitor.keep_up(view)
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return the offer with its best partner that is admitted, else alone."""
         job = offer.job
-        why = self._why_alone(job, waiting, view)
-        if why is None and not view.work.spend(_SEARCH + len(waiting.jobs) // _JOBS):
+        why = self._why_alone(job, pending, view)
+        if why is None and not view.work.spend(_SEARCH + len(pending.jobs) // _JOBS):
             why = "no-time"
         if why is not None or view.pairs is None:
             if view.trace is not None:
                 view.trace.explain(job.id, no_search=why)
             return offer if gate.admit(offer) else None
-        listed = waiting.listed(self._job_table)
-        jobs = listed.columns
-        own = listed.place(job)
+        table = queue_table(pending, self._job_table)
+        jobs = table.columns
+        own = table.place(job)
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(filtered.fine)
-        profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], listed, view)
+        profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
         chosen: Seat | None = None
         facts: dict[str, object] = {}
         for rank in _best_first(profits):
             place = int(fine[rank])
-            pair = together(offer, waiting.jobs[place], float(filtered.slowdowns[place]), view, gate)
+            pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), view, gate)
             if pair is not None:
                 chosen = pair
                 facts = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
@@ -105,22 +106,26 @@ class Lookahead:
         if view.trace is not None:
             if facts and self.name != FIRST:
                 facts["profit"] = round(float(profits[rank]), 9)
-            view.trace.explain(job.id, partners=filtered.facts(jobs, fine, self._told(profits)) | facts)
+            view.trace.explain(job.id, partners=filtered.facts(jobs, fine, self._profits_to_trace(profits)) | facts)
             if "partner" in facts:
-                view.trace.explain(waiting.jobs[int(fine[rank])].id, chosen_by=job.id)
+                view.trace.explain(pending.jobs[int(fine[rank])].id, chosen_by=job.id)
         return chosen or (offer if gate.admit(offer) else None)
+
+    def may_host(self, job: JobSpec) -> bool:
+        """Tell whether ``job`` may be co-located at all."""
+        return may_share(job)
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that may have company."""
         return view.pairs is not None and bool(self._hosts.hospitable(view))
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the waiting jobs that would gain by joining a running one, and whom ``gate`` may let join one, gain or not."""
-        return self._ranked_all(waiting, view, gate)
+        return self._ranked_all(pending, view, gate)
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
-        for host, slowdown, profit in self._ranked_for(job, waiting, view):
+        for host, slowdown, profit in self._ranked_for(job, pending, view):
             if not view.work.spend(_RANKED):
                 return None
             guest = join(host, job, slowdown, view, gate)
@@ -130,120 +135,124 @@ class Lookahead:
                     profits = {}
                     if self.name != FIRST:
                         chosen["profit"] = round(profit, 9)
-                        profits = self._profits_of(job, waiting, view)
-                    view.trace.explain(job.id, hosts=self._hosts.looked(job, profits, view) | chosen)
+                        profits = self._profits_of(job, pending, view)
+                    view.trace.explain(job.id, hosts=self._hosts.facts(job, profits, view) | chosen)
                 return guest
         return None
 
-    def _why_alone(self, job: JobSpec, waiting: Waiting, view: View) -> str | None:
+    def _why_alone(self, job: JobSpec, pending: PendingJobs, view: View) -> str | None:
         """Return why no partner is sought for a job that has a place, None if one is."""
-        if len(waiting.jobs) < 2:
+        if len(pending.jobs) < 2:
             return "nobody-waits"
         if view.pairs is None:
             return "no-belief"
         if not may_share(job):
             return "may-not-share"
-        return "weak-load" if is_weak(waiting, view, self._weak_load) else None
+        return "weak-load" if is_weak(pending, view, self._weak_load) else None
 
-    def _ranked_for(self, job: JobSpec, waiting: Waiting, view: View) -> Sequence[tuple[Running, float, float]]:
+    def _ranked_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
         """Return the hosts that one waiting job would gain by joining, best first."""
         known, ranking = self._ranked
-        if known is not waiting or job.id not in ranking:
+        if known is not pending or job.id not in ranking:
             if view.work.limited:
-                ranking = self._ranked_all(waiting, view, UNRESERVED)  # paid for at once
+                ranking = self._ranked_all(pending, view, UNRESERVED)  # paid for at once
             elif view.pairs is not None:
-                pairs = self._hosts.pairs_of(job, waiting, self._hosts.hospitable(view), view, view.pairs)
-                ranking = _NOBODY if pairs is None else self._ranking(pairs, waiting.listed(self._job_table), view)
+                pairs = self._hosts.pairs_of(job, pending, self._hosts.hospitable(view), view, view.pairs)
+                ranking = (
+                    _NOBODY if pairs is None else self._ranking(pairs, queue_table(pending, self._job_table), view)
+                )
         return ranking.get(job.id, ())
 
-    def _ranked_all(self, waiting: Waiting, view: View, gate: Gatekeeper) -> Ranking:
-        if view.work.limited and self._ranked[0] is waiting:
+    def _ranked_all(self, pending: PendingJobs, view: View, gate: Gatekeeper) -> Ranking:
+        if view.work.limited and self._ranked[0] is pending:
             return self._ranked[1]
         ranking = _NOBODY
-        pairs = self._pairs(waiting, view)
+        pairs = self._pairs(pending, view)
         if pairs is not None:
-            listed = waiting.listed(self._job_table)
+            table = queue_table(pending, self._job_table)
             if gate is not UNRESERVED:
-                pairs = self._hosts.let_in(pairs, listed, view, gate)
-            ranking = self._ranking(pairs, listed, view)
-        self._ranked = (waiting, ranking)
+                pairs = self._hosts.let_in(pairs, table, view, gate)
+            ranking = self._ranking(pairs, table, view)
+        self._ranked = (pending, ranking)
         return ranking
 
-    def _pairs(self, waiting: Waiting, view: View) -> Pairs | None:
-        """Return who might join whom when ``waiting`` was first looked at; None if that is not to be told now."""
+    def _pairs(self, pending: PendingJobs, view: View) -> Pairs | None:
+        """Return who might join whom when ``pending`` was first looked at; None if that is not to be told now."""
         known, pairs = self._paired
-        if known is not waiting:
+        if known is not pending:
             pairs = None
             hosts = [] if view.pairs is None else self._hosts.hospitable(view)
-            jobs = len(waiting.jobs)
+            jobs = len(pending.jobs)
             if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
                 assert view.pairs is not None  # or there were no hosts
-                pairs = self._hosts.pairs(waiting.listed(self._job_table), hosts, view, view.pairs)
-            self._paired = (waiting, pairs)
+                pairs = self._hosts.pairs(queue_table(pending, self._job_table), hosts, view, view.pairs)
+            self._paired = (pending, pairs)
         return pairs
 
-    def _ranking(self, pairs: Pairs, listed: Listed, view: View) -> Ranking:
+    def _ranking(self, pairs: Pairs, table: QueueTable, view: View) -> Ranking:
         """Return the hosts that each newcomer would gain by joining, best first."""
         if not len(pairs.newcomers):
             return _NOBODY
-        pairs, profits = self._gaining(pairs, listed, view)
+        pairs, profits = self._with_gain(pairs, table, view)
         ranking: Ranking = {}
         newcomers, ranks, slowdowns = pairs.newcomers.tolist(), pairs.ranks.tolist(), pairs.slowdowns.tolist()
         # By newcomer, best first; the sort is stable, which keeps (start, id) among equals.
         for row in np.lexsort((-profits, pairs.newcomers)).tolist():
-            job = listed.jobs[newcomers[row]]
+            job = table.jobs[newcomers[row]]
             ranking.setdefault(job.id, []).append((pairs.hosts[ranks[row]], slowdowns[row], float(profits[row])))
         return ranking
 
-    def _profits_of(self, job: JobSpec, waiting: Waiting, view: View) -> dict[int, float]:
+    def _profits_of(self, job: JobSpec, pending: PendingJobs, view: View) -> dict[int, float]:
         """Return the profit by host of one waiting job, losses included: for a decision trace."""
         assert view.pairs is not None
-        listed = waiting.listed(self._job_table)
-        pairs = self._hosts.pairs(listed, self._hosts.hospitable(view), view, view.pairs)
-        pairs = pairs.only(np.flatnonzero(pairs.newcomers == listed.place(job)))
-        profits = self._with_running(pairs, listed, view)
+        table = queue_table(pending, self._job_table)
+        pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
+        pairs = pairs.only(np.flatnonzero(pairs.newcomers == table.place(job)))
+        profits = self._with_running(pairs, table, view)
         return {
             pairs.hosts[rank].job.id: profit
             for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
         }
 
-    def _gaining(self, pairs: Pairs, listed: Listed, view: View) -> tuple[Pairs, Floats]:
+    def _with_gain(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
         """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
         if self.name != "response":
-            pairs = _afforded(pairs, _RANKED, view)
+            pairs = _within_budget(pairs, _RANKED, view)
         else:
-            match = _beside(pairs, listed, view)
-            may = may_gain(match, listed.work_s(match.processors), self._expected(listed, view))
-            pairs = _afforded(pairs.only(np.flatnonzero(may)), _RANKED + len(listed.jobs) // _RESPONSES, view)
+            match = _beside(pairs, table, view)
+            may = may_gain(match, table.work_s(match.processors), self._expected_arrivals(table, view))
+            pairs = _within_budget(pairs.only(np.flatnonzero(may)), _RANKED + len(table.jobs) // _RESPONSES, view)
             if not len(pairs.newcomers):
                 return pairs, pairs.slowdowns
-        profits = self._with_running(pairs, listed, view)
+        profits = self._with_running(pairs, table, view)
         above = np.flatnonzero(profits > 0.0)
         return pairs.only(above), profits[above]
 
     def _with_waiting(
-        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, listed: Listed, view: View
+        self, job: JobSpec, own: int, places: Ints, slowdowns: Floats, table: QueueTable, view: View
     ) -> Floats:
-        jobs = listed.columns
+        jobs = table.columns
         match = Match(
             view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
         if self.name != "response" or not len(places):
             return self._gain(match)
-        return impact_on_waiting(match, listed.work_s(match.processors), own, places, self._expected(listed, view))
+        return impact_on_waiting(
+            match, table.work_s(match.processors), own, places, self._expected_arrivals(table, view)
+        )
 
-    def _with_running(self, pairs: Pairs, listed: Listed, view: View) -> Floats:
-        match = _beside(pairs, listed, view)
+    def _with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
+        match = _beside(pairs, table, view)
         if self.name != "response" or not len(pairs.newcomers):
             return self._gain(match)
-        work_s = listed.work_s(match.processors)
-        return impact_on_running(match, work_s, pairs.newcomers, self._expected(listed, view))
+        work_s = table.work_s(match.processors)
+        return impact_on_running(match, work_s, pairs.newcomers, self._expected_arrivals(table, view))
 
-    def _expected(self, listed: Listed, view: View) -> Future:
+    def _expected_arrivals(self, table: QueueTable, view: View) -> Future:
         """Return those of the expected arrivals that count."""
         if self._future == "none":
             return Future()
-        future = listed.future(view)
+        future = table.future(view)
         return future if self._future == "all" else Future(longer=future.longer)
 
     def _gain(self, match: Match) -> Floats:
@@ -253,12 +262,12 @@ class Lookahead:
             return utilisation_gain_2(match.size, match.sizes, match.slowdowns)
         return np.ones(len(match.sizes))  # all the same: the first wins
 
-    def _told(self, profits: Floats) -> Floats | None:
+    def _profits_to_trace(self, profits: Floats) -> Floats | None:
         """Return the profits that mean something."""
         return None if self.name == FIRST else profits
 
 
-def _afforded(pairs: Pairs, each: int, view: View) -> Pairs:
+def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
     """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
     work = view.work
     if work.limited:
@@ -267,9 +276,9 @@ def _afforded(pairs: Pairs, each: int, view: View) -> Pairs:
     return pairs
 
 
-def _beside(pairs: Pairs, listed: Listed, view: View) -> Match:
+def _beside(pairs: Pairs, table: QueueTable, view: View) -> Match:
     """Return the hosts as the current jobs, and the newcomers as the candidates."""
-    jobs, own, ranks = listed.columns, pairs.newcomers, pairs.ranks
+    jobs, own, ranks = table.columns, pairs.newcomers, pairs.ranks
     return Match(
         view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
     )

@@ -32,7 +32,9 @@ from cosched_plugin.api import (
     round_up_us,
     share_nodes,
 )
-from cosched_plugin.policies.planning.offers import Gate, Offer, nodes_of
+from cosched_plugin.policies.planning.expected_ends import delete_stale_notes, expect, running_with_note
+from cosched_plugin.policies.planning.offers import Offer, nodes_of
+from cosched_plugin.policies.planning.seats import Gate
 
 NOTE: Final = "pace"
 _PACE: Final = [int, int, int, float]
@@ -98,9 +100,9 @@ class Pair(NamedTuple):
         """Return both jobs on their nodes."""
         return (*self.host.occupancies, *self.guest.occupancies)
 
-    def held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
-        return self.host.held(at_us, view) or self.guest.held(at_us, view)
+        return self.host.threads_held(at_us, view) or self.guest.threads_held(at_us, view)
 
 
 class Guest(NamedTuple):
@@ -143,16 +145,16 @@ class Guest(NamedTuple):
         host = Occupancy(self.guest.start_us + self.host_span_us, self.host.job.id, nodes_of(self.host.runs))
         return (host, *self.guest.occupancies)
 
-    def held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that one of the two has at ``at_us`` and that would be free if the host stayed alone."""
         if view.expected_end(self.host) > at_us:
             return ()
         if self.guest.start_us + self.host_span_us > at_us:
-            return view.claimed(self.host.runs)
-        return self.guest.held(at_us, view)
+            return view.claim(self.host.runs)
+        return self.guest.threads_held(at_us, view)
 
 
-def together(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Pair | None:
+def pair_up(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Pair | None:
     """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
     now_us, size = view.now_us, host.job.processes
     host_us, guest_us = spans_together(host.job.estimate_us, guest.estimate_us, slowdown)
@@ -163,7 +165,11 @@ def together(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gat
     runs = beside(host.job, host.runs, guest, view)
     if runs is None:
         return None
-    pair = Pair(_slowed(host.job, now_us, host.runs, host_us), _slowed(guest, now_us, runs, guest_us), slowdown)
+    pair = Pair(
+        _offer_with_partner(host.job, now_us, host.runs, host_us),
+        _offer_with_partner(guest, now_us, runs, guest_us),
+        slowdown,
+    )
     if not gate.admit(pair):
         return None
     if view.trace is not None:
@@ -185,7 +191,7 @@ def join(host: Running, guest: JobSpec, slowdown: float, view: View, gate: Gate)
     runs = beside(None, host.runs, guest, view)
     if runs is None:
         return None
-    offer = _slowed(guest, now_us, runs, guest_us)
+    offer = _offer_with_partner(guest, now_us, runs, guest_us)
     seat = Guest(host, offer, slowdown, left_us, host_us, view.progress_us(host))
     if not gate.admit(seat):
         return None
@@ -240,14 +246,14 @@ class PairMonitor:
 
     def keep_up(self, view: View) -> Iterator[Action]:
         """Yield what has to be put in order."""
-        yield from forget_earlier(view, NOTE)
+        yield from delete_stale_notes(view, NOTE)
         if self._settled_at == view.version:
             return
         settled = True
         jobs = view.running
         if len(self._settled) > 2 * len(jobs):
             self._settled = {job_id: known for job_id, known in self._settled.items() if job_id in jobs}
-        for job_id in noted_running(NOTE, view):
+        for job_id in running_with_note(NOTE, view):
             known = self._settled.get(job_id)
             if known is not None and known[0] is jobs[job_id] and known[2] is view.note(job_id, NOTE):
                 partner = known[1]
@@ -265,18 +271,18 @@ class PairMonitor:
         running = view.running[job_id]
         partner = view.running.get(pace.partner)
         if partner is None or not share_nodes(running.layers, partner.layers):
-            return _alone_again(running, pace, view)
+            return _end_pair(running, pace, view)
         if (running.measured_ppm or partner.measured_ppm) and running.suspended_us is partner.suspended_us is None:
             measured = max(running.measured_ppm, partner.measured_ppm) / WHOLE_PPM
             if measured > self._max_slowdown:
                 return _stop_one(running, partner, measured, view)
             if abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
-                return _at_another_pace(running, partner, measured, view)
+                return _revise_pace(running, partner, measured, view)
         self._settled[job_id] = (running, partner, view.note(job_id, NOTE))
         return ()
 
 
-def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
+def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
     end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
     stopped = running.suspended_us is not None
@@ -286,7 +292,7 @@ def _alone_again(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     yield SetNote(job_id, NOTE, None)
 
 
-def _at_another_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
     """Expect of a pair what was measured of it, up to now and from now on."""
     now_us = view.now_us
     left = [_left(running, measured, view) for running in (one, other)]
@@ -317,32 +323,7 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     yield from _paces(goes_on, waits, 1.0)
 
 
-def forget_earlier(view: View, key: str) -> Iterator[Action]:
-    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
-    for job in view.noted_waiting(key):
-        yield SetNote(job.id, key, None)
-
-
-def noted_running(key: str, view: View) -> list[int]:
-    """Return the running jobs about which something is remembered under ``key``, by id."""
-    noted = view.noted(key)
-    if not noted:
-        return []
-    running = view.running
-    return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
-
-
-def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
-    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
-    running = view.running[job_id]
-    if running.end_us != end_us:
-        limit_us = running.limit_us
-        if limit_us is not None:
-            limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
-        yield ReviseJob(job_id, end_us - running.start_us, limit_us)
-
-
-def _slowed(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
+def _offer_with_partner(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
     """Return the job with the time that it needs beside its partner; its limit grows by as much."""
     limit_us = None if job.limit_us is None else job.limit_us + span_us - job.estimate_us
     return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import Floats, Ints
-from cosched_plugin.policies.lomarc.job_columns import Bools
+from cosched_plugin.api import Bools, Floats, Ints
 
 # Relative response times are bounded by a minute, as in the paper's metric.
 BOUND_S = 60.0

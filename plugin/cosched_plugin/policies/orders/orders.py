@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from cosched_plugin.api import SECOND_US, JobSpec, View
 from cosched_plugin.policies.orders.history import MEDIUM_US, SHORT_US, history
-
-
-class Order(Protocol):
-    """Sorts waiting jobs. Ties must be broken by (submission, id), so that a schedule never depends on anything else."""
-
-    name: ClassVar[str]
-    remembers: ClassVar[bool]  # whether it looks at `history`
-
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
-        """Return ``jobs``, given in order of (submission, id), in queue order."""
-        ...
 
 
 class Fcfs:

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from cosched_plugin.api import JobSpec, StartJob, View, first_fit, is_plain, lowest_nodes, packed, size
-from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
-from cosched_plugin.policies.planning.penalties import extended, factor_of
-
-
-class Placement(Protocol):
-    """Chooses threads for one job."""
-
-    name: ClassVar[str]
-
-    @property
-    def counts(self) -> bool:
-        """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
-        ...
-
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None if it has none at that instant."""
-        ...
-
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``plan``: a quick look at many at once that leaves none out wrongly."""
-        ...
-
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
-        """Return the job's first place as running jobs leave; None if it has none even when all have left."""
-        ...
+from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at
+from cosched_plugin.policies.planning.parts import Placement
+from cosched_plugin.policies.planning.penalties import factor_of, penalised_offer
 
 
 class FirstFit:
@@ -49,14 +27,16 @@ class FirstFit:
         """Tell that neighbours do not matter, unless limits are to grow with them."""
         return not self.extend_limit
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job on the first free threads."""
-        runs = self._choose(job, plan.view.open_to(job, plan.free), plan.view.machine, plan.memory_for(job))
+        runs = self._choose(
+            job, snapshot.view.open_to(job, snapshot.free), snapshot.view.machine, snapshot.memory_for(job)
+        )
         if runs is None:
             return None
         if not self.extend_limit:
-            return Offer(job, plan.at_us, runs, 1.0, job.estimate_us, job.limit_us)
-        return extended(job, plan, runs, factor_of(job, plan, runs), extend_limit=True)
+            return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        return penalised_offer(job, snapshot, runs, factor_of(job, snapshot, runs), extend_limit=True)
 
     def start(self, job: JobSpec, view: View) -> StartJob:
         """Return the decision to start ``job`` now; there must be a place for it, and its limit is its own."""
@@ -68,7 +48,7 @@ class FirstFit:
         assert runs is not None
         return StartJob(job.id, runs, job.estimate_us, job.limit_us)
 
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
+    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
         """Return the jobs as they are: looking at one costs next to nothing."""
         return jobs
 
@@ -86,10 +66,10 @@ class Packed(FirstFit):
 
 def earliest_by_walk(placement: Placement, job: JobSpec, view: View) -> Offer | None:
     """Ask ``placement`` at one expected end after the other until it makes an offer."""
-    for at_us, free in view.plan():
+    for at_us, free in view.availability():
         if size(free) < job.processes:
             continue
-        offer = placement.offer(job, plan_at(view, at_us, free))
+        offer = placement.offer(job, snapshot_at(view, at_us, free))
         if offer is not None:
             return offer
     return None

@@ -7,7 +7,7 @@ every CPU, or the first or second hardware threads where CPUs have one core (sec
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from cosched_plugin.api import (
     WHOLE_PPM,
@@ -23,17 +23,9 @@ from cosched_plugin.api import (
     runs_from,
     self_factor,
 )
-from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
+from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at
+from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.policies.planning.penalties import stretch
-
-
-class Footprint(NamedTuple):
-    """A job on whole nodes."""
-
-    per_node: int  # processes; the last node may have fewer
-    nodes: int
-    factor: float  # run time there / run time at one process a node
-    run_us: int  # run time there
 
 
 class NodeHalves:
@@ -76,7 +68,7 @@ class NodeHalves:
         """Return how many times as long the job takes with so many processes on a node as with one."""
         threads = processes
         if job.exclusive or job.threads_per_process > 1:  # what it holds counts, not only where its processes are
-            threads = self._held(job, processes).bit_count()
+            threads = self._thread_mask(job, processes).bit_count()
         return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
 
     def footprint(self, job: JobSpec, processes: int) -> Footprint:
@@ -97,7 +89,7 @@ class NodeHalves:
             most = min(most, self.node.memory_mb // job.memory_mb)
         return most if most >= min(job.ppn_min, job.processes) else 0
 
-    def shared(self, job: JobSpec) -> int:
+    def most_shared(self, job: JobSpec) -> int:
         """Return how many processes of the job may be on a node that another job is on, too; 0 if it wants nobody beside it."""
         if job.exclusive or job.threads_per_process > 1:
             return 0
@@ -116,13 +108,13 @@ class NodeHalves:
         left = job.processes
         for node in bits_of(nodes):
             count = min(left, per_node)
-            placed.append((node, self._held(job, count), count))
+            placed.append((node, self._thread_mask(job, count), count))
             left -= count
             if not left:
                 break
         return runs_from(placed)
 
-    def _held(self, job: JobSpec, processes: int) -> int:
+    def _thread_mask(self, job: JobSpec, processes: int) -> int:
         if job.exclusive:
             return (1 << self.node.threads) - 1
         threads = processes * job.threads_per_process
@@ -159,10 +151,10 @@ class Spread:
         if known is None or known[0] is not job:
             if len(self._known) > 2 * view.queued + 1000:
                 self._known.clear()
-            known = self._known[job.id] = (job, self._chosen(job, view))
+            known = self._known[job.id] = (job, self._choose_footprint(job, view))
         return known[1]
 
-    def _chosen(self, job: JobSpec, view: View) -> Footprint | None:
+    def _choose_footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return formula 8's choice, with more processes a node where the machine has too few nodes."""
         halves = self.halves(view)
         most = halves.most(job)
@@ -181,23 +173,23 @@ class Spread:
                     return footprint
         return None
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None if it has none at that instant."""
-        footprint = self.footprint(job, plan.view)
-        return None if footprint is None else self.offered(job, footprint, plan)
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, or None if it has none at that instant."""
+        footprint = self.footprint(job, snapshot.view)
+        return None if footprint is None else self.offer_with(job, footprint, snapshot)
 
-    def offered(self, job: JobSpec, footprint: Footprint, plan: Plan) -> Offer | None:
+    def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
         """Return the job on empty nodes with a given footprint; those that nobody has to leave first come first."""
-        free = any_layer(plan.free)
+        free = any_layer(snapshot.free)
         if free.bit_count() < footprint.nodes:
             return None
-        view = plan.view
-        if plan.at_us == view.now_us and isinstance(view, WholeNodesView):
-            free = self.preferred(free, footprint.nodes, view)
+        view = snapshot.view
+        if snapshot.at_us == view.now_us and isinstance(view, WholeNodesView):
+            free = self.choose_nodes(free, footprint.nodes, view)
         runs = self.halves(view).runs(job, footprint.per_node, free)
-        return Offer(job, plan.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
+        return Offer(job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
 
-    def preferred(self, free: int, wanted: int, view: WholeNodesView) -> int:
+    def choose_nodes(self, free: int, wanted: int, view: WholeNodesView) -> int:
         """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer.
 
         First those that nobody else is on or will want back, then those that nobody is on, last those that must be cleared.
@@ -211,7 +203,7 @@ class Spread:
             chosen |= more
         return chosen
 
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
+    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
         """Return the jobs as they are: looking at one costs next to nothing."""
         return jobs
 
@@ -220,9 +212,9 @@ class Spread:
         footprint = self.footprint(job, view)
         if footprint is None:
             return None
-        for at_us, free in view.plan():
+        for at_us, free in view.availability():
             if any_layer(free).bit_count() >= footprint.nodes:
-                return self.offered(job, footprint, plan_at(view, at_us, free))
+                return self.offer_with(job, footprint, snapshot_at(view, at_us, free))
         return None
 
 

@@ -1,95 +1,39 @@
-"""Matching: who gets company, and whose.
-
-A *match* puts a job on the other hardware threads of a second job's nodes. The base scheduler asks a matching at two points of its
-pass (LOMARC paper, figure 1): what to start together with a job that has a place on free nodes, and which running job a job could
-join that has none. `lookahead` has the paper's own matchmaking; here are those that look at one candidate at most.
-"""
+"""Matchings that start every job alone, and the base of those that put no job beside a running one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from math import inf
-from typing import ClassVar, Final, Protocol
-
-import numpy as np
+from typing import ClassVar
 
 from cosched_plugin.api import Action, JobSpec, View
-from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
-from cosched_plugin.policies.lomarc.job_columns import Jobs
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, together
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.offers import Gate, Offer, Seat, plan_now
-from cosched_plugin.policies.planning.reservation import UNRESERVED, Gatekeeper
-from cosched_plugin.policies.planning.waiting import Waiting
-
-# What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
-BLIND_SLOWDOWN = 2.0
-# Units of work: a look at the next job, and a unit for so many jobs that wait besides.
-_LOOK: Final = 30
-_JOBS: Final = 20
+from cosched_plugin.policies.planning.offers import Offer
+from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 
-class Matching(Protocol):
-    """Finds company for jobs. Every seat that is returned has been admitted."""
-
-    @property
-    def name(self) -> str:
-        """Return its name in a composition."""
-        ...
-
-    @property
-    def remembers(self) -> bool:
-        """Tell whether it looks at `history`."""
-        ...
-
-    @property
-    def settled(self) -> bool:
-        """Tell whether a job that found no seat in a pass has no better chance for those that did."""
-        ...
-
-    def prepare(self, view: View) -> Iterator[Action]:
-        """Yield what has to be put in order before a pass."""
-        ...
-
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
-        """Return ``offer``, with company or without; None if neither is admitted. ``waiting``: the queue, the job included."""
-        ...
-
-    def has_hosts(self, view: View) -> bool:
-        """Tell whether there are running jobs that somebody might join."""
-        ...
-
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
-        """Return the waiting jobs that might join a running one; those may be left out of whom ``gate`` lets none join any.
-
-        Without a gate it may be asked again about a ``waiting`` of before the last starts: the answer is as it was then.
-        """
-        ...
-
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
-        """Return a seat for ``job`` on a running job's nodes."""
-        ...
-
-
-class _WithoutHosts:
-    """The base of those that put nobody beside a running job."""
+class WithoutHosts:
+    """The base of matchings that put no job beside a running one."""
 
     remembers: ClassVar[bool] = False
+
+    def may_host(self, job: JobSpec) -> bool:  # noqa: ARG002 - part of Matching
+        """Tell that no job may."""
+        return False
 
     def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
         """Tell that there are none."""
         return False
 
-    def join_candidates(self, waiting: Waiting, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
+    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
         """Return none."""
         return ()
 
-    def join(self, job: JobSpec, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
         """Return None."""
         return None
 
 
-class NoMatching(_WithoutHosts):
+class NoMatching(WithoutHosts):
     """Every job alone on its threads."""
 
     name: ClassVar[str] = "none"
@@ -99,90 +43,6 @@ class NoMatching(_WithoutHosts):
         """Yield nothing."""
         return iter(())
 
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
+    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:  # noqa: ARG002
         """Return the offer as it is."""
         return offer if gate.admit(offer) else None
-
-
-class _WithTheNext(_WithoutHosts):
-    """The base of those that look at nobody but the next job in the queue."""
-
-    settled: ClassVar[bool] = False
-
-    def __init__(self, max_slowdown: float = inf) -> None:
-        self._monitor = PairMonitor(max_slowdown)
-
-    def prepare(self, view: View) -> Iterator[Action]:
-        """Yield the expectations of those whose partner is gone."""
-        return self._monitor.keep_up(view)
-
-
-class Always(_WithTheNext):
-    """AC: a job and the next one in the queue, whatever they are; the smaller goes onto the nodes of the larger."""
-
-    name: ClassVar[str] = "always"
-
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
-        """Return the offer with the next job, where both fit; else alone."""
-        following = _next(offer.job, waiting, view)
-        if following is not None:
-            pair = self._pair(offer, following, view, gate)
-            if pair is not None:
-                return pair
-        return offer if gate.admit(offer) else None
-
-    def _pair(self, offer: Offer, following: JobSpec, view: View, gate: Gate) -> Seat | None:
-        guest = following
-        if following.processes > offer.job.processes:
-            host = FirstFit().offer(following, plan_now(view))
-            if host is None:
-                return None
-            offer, guest = host, offer.job
-        return together(offer, guest, blind_slowdown(offer.job, guest, view), view, gate)
-
-
-class Adjacent(_WithTheNext):
-    """AM: a job and the next one in the queue, if they are a match."""
-
-    name: ClassVar[str] = "adjacent"
-
-    def __init__(self, *, max_slowdown: float = 1.6, cpu: str = "hyperthreaded", weak_load: float = 0.2) -> None:
-        super().__init__(max_slowdown)
-        self._rules = Rules(max_slowdown, cpu == "standard")
-        self._weak_load = weak_load
-
-    def seat(self, offer: Offer, waiting: Waiting, view: View, gate: Gate) -> Seat | None:
-        """Return the offer with the next job, where they are a match; else alone."""
-        following = _next(offer.job, waiting, view)
-        if following is not None and view.pairs is not None and not is_weak(waiting, view, self._weak_load):
-            jobs = Jobs.of([following])
-            filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
-            pair = together(offer, following, float(filtered.slowdowns[0]), view, gate) if filtered.fine[0] else None
-            if view.trace is not None:
-                chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
-                looked = filtered.facts(jobs, np.flatnonzero(filtered.fine), None)
-                view.trace.explain(offer.job.id, partners=looked | chosen)
-            if pair is not None:
-                return pair
-        return offer if gate.admit(offer) else None
-
-
-def is_weak(waiting: Waiting, view: View, margin: float) -> bool:
-    """Tell whether the queue asks for no more than the free nodes, less a margin: then nobody needs company (section 5.1)."""
-    return sum([job.processes for job in waiting.jobs]) <= (1.0 - margin) * view.free_threads
-
-
-def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
-    """Return what the site believes of a pair that nobody has chosen."""
-    if view.pairs is None or one.usage is None or other.usage is None:
-        return BLIND_SLOWDOWN
-    return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
-
-
-def _next(job: JobSpec, waiting: Waiting, view: View) -> JobSpec | None:
-    """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
-    if not view.work.spend(_LOOK + len(waiting.jobs) // _JOBS):
-        return None
-    jobs = waiting.jobs
-    after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
-    return jobs[after] if after < len(jobs) else None

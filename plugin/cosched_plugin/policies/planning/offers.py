@@ -3,49 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, Layers, Occupancy, Planned, Run, StartJob, View, layers_of, minus
-
-
-class Seat(Protocol):
-    """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
-
-    @property
-    def job_ids(self) -> tuple[int, ...]:
-        """Return the jobs that start."""
-        ...
-
-    @property
-    def end_us(self) -> int:
-        """Return when the last of the jobs that it concerns should be gone."""
-        ...
-
-    @property
-    def decisions(self) -> tuple[Action, ...]:
-        """Return the decisions that take it."""
-        ...
-
-    @property
-    def occupancies(self) -> tuple[Occupancy, ...]:
-        """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
-        ...
-
-    def held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that are free at ``at_us`` without it, as `View.plan` tells, and are not with it."""
-        ...
-
-
-class Gate(Protocol):
-    """What a seat has to leave alone: a reservation, or nothing."""
-
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
-        ...
-
-    def admit(self, seat: Seat) -> bool:
-        """Tell whether ``seat`` may be taken; if so it counts as taken."""
-        ...
 
 
 class Offer(NamedTuple):
@@ -82,12 +42,12 @@ class Offer(NamedTuple):
         """Return the decision that takes the offer."""
         return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
 
-    def held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the job still has at ``at_us``."""
-        return view.claimed(self.runs) if self.end_us > at_us else ()
+        return view.claim(self.runs) if self.end_us > at_us else ()
 
 
-class Plan(NamedTuple):
+class Snapshot(NamedTuple):
     """The machine as expected from one instant on, running jobs and planned ones counted."""
 
     view: View
@@ -102,11 +62,11 @@ class Plan(NamedTuple):
             return self.memory_mb
         return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
 
-    def without(self, layers: Layers) -> Plan:
+    def without(self, layers: Layers) -> Snapshot:
         """Return the plan with these threads out of bounds."""
         return self._replace(free=minus(self.free, layers))
 
-    def with_planned(self, offer: Offer) -> Plan:
+    def with_planned(self, offer: Offer) -> Snapshot:
         """Return the plan with ``offer`` among those who will run; its threads are left as they are."""
         if offer.job.demand is None:
             return self
@@ -130,11 +90,11 @@ def nodes_of(runs: Sequence[Run]) -> int:
     return nodes
 
 
-def plan_now(view: View) -> Plan:
+def snapshot_now(view: View) -> Snapshot:
     """Return the machine as it is."""
-    return Plan(view, view.now_us, view.free)
+    return Snapshot(view, view.now_us, view.free)
 
 
-def plan_at(view: View, instant_us: int, free: Layers) -> Plan:
-    """Return the machine at a later instant at which ``free`` is free, as `View.plan` tells."""
-    return Plan(view, instant_us, free)
+def snapshot_at(view: View, instant_us: int, free: Layers) -> Snapshot:
+    """Return the machine at a later instant at which ``free`` is free, as `View.availability` tells."""
+    return Snapshot(view, instant_us, free)

@@ -13,9 +13,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from cosched_plugin.api import Ints, JobSpec, Layers, Run, View, each_node, layers_of, minus, size, union
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.planning.offers import Offer, Plan
-from cosched_plugin.policies.planning.profile import Kept, Promise, start_of
+from cosched_plugin.policies.planning.offers import Offer, Snapshot
+from cosched_plugin.policies.planning.parts import Placement
+from cosched_plugin.policies.planning.profile import Promise, Promises, start_of
 from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 
 
@@ -29,9 +29,9 @@ class PlacedProfile:
         self._view = view
         self._placement = placement
         # By step of the timeline. Arrays may be shared between steps: they are replaced, never changed.
-        plan = view.plan()
-        self.timeline = Timeline((at_us, size(free)) for at_us, free in plan)
-        self._free: list[Layers] = [free for _, free in plan]
+        availability = view.availability()
+        self.timeline = Timeline((at_us, size(free)) for at_us, free in availability)
+        self._free: list[Layers] = [free for _, free in availability]
         self._memory: list[Ints] = _memory_at(self.timeline, view)
 
     def need(self, job: JobSpec) -> tuple[int, int]:
@@ -74,11 +74,11 @@ class PlacedProfile:
         """Take the promised threads and memory."""
         self._change(job, promise, taken=True)
 
-    def keep(self, kept: Kept, first: int) -> int:
+    def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve what was promised, one after the other, up to the first that does not fit."""
         done = first
-        while done < len(kept.jobs) and self.fits(kept.jobs[done], kept.promises[done]):
-            self.reserve(kept.jobs[done], kept.promises[done])
+        while done < len(past.jobs) and self.fits(past.jobs[done], past.promises[done]):
+            self.reserve(past.jobs[done], past.promises[done])
             done += 1
         return done
 
@@ -86,7 +86,7 @@ class PlacedProfile:
         """Give the promised threads and memory back."""
         self._change(job, promise, taken=False)
 
-    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:  # noqa: ARG002 - on other threads
+    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:  # noqa: ARG002 - on other threads
         """Return when the job had its place."""
         return start_of(before), start_of(before) + job.estimate_us
 
@@ -133,20 +133,20 @@ class PlacedProfile:
             start_us = timeline.earliest(need, span_us, step)
             if start_us is None or start_us >= until_us:
                 break
-            offer = self._placement.offer(job, self._plan(job, start_us))
+            offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
                 return (start_us, *offer.runs)
             step = timeline.step_at(start_us) + 1
         return None
 
-    def _plan(self, job: JobSpec, start_us: int) -> Plan:
+    def _snapshot(self, job: JobSpec, start_us: int) -> Snapshot:
         """Return what is free from ``start_us`` on for the whole of the job's estimate."""
         steps = self._steps(job, start_us)
         free = self._free[steps.start]
         for layers in self._free[steps.start + 1 : steps.stop]:
             free = tuple([a & b for a, b in zip(free, layers, strict=True)])
         memory_mb = self._least_memory(steps) if job.memory_mb else self._view.machine.memory_mb
-        return Plan(self._view, start_us, free, (), memory_mb)
+        return Snapshot(self._view, start_us, free, (), memory_mb)
 
     def _least_memory(self, steps: range) -> list[int]:
         least: list[int] = np.minimum.reduce(self._memory[steps.start : steps.stop]).tolist()

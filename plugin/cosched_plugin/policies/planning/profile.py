@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from cosched_plugin.api import Ints, JobSpec, NoteValue, Occupancy, View, WholeNodesView
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.offers import Offer, plan_now
+from cosched_plugin.policies.planning.offers import Offer, snapshot_now
+from cosched_plugin.policies.planning.parts import NodePlacement, Placement
 from cosched_plugin.policies.planning.timeline import Change, Timeline
 
 Promise: TypeAlias = tuple[NoteValue, ...]
@@ -29,7 +28,7 @@ def start_of(promise: Promise) -> int:
     return cast(int, promise[0])
 
 
-class Kept(NamedTuple):
+class Promises(NamedTuple):
     """Promises made before, in queue order."""
 
     jobs: Sequence[JobSpec]
@@ -65,7 +64,7 @@ class Profile(Protocol):
         """Take what ``job`` needs; it must fit."""
         ...
 
-    def keep(self, kept: Kept, first: int) -> int:
+    def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve what was promised, from number ``first`` on, up to the first that does not fit; return that one's number."""
         ...
 
@@ -73,7 +72,7 @@ class Profile(Protocol):
         """Undo `reserve`."""
         ...
 
-    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
         """Return from when to when more may be free once ``job`` has moved."""
         ...
 
@@ -141,23 +140,23 @@ class CountProfile:
         start_us = start_of(promise)
         self.timeline.add(start_us, start_us + span_us, -need)
 
-    def keep(self, kept: Kept, first: int) -> int:
+    def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve what was promised up to the first that does not fit: many at once, where they all do."""
         size = _ONE_BY_ONE
         done = first
-        while done < len(kept.jobs):
-            until = min(done + size, len(kept.jobs))
+        while done < len(past.jobs):
+            until = min(done + size, len(past.jobs))
             if size > _ONE_BY_ONE:
-                if self._reserve_all(kept, slice(done, until)):
+                if self._reserve_at_once(past, slice(done, until)):
                     done = until
                     size *= _GROWTH
                 else:
                     size //= _GROWTH
                 continue
             while done < until:
-                if not self.fits(kept.jobs[done], kept.promises[done]):
+                if not self.fits(past.jobs[done], past.promises[done]):
                     return done
-                self.reserve(kept.jobs[done], kept.promises[done])
+                self.reserve(past.jobs[done], past.promises[done])
                 done += 1
             size *= _GROWTH
         return done
@@ -168,7 +167,7 @@ class CountProfile:
         start_us = start_of(promise)
         self.timeline.add(start_us, start_us + span_us, need)
 
-    def freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
+    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
         """Return from when to when more is free once ``job`` has moved."""
         span_us = self.need(job)[1]
         return max(start_of(before), start_of(after) + span_us), start_of(before) + span_us
@@ -188,18 +187,18 @@ class CountProfile:
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:  # noqa: ARG002 - any threads will do
         """Return the job's place now, on whatever threads or nodes the placement likes."""
-        return self._placement.offer(job, plan_now(self._view))
+        return self._placement.offer(job, snapshot_now(self._view))
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
         return self._view.never(job)
 
-    def _reserve_all(self, kept: Kept, which: slice) -> bool:
+    def _reserve_at_once(self, past: Promises, which: slice) -> bool:
         """Take what all these jobs need, if they all fit."""
-        starts_us = kept.starts_us[which]
+        starts_us = past.starts_us[which]
         if starts_us.min() < self._view.now_us:
             return False
-        return self.timeline.add_all(starts_us, starts_us + kept.spans_us[which], -kept.needs[which])
+        return self.timeline.add_all(starts_us, starts_us + past.spans_us[which], -past.needs[which])
 
 
 class NodeProfile(CountProfile):
@@ -207,10 +206,10 @@ class NodeProfile(CountProfile):
 
     __slots__ = ("_spread",)
 
-    def __init__(self, view: WholeNodesView, spread: Spread, besides: Sequence[Occupancy] = ()) -> None:
+    def __init__(self, view: WholeNodesView, placement: NodePlacement, besides: Sequence[Occupancy] = ()) -> None:
         """``besides``: jobs that are not running, as if they were from now on."""
         self._view = view
-        self._placement = self._spread = spread
+        self._placement = self._spread = placement
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
 
     def need(self, job: JobSpec) -> tuple[int, int]:

@@ -6,40 +6,10 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
-import numpy as np
-
-from cosched_plugin.api import Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
-from cosched_plugin.policies.lomarc.job_columns import Bools
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.planning.offers import Offer, Plan, Seat, plan_at, plan_now
-
-
-class Placer(Protocol):
-    """The part of a placement that keeps a reservation."""
-
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, or None."""
-        ...
-
-
-class Unreserved:
-    """No reservation: everything is admitted."""
-
-    __slots__ = ()
-
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against it."""
-        return True
-
-    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against any."""
-        return np.ones(len(threads), dtype=np.bool_)
-
-    def admit(self, seat: Seat) -> bool:  # noqa: ARG002 - whatever is asked
-        """Tell that nothing stands against it."""
-        return True
+from cosched_plugin.api import Bools, Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
+from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at, snapshot_now
+from cosched_plugin.policies.planning.parts import Placement, Placer
+from cosched_plugin.policies.planning.seats import Seat
 
 
 class CountedReservation:
@@ -53,9 +23,9 @@ class CountedReservation:
         self.shadow_us = shadow_us
         self._extra = extra
 
-    def plan(self, plan: Plan) -> Plan:
-        """Return ``plan`` as it is: which threads the head will take is open."""
-        return plan
+    def with_head(self, snapshot: Snapshot) -> Snapshot:
+        """Return ``snapshot`` as it is: which threads the head will take is open."""
+        return snapshot
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
         """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
@@ -74,13 +44,13 @@ class CountedReservation:
         if seat.end_us <= self.shadow_us:
             return True
         plain_job = seat.job if isinstance(seat, Offer) and is_plain(seat.job) else None
-        threads = plain_job.processes if plain_job else size(seat.held(self.shadow_us, self._view))
+        threads = plain_job.processes if plain_job else size(seat.threads_held(self.shadow_us, self._view))
         if threads > self._extra:
             return False
         self._extra -= threads
         return True
 
-    def spare(self, plan: Plan) -> Plan | None:  # noqa: ARG002 - whatever the plan
+    def spare(self, snapshot: Snapshot) -> Snapshot | None:  # noqa: ARG002 - whatever the plan
         """Return None: no other threads would serve the head better."""
         return None
 
@@ -97,9 +67,9 @@ class PlacedReservation:
         self._placement = placement
         self._layers: Layers | None = None  # of the head, where they were asked for
         self._take(head)
-        steps = view.plan()
+        steps = view.availability()
         _, free = steps[steps.by(head.start_us) - 1]
-        self._at_shadow = plan_at(view, head.start_us, free)
+        self._at_shadow = snapshot_at(view, head.start_us, free)
 
     @property
     def settled(self) -> bool:
@@ -116,15 +86,15 @@ class PlacedReservation:
         """Return the head's place."""
         return self._head
 
-    def plan(self, plan: Plan) -> Plan:
-        """Return ``plan`` with the head among those who are to run."""
-        return plan._replace(planned=plan.planned + self._planned)
+    def with_head(self, snapshot: Snapshot) -> Snapshot:
+        """Return ``snapshot`` with the head among those who are to run."""
+        return snapshot._replace(planned=snapshot.planned + self._planned)
 
-    def spare(self, plan: Plan) -> Plan:
-        """Return ``plan`` without the threads that the head is to get."""
+    def spare(self, snapshot: Snapshot) -> Snapshot:
+        """Return ``snapshot`` without the threads that the head is to get."""
         if self._layers is None:
-            self._layers = self._view.claimed(self._head.runs)
-        return plan.without(self._layers)
+            self._layers = self._view.claim(self._head.runs)
+        return snapshot.without(self._layers)
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
         """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
@@ -140,7 +110,7 @@ class PlacedReservation:
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
-        held = seat.held(self._head.start_us, self._view)
+        held = seat.threads_held(self._head.start_us, self._view)
         if not any(held):
             return True
         at_shadow = self._at_shadow.without(held)
@@ -154,15 +124,15 @@ class PlacedReservation:
         self._take(head)
         return True
 
-    def _beside(self, offer: Offer, at_shadow: Plan) -> Plan:
+    def _beside(self, offer: Offer, at_shadow: Snapshot) -> Snapshot:
         """Return the plan for the head with ``offer`` there, its demand and its memory."""
-        plan = at_shadow.with_planned(offer)
+        snapshot = at_shadow.with_planned(offer)
         if not (offer.job.memory_mb and self._head.job.memory_mb):
-            return plan
-        memory = list(plan.memory_for(self._head.job))
+            return snapshot
+        memory = list(snapshot.memory_for(self._head.job))
         for node, processes in each_node(offer.runs):
             memory[node] -= processes * offer.job.memory_mb
-        return plan._replace(memory_mb=memory)
+        return snapshot._replace(memory_mb=memory)
 
     def _extra(self) -> int:
         """Return how many more threads than the head needs are free at its start."""
@@ -171,7 +141,7 @@ class PlacedReservation:
     def _take(self, head: Offer) -> None:
         self._head = head
         self._layers = None
-        self._planned = plan_now(self._view).with_planned(head).planned
+        self._planned = snapshot_now(self._view).with_planned(head).planned
 
 
 def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:
@@ -180,8 +150,6 @@ def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: i
 
 
 Reservation = CountedReservation | PlacedReservation
-Gatekeeper = Reservation | Unreserved
-UNRESERVED: Final = Unreserved()
 
 
 def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:

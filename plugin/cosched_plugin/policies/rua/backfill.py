@@ -12,13 +12,12 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
-from cosched_plugin.policies.backfilling.easy import decided
-from cosched_plugin.policies.orders.orders import Order, Shortest
-from cosched_plugin.policies.placement.first_fit import Placement
-from cosched_plugin.policies.planning.matching import Matching
-from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at, plan_now
+from cosched_plugin.policies.orders.orders import Shortest
+from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at, snapshot_now
+from cosched_plugin.policies.planning.parts import Matching, Order, Placement
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, affordable, is_rigid, paid
+from cosched_plugin.policies.planning.starting import take_seat
+from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look, within_budget
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
@@ -30,9 +29,9 @@ class Within(NamedTuple):
     placement: LessConsume
     threshold: float
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return a place with a factor within the threshold."""
-        return self.placement.least(job, plan, (self.threshold,)) if paid(job, plan.view) else None
+        return self.placement.least(job, snapshot, (self.threshold,)) if pay_for_look(job, snapshot.view) else None
 
 
 class Rua:
@@ -70,34 +69,34 @@ class Rua:
             ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
                 view.work.left = left
                 continue
-            if best.plan.at_us > view.now_us:
+            if best.snapshot.at_us > view.now_us:
                 head = best
                 if view.trace is not None:
-                    view.trace.tell("reserve", job=job.id, shadow_us=best.plan.at_us)
+                    view.trace.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
                 break
-            yield from decided(best.offer(), "order", view, factor=best.factor)
+            yield from take_seat(best.offer(), "order", view, factor=best.factor)
         others = queue[behind:]
         if view.work.limited:
             free = view.free_threads
-            others = affordable([job for job in others if job.processes <= free], view)
+            others = within_budget([job for job in others if job.processes <= free], view)
         waiting = self._by_length.arrange(others, view)
         reservation: PlacedReservation | None = None
         if head is not None:
-            extra = size(head.plan.free) - head.job.processes
-            if not short_or_narrow(waiting, view.free_threads, head.plan.at_us - view.now_us, extra):
+            extra = size(head.snapshot.free) - head.job.processes
+            if not short_or_narrow(waiting, view.free_threads, head.snapshot.at_us - view.now_us, extra):
                 return False  # the head need not say where it goes
-            reservation = self._reserved(head, placement)
+            reservation = self._reserve(head, placement)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
-            yield from decided(offer, "backfill", view, factor=offer.factor)
+            yield from take_seat(offer, "backfill", view, factor=offer.factor)
             waiting.remove(offer.job)
             started = True
         # Those who started may have worsened the place that the head was to wait for: now may be better.
         return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
 
-    def _reserved(self, head: Found, placement: LessConsume) -> PlacedReservation:
+    def _reserve(self, head: Found, placement: LessConsume) -> PlacedReservation:
         """Return the reservation of a job at its best place, to be kept to the lowest threshold that the place is within."""
-        view = head.plan.view
+        view = head.snapshot.view
         thresholds = self._thresholds(head.job, view, placement)
         threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
         return PlacedReservation(view, head.offer(), Within(placement, threshold))
@@ -126,7 +125,7 @@ class Rua:
     ) -> Offer | None:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
-        now = plan_now(view) if reservation is None else reservation.plan(plan_now(view))
+        now = snapshot_now(view) if reservation is None else reservation.with_head(snapshot_now(view))
         lossy: list[Found] = []
         looked_at: set[object] = set()  # kinds of jobs that nothing tells apart, as users send them in by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
@@ -135,7 +134,7 @@ class Rua:
             kind = (job.estimate_us, job.processes, job.demand, job.limit_us) if is_plain(job) else job.id
             if kind in looked_at:
                 continue
-            if not paid(job, view):
+            if not pay_for_look(job, view):
                 break
             looked_at.add(kind)
             found = placement.find(job, now, self._thresholds(job, view, placement))
@@ -173,8 +172,8 @@ class Rua:
 
         For each threshold they are the first that meets it.
         """
-        job, view = best.job, best.plan.view
-        steps = view.plan()
+        job, view = best.job, best.snapshot.view
+        steps = view.availability()
         unmet = _stricter(thresholds, best.factor)
         best_end_us = best.end_us
         rigid = is_rigid(job)  # first fit may do worse later, so for such a job every instant is looked at
@@ -186,14 +185,14 @@ class Rua:
                 # Factors only fall with time, and a reservation only raises them: what the last step that matters does
                 # not reach without it, no step before reaches.
                 last = steps.by(best_end_us - job.estimate_us, index) - 1
-                many = last - index >= _WORTH_A_CHECK and paid(job, view)
-                if many and not placement.meets(job, plan_at(view, *steps[last]), unmet[-1]):
+                many = last - index >= _WORTH_A_CHECK and pay_for_look(job, view)
+                if many and not placement.meets(job, snapshot_at(view, *steps[last]), unmet[-1]):
                     break
                 promising = True
-            if not paid(job, view):
+            if not pay_for_look(job, view):
                 break
-            plan = plan_at(view, *steps[index])
-            found = placement.find(job, plan if reservation is None else _spare(plan, job, reservation), unmet)
+            snapshot = snapshot_at(view, *steps[index])
+            found = placement.find(job, snapshot if reservation is None else _spare(snapshot, job, reservation), unmet)
             if found is None:
                 continue
             unmet = _stricter(unmet, found.factor)
@@ -211,13 +210,13 @@ def _stricter(thresholds: Sequence[float], factor: float) -> list[float]:
     return [threshold for threshold in thresholds if threshold + SAME < factor]
 
 
-def _spare(plan: Plan, job: JobSpec, reservation: PlacedReservation) -> Plan:
+def _spare(snapshot: Snapshot, job: JobSpec, reservation: PlacedReservation) -> Snapshot:
     """Return a later plan without the reserved threads, where the job would still be there when the head starts."""
     head = reservation.head
-    plan = reservation.plan(plan)
-    if plan.at_us < head.end_us and plan.at_us + job.estimate_us > head.start_us:
-        return reservation.spare(plan)
-    return plan
+    snapshot = reservation.with_head(snapshot)
+    if snapshot.at_us < head.end_us and snapshot.at_us + job.estimate_us > head.start_us:
+        return reservation.spare(snapshot)
+    return snapshot
 
 
 def _factor(found: Found) -> float:

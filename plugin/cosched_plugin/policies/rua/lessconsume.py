@@ -17,9 +17,10 @@ from math import inf
 from typing import ClassVar
 
 from cosched_plugin.api import JobSpec, Layers, View, first_fit, is_plain, size
-from cosched_plugin.policies.planning.exchange import Exchange
-from cosched_plugin.policies.planning.offers import Offer, Plan, plan_at
-from cosched_plugin.policies.planning.penalties import Expectations, Places, extended, factor, factor_of, stretch
+from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at
+from cosched_plugin.policies.planning.penalties import factor, factor_of, penalised_offer, stretch
+from cosched_plugin.policies.rua.bucket_exchange import Exchange
+from cosched_plugin.policies.rua.losses import LossCache, Places
 
 # Factors that differ by rounding only are equal: the same penalty summed over other windows.
 SAME = 1e-9
@@ -39,14 +40,14 @@ class LessConsume:
     def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
         self.threshold = threshold
         self.extend_limit = extend_limit
-        self._known = Expectations()
+        self._known = LossCache()
         self._floors: dict[object, float] = {}
         self._floors_of: Layers = ()  # nodes in service that they hold for
         self._floors_at: tuple[View, int] | None = None  # when these were looked at last
 
-    def offer(self, job: JobSpec, plan: Plan) -> Offer | None:
-        """Return the job's place in ``plan``, None also if nobody may look any more; with a threshold, if none is good enough."""
-        return self.least(job, plan, self._own(job, plan.view)) if paid(job, plan.view) else None
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, None also if nobody may look any more; with a threshold, if none is good enough."""
+        return self.least(job, snapshot, self._own(job, snapshot.view)) if pay_for_look(job, snapshot.view) else None
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave that is good enough."""
@@ -58,50 +59,52 @@ class LessConsume:
 
         Every look is paid for, and none is left out: a reservation is made whatever it costs.
         """
-        steps = view.plan()
+        steps = view.availability()
         low = middle = steps.wide(job.processes)
         high = len(steps)
         walk = bool(thresholds) and is_rigid(job)  # it fits from some step on, but first fit may do worse later
         threshold = thresholds[-1] if thresholds and not walk else None
         while low < high:  # most jobs that can start at all can start well: look at the first instant first
-            paid(job, view)
-            if self.meets(job, plan_at(view, *steps[middle]), threshold):
+            pay_for_look(job, view)
+            if self.meets(job, snapshot_at(view, *steps[middle]), threshold):
                 high = middle
             else:
                 low = middle + 1
             middle = (low + high) // 2
         for index in range(low, len(steps)):
-            found = self.find(job, plan_at(view, *steps[index]), thresholds)
+            found = self.find(job, snapshot_at(view, *steps[index]), thresholds)
             if found is not None:
                 return index, found
-            paid(job, view)
+            pay_for_look(job, view)
         return None
 
-    def promising(self, jobs: list[JobSpec], plan: Plan) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``plan``: with a threshold, those for which it can be met there.
+    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+        """Return the jobs that may get an offer in ``snapshot``: with a threshold, those for which it can be met there.
 
         Where looks are limited, only so many as can be paid for, from the front.
         """
-        jobs = affordable(jobs, plan.view)
+        jobs = within_budget(jobs, snapshot.view)
         if self.threshold is None:
             return jobs
-        threads = size(plan.free)
+        threads = size(snapshot.free)
         plain = [job for job in jobs if is_plain(job) and job.processes <= threads]
         if plain:
-            self._known.places(plain[0], plan).foresee(plain, plan.planned)
-        can = {job.id for job in plain if self.meets(job, plan, self.within_reach(job, plan.view, self.threshold))}
+            self._known.places(plain[0], snapshot).foresee(plain, snapshot.planned)
+        can = {
+            job.id for job in plain if self.meets(job, snapshot, self.within_reach(job, snapshot.view, self.threshold))
+        }
         return [job for job in jobs if job.id in can or not is_plain(job)]
 
-    def meets(self, job: JobSpec, plan: Plan, threshold: float | None) -> bool:
-        """Tell whether ``plan`` has a place for ``job``; with a threshold, one with a factor within it."""
+    def meets(self, job: JobSpec, snapshot: Snapshot, threshold: float | None) -> bool:
+        """Tell whether ``snapshot`` has a place for ``job``; with a threshold, one with a factor within it."""
         if is_rigid(job):
-            return self.find(job, plan, () if threshold is None else (threshold,)) is not None
-        places = self._known.places(job, plan)
+            return self.find(job, snapshot, () if threshold is None else (threshold,)) is not None
+        places = self._known.places(job, snapshot)
         if job.processes > places.total:
             return False
         if threshold is None:
             return True
-        return places.outlook(job, plan.planned).least_us(job.processes) <= _limit_us(job, threshold)
+        return places.outlook(job, snapshot.planned).least_us(job.processes) <= _limit_us(job, threshold)
 
     def _own(self, job: JobSpec, view: View) -> tuple[float, ...]:
         return () if self.threshold is None else (self.within_reach(job, view, self.threshold),)
@@ -137,11 +140,11 @@ class LessConsume:
         )
         floor = self._floors.get(key)
         if floor is None:
-            everything = Plan(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
+            everything = Snapshot(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
 
-    def _floor(self, job: JobSpec, everything: Plan) -> float:
+    def _floor(self, job: JobSpec, everything: Snapshot) -> float:
         places = Places(job, everything, everything.view.empty_node_table())
         if places.total < job.processes:
             return 1.0
@@ -150,25 +153,25 @@ class LessConsume:
             return factor(job, outlook.exchange(job.processes, inf).worst_us)
         return factor(job, outlook.least_us(job.processes))
 
-    def least(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Offer | None:
+    def least(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> Offer | None:
         """Return the place with the least factor; with ascending ``thresholds``, the first within the lowest that can be met.
 
         None where the job does not fit, or no threshold can be met.
         """
-        found = self.find(job, plan, thresholds)
+        found = self.find(job, snapshot, thresholds)
         return None if found is None else found.offer()
 
-    def find(self, job: JobSpec, plan: Plan, thresholds: Sequence[float] = ()) -> Found | None:
+    def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> Found | None:
         """Return what `least` does, before it is written out as an offer."""
         if is_rigid(job):
-            offer = self._rigid(job, plan, thresholds)
-            return None if offer is None else Found(job, plan, offer.factor, offer=offer)
-        if job.processes > size(plan.free):
+            offer = self._rigid(job, snapshot, thresholds)
+            return None if offer is None else Found(job, snapshot, offer.factor, offer=offer)
+        if job.processes > size(snapshot.free):
             return None
-        places = self._known.places(job, plan)
+        places = self._known.places(job, snapshot)
         if job.processes > places.total:
             return None
-        outlook = places.outlook(job, plan.planned)
+        outlook = places.outlook(job, snapshot.planned)
         goal_us = 0.0
         if thresholds:
             least_us = outlook.least_us(job.processes)
@@ -179,17 +182,17 @@ class LessConsume:
             else:
                 return None
         exchange = outlook.exchange(job.processes, goal_us)
-        return Found(job, plan, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
+        return Found(job, snapshot, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
 
-    def _rigid(self, job: JobSpec, plan: Plan, thresholds: Sequence[float]) -> Offer | None:
+    def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
         """Place a job of which no single bucket can be exchanged."""
-        runs = first_fit(job, plan.free, plan.view.machine, plan.memory_for(job))
+        runs = first_fit(job, snapshot.free, snapshot.view.machine, snapshot.memory_for(job))
         if runs is None:
             return None
-        by = factor_of(job, plan, runs)
+        by = factor_of(job, snapshot, runs)
         if thresholds and by > max(thresholds) + SAME:
             return None
-        return extended(job, plan, runs, by, extend_limit=self.extend_limit)
+        return penalised_offer(job, snapshot, runs, by, extend_limit=self.extend_limit)
 
 
 def is_rigid(job: JobSpec) -> bool:
@@ -201,12 +204,12 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
     return (threshold - 1.0 + SAME) * job.estimate_us
 
 
-def paid(job: JobSpec, view: View) -> bool:
+def pay_for_look(job: JobSpec, view: View) -> bool:
     """Pay for a look at the places of one instant; tell whether there was anything left to pay it with."""
     return not view.work.limited or view.work.spend(_price(job, view))
 
 
-def affordable(jobs: list[JobSpec], view: View) -> list[JobSpec]:
+def within_budget(jobs: list[JobSpec], view: View) -> list[JobSpec]:
     """Return the first of ``jobs``, as many as one look at each can be paid for."""
     if not view.work.limited:
         return jobs
@@ -226,12 +229,12 @@ def _price(job: JobSpec, view: View) -> int:
 class Found:
     """The end of a search: the factor at once, the offer when it is asked for."""
 
-    __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "plan")
+    __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "snapshot")
 
     def __init__(
         self,
         job: JobSpec,
-        plan: Plan,
+        snapshot: Snapshot,
         by: float,
         places: Places | None = None,
         exchange: Exchange | None = None,
@@ -240,7 +243,7 @@ class Found:
         extend_limit: bool = True,
     ) -> None:
         self.job = job
-        self.plan = plan
+        self.snapshot = snapshot
         self.factor = by
         self._places = places
         self._exchange = exchange
@@ -250,7 +253,7 @@ class Found:
     @property
     def end_us(self) -> int:
         """Return start + estimate x factor: when the job should end if it gets all the time that it needs."""
-        return self.plan.at_us + stretch(self.job.estimate_us, self.factor)
+        return self.snapshot.at_us + stretch(self.job.estimate_us, self.factor)
 
     def offer(self) -> Offer:
         """Return the place."""
@@ -258,5 +261,5 @@ class Found:
             assert self._places is not None  # there are these two, or the offer
             assert self._exchange is not None
             runs = self._places.runs(self.job, self._exchange)
-            self._offer = extended(self.job, self.plan, runs, self.factor, extend_limit=self._extend_limit)
+            self._offer = penalised_offer(self.job, self.snapshot, runs, self.factor, extend_limit=self._extend_limit)
         return self._offer

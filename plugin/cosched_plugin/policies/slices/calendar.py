@@ -62,7 +62,7 @@ class Slice(NamedTuple):
         gone_us = max(0, now_us - self.ready_us(lengths)) if kind == self.kind else 0
         return self.clocks_us[kind] + gone_us
 
-    def following(self, lengths: Lengths, *, short: bool) -> Slice:
+    def successor(self, lengths: Lengths, *, short: bool) -> Slice:
         """Return the next slice; ``short``: whether a new interval, if this is the last of its own, has a short slice."""
         clocks_us = tuple([self.clock_us(kind, self.end_us(lengths), lengths) for kind in (SHORT, MEDIUM, LONG)])
         assert len(clocks_us) == 3

@@ -144,7 +144,7 @@ class Sliced:
             return
         now_us = view.now_us
         before = present_slice(view)
-        present = self._advanced(before, view)
+        present = self._advance(before, view)
         if present != before:
             yield present.note()
             if view.trace is not None:
@@ -161,7 +161,7 @@ class Sliced:
                 if at_us > now_us and at_us not in wakes:
                     yield WakeAt(at_us)
 
-    def _advanced(self, present: Slice | None, view: View) -> Slice:
+    def _advance(self, present: Slice | None, view: View) -> Slice:
         """Return the slice of this instant."""
         now_us, lengths = view.now_us, self._lengths
         if present is None:
@@ -170,7 +170,7 @@ class Sliced:
         jobs = (*view.queue, *[running.job for running in view.running.values()]) if end_us <= now_us else ()
         if end_us == now_us or any(job.submit_us < end_us for job in jobs):
             # Where a wake comes late, the class has had its time all the same.
-            present = present.following(lengths, short=any(self._slices.kind_of(job) == SHORT for job in jobs))
+            present = present.successor(lengths, short=any(self._slices.kind_of(job) == SHORT for job in jobs))
         if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
@@ -180,16 +180,16 @@ class Sliced:
         kind = present.kind
         others = [other for other in _KINDS if other != kind]
         back = self._groups(view, kind, on_disk=True)
-        open_nodes = self._whole.free_nodes | self._yielding(view, others) if back else 0
+        open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others) if back else 0
         for group in back:
             nodes = _nodes_of(group)
             if not nodes & ~open_nodes:  # else clearing the others would not help
-                yield from self._cleared(nodes, kind, view)
+                yield from self._clear(nodes, kind, view)
                 yield from self._resume(group, kind, view)
         open_nodes = 0  # nobody starts while the nodes change hands
         if view.now_us >= present.ready_us(self._lengths):
-            open_nodes = self._whole.free_nodes | self._yielding(view, others)
-        yield from self._decided(view, present, kind, open_nodes)
+            open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others)
+        yield from self._decide_for(view, present, kind, open_nodes)
 
     def _others(self, view: View, present: Slice) -> Iterator[Action]:
         """Yield what jobs of the other classes may do on nodes that nobody is on."""
@@ -203,10 +203,10 @@ class Sliced:
             open_nodes = 0
             if view.now_us >= present.ready_us(lengths):
                 longer = [other for other in _KINDS if other > kind and other != present.kind]
-                open_nodes = self._whole.free_nodes | self._yielding(view, longer)
-            yield from self._decided(view, present, kind, open_nodes)
+                open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, longer)
+            yield from self._decide_for(view, present, kind, open_nodes)
 
-    def _yielding(self, view: View, kinds: Collection[int]) -> int:
+    def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> int:
         """Return the nodes, as a set of bits, of jobs of these classes, who are there by favour and can make way."""
         nodes = 0
         for kind in kinds:
@@ -225,7 +225,7 @@ class Sliced:
             for running in group:
                 yield ResumeJob(running.job.id)
 
-    def _decided(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
+    def _decide_for(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
         """Yield what the policy of a class decides, if its jobs may start on ``open_nodes``."""
         machine = self._machines[kind]
         if not machine.populated:
@@ -243,10 +243,10 @@ class Sliced:
         join_candidates = machine.free_nodes or (open_nodes and kind == present.kind)
         for action in policy.decide(machine) if join_candidates else policy.prepare(machine):
             for start in _starts(action):
-                yield from self._cleared(nodes_of(start.runs), kind, view)
+                yield from self._clear(nodes_of(start.runs), kind, view)
             yield action
 
-    def _cleared(self, nodes: int, kind: int, view: View) -> Iterator[Action]:
+    def _clear(self, nodes: int, kind: int, view: View) -> Iterator[Action]:
         """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``, a set of bits."""
         if not nodes & ~self._whole.free_nodes:
             return

@@ -1,0 +1,256 @@
+"""The options that describe a job: the same on the command line and in the head of a script, with the names of sbatch.
+
+Times are emulated ones. Every value is checked where it is written, so that an error names the option, or the line of the script.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from cosched_emulator.users.idset import read_idset
+from cosched_hwmodel.units import SECOND_US
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # older releases of click have no type to name
+    _ParamType = click.ParamType
+
+DEFAULT_TIME: Final = "1:00:00"
+BOUNDS: Final = ("cpu", "network", "disk")  # what a job may be bound by; of equal shares the first
+_MOST_S: Final = 10**10  # some 300 years
+_MOST_COUNT: Final = 10**9
+
+
+class Misread(click.BadParameter):
+    """A value that an option cannot take."""
+
+    def __init__(self, expected: str, got: str, context: click.Context | None, option: click.Parameter | None) -> None:
+        super().__init__(f"expected {expected}, got {got!r}", context, option)
+        self.expected = expected
+        self.got = got
+
+
+class Reader(_ParamType):
+    """A type of values: ``read`` turns text into one, or raises ValueError with what it expected."""
+
+    def __init__(self, read: Callable[[str], Any], metavar: str) -> None:
+        self.name = metavar
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of an option's text."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            raise Misread(str(error), value, ctx, param) from None
+
+
+class Array(NamedTuple):
+    """The tasks of an array, and how many may run at once (0: all)."""
+
+    tasks: tuple[int, ...]
+    at_once: int
+
+
+def read_count(text: str) -> int:
+    """Return a whole number above 0."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and 1 <= int(text) <= _MOST_COUNT):
+        raise ValueError("a whole number above 0")
+    return int(text)
+
+
+def read_node_range(text: str) -> tuple[int, int]:
+    """Return the least and the most nodes of ``4`` or ``2-4``."""
+    least, dash, most = text.partition("-")
+    try:
+        pair = (read_count(least), read_count(most if dash else least))
+    except ValueError:
+        raise ValueError("a number of nodes, or a range such as 2-4") from None
+    if pair[0] > pair[1]:
+        raise ValueError("a range that ascends")
+    return pair
+
+
+def read_time(text: str) -> int:
+    """Return the microseconds of min, min:s, h:m:s, d-h, d-h:m or d-h:m:s; 0, or UNLIMITED, stands for no limit."""
+    if text.upper() in ("UNLIMITED", "INFINITE"):
+        return 0
+    matched = re.fullmatch(r"(?:(\d{1,7})-)?(\d{1,12})(?::(\d{1,12}))?(?::(\d{1,12}))?", text, re.ASCII)
+    if matched is None:
+        raise ValueError("minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s")
+    days, *parts = matched.groups()
+    given = [int(part) for part in parts if part is not None]
+    units: tuple[int, ...] = (3600, 60, 1) if days is not None or len(given) == 3 else (60, 1)
+    seconds = 86_400 * int(days or 0) + sum([unit * number for unit, number in zip(units, given, strict=False)])
+    if seconds > _MOST_S:
+        raise ValueError(f"at most {_MOST_S} seconds")
+    return seconds * SECOND_US
+
+
+def read_span(text: str) -> int:
+    """Return the same, of a time that cannot be without end."""
+    span_us = read_time(text)
+    if span_us == 0:
+        raise ValueError("a time above 0")
+    return span_us
+
+
+def read_seconds(text: str) -> int:
+    """Return the microseconds of a number of seconds above 0."""
+    return math.ceil(_number(text, Decimal("0.000001"), Decimal(_MOST_S), "a number of seconds above 0") * SECOND_US)
+
+
+def read_memory(text: str) -> int:
+    """Return MB, rounded up, of a number with one of the suffixes K, M, G and T, or none."""
+    factors = {"K": Decimal(1) / 1024, "M": Decimal(1), "G": Decimal(1024), "T": Decimal(1024**2)}
+    unit = text[-1:].upper()
+    expected = "an amount of memory above 0, such as 500, 500M or 2G"
+    number = _number(text[:-1] if unit in factors else text, Decimal(0), Decimal(10**12), expected)
+    amount_mb = math.ceil(number * factors.get(unit, Decimal(1)))
+    if amount_mb < 1:
+        raise ValueError(expected)
+    return amount_mb
+
+
+def read_array(text: str) -> Array:
+    """Return the tasks of ``0-9``, ``1,3,7``, ``0-15:4``, and after a ``%`` how many may run at once."""
+    tasks, percent, at_once = text.partition("%")
+    return Array(read_idset(tasks), read_count(at_once) if percent else 0)
+
+
+def read_dependency(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the (kind, job) of ``afterok:1:2,afterany:3``."""
+    found = []
+    for part in text.split(","):
+        kind, *jobs = part.split(":")
+        if kind not in ("afterok", "afterany") or not jobs:
+            raise ValueError("afterok:JOB or afterany:JOB, several after colons and commas")
+        try:
+            found += [(kind, read_count(job)) for job in jobs]
+        except ValueError:
+            raise ValueError("numbers of jobs, or of whole arrays") from None
+    return tuple(found)
+
+
+def read_demand(text: str) -> tuple[int, int, int]:
+    """Return memory bandwidth, network and disk in MB/s a process; what is left out at the end is 0."""
+    parts = text.split(":")
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
+        raise ValueError("MB/s a process, MEMORY:NETWORK:DISK, such as 2000:0:50")
+    memory, network, disk = (*map(int, parts), *[0] * (3 - len(parts)))
+    return memory, network, disk
+
+
+def read_usage(text: str) -> tuple[str, int, int, int, int]:
+    """Return what bounds a job, and in millionths its shares of CPU, network and disk, and its memory as part of a node's."""
+    expected = "fractions CPU:NETWORK:DISK:MEMORY, the first three with a sum of 1, such as 0.7:0.3:0:0.25"
+    parts = [_number(part, Decimal(0), Decimal(1), expected) for part in text.split(":")]
+    if len(parts) != 4 or sum(parts[:3]) != 1 or any(part * SECOND_US % 1 for part in parts):
+        raise ValueError(expected)
+    cpu, network, disk, memory = (int(part * SECOND_US) for part in parts)
+    largest = max(cpu, network, disk)
+    return BOUNDS[(cpu, network, disk).index(largest)], cpu, network, disk, memory
+
+
+def read_self_slowdown(text: str) -> tuple[int, int]:
+    """Return by what a job slows itself down, in millionths: with a process on each CPU, and on top on all cores of one."""
+    expected = "two factors NODE:CPU above 0, such as 1.2:1.05"
+    parts = [_number(part, Decimal("0.000001"), Decimal(1000), expected) for part in text.split(":")]
+    if len(parts) != 2:
+        raise ValueError(expected)
+    return round(parts[0] * SECOND_US), round(parts[1] * SECOND_US)
+
+
+def _number(text: str, least: Decimal, most: Decimal, expected: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(expected) from None
+    if not (number.is_finite() and least <= number <= most):
+        raise ValueError(expected)
+    return number
+
+
+def _read(read: Callable[[str], Any], metavar: str, *names: str, text: str) -> click.Option:
+    return click.Option(names, type=Reader(read, metavar), metavar=metavar, help=text)
+
+
+def _flag(*names: str, text: str) -> click.Option:
+    return click.Option(names, is_flag=True, default=None, help=text)
+
+
+def job_options() -> list[click.Option]:
+    """Return the options, new ones each time; the value of one that was not given is None."""
+    return [
+        _read(read_count, "N", "-n", "--ntasks", text="Processes.  [default: 1, or one a node]"),
+        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes over which they are spread."),
+        _read(read_count, "N", "-c", "--cpus-per-task", text="Hardware threads of a process.  [default: 1]"),
+        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks at most so many."),
+        _read(read_memory, "MB", "--mem-per-task", text="Memory of a process; suffixes K, M, G, T."),
+        _read(read_memory, "MB", "--mem-per-cpu", text="The same, of each hardware thread of a process."),
+        _read(read_memory, "MB", "--mem", text="The same, of all processes on a node, whose number must be known."),
+        _read(read_time, "TIME", "-t", "--time", text=f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
+        _read(read_span, "TIME", "--estimate", text="How long it is believed to take.  [default: its time limit]"),
+        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: that of the script]"),
+        _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
+        _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
+        _flag("--exclusive", text="Whole nodes, shared with nobody."),
+        _flag("-H", "--hold", text="Hold it until it is released."),
+        click.Option(["--requeue/--no-requeue"], default=None, help="Run it again where a node fails.  [default: yes]"),
+        _read(read_demand, "M:N:D", "--demand", text="MB/s a process of memory bandwidth, network, disk."),
+        _read(read_usage, "C:N:D:M", "--usage", text="Shares of CPU, network, disk; memory as part of a node's."),
+        _read(
+            read_self_slowdown, "N:C", "--self-slowdown", text="Factors of its processes on all CPUs, and all cores."
+        ),
+        _read(read_seconds, "S", "--run", text="Emulation: seconds it really takes alone.  [default: its estimate]"),
+        click.Option(
+            ["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: how it ends.  [default: 0]"
+        ),
+    ]
+
+
+# Options of sbatch without a meaning here: with a value, and without one or with one that may be left out.
+_IGNORED_VALUES: Final = (
+    "-A --account|--acctg-freq|--batch|--bb|--bbf|-b --begin|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
+    "-C --constraint|--container|--container-id|-S --core-spec|--cores-per-socket|--cpu-freq|--cpus-per-gpu|--deadline|"
+    "--delay-boot|-m --distribution|-e --error|-x --exclude|--export|--export-file|--extra|-B --extra-node-info|--gid|"
+    "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres|--gres-flags|--hint|-i --input|"
+    "--kill-on-invalid-dep|-L --licenses|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
+    "-F --nodefile|-w --nodelist|--ntasks-per-core|--ntasks-per-gpu|--ntasks-per-socket|--open-mode|-o --output|"
+    "-p --partition|--power|--prefer|--priority|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
+    "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap"
+)
+_IGNORED_FLAGS: Final = (
+    "--contiguous|--get-user-env|--ignore-pbs|--nice|-k --no-kill|-O --overcommit|-s --oversubscribe|--propagate|-Q --quiet|"
+    "--reboot|--spread-job|--stepmgr|--test-only|--use-min-nodes|-v --verbose"
+)
+
+
+def ignored_options(*more_flags: str) -> list[click.Option]:
+    """Return sbatch's other options, hidden; each leaves its name in the context (see `ignored_names`). ``more_flags`` as well."""
+    with_values = [click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_VALUES.split("|")]
+    flags = [*_IGNORED_FLAGS.split("|"), *more_flags]
+    return with_values + [click.Option(names.split(), is_flag=True, callback=_note, **_QUIET) for names in flags]
+
+
+_QUIET: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "multiple": False, "default": None}
+_IGNORED: Final = "cosched_emulator.cli.commands.job_options.ignored"  # key in a context
+
+
+def ignored_names(context: click.Context) -> list[str]:
+    """Return the options that were given and mean nothing here."""
+    names: list[str] = context.meta.get(_IGNORED, [])
+    return names
+
+
+def _note(context: click.Context, option: click.Parameter, value: object) -> None:
+    if value is not None:
+        context.meta.setdefault(_IGNORED, []).append(option.opts[-1])

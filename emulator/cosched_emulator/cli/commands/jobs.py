@@ -1,0 +1,132 @@
+"""The commands about jobs of a running manager, with the habits of Slurm's: sbatch, scancel, squeue, scontrol, sacct."""
+
+from __future__ import annotations
+
+import click
+
+from cosched_emulator.cli.commands.job_options import ignored_options, job_options
+from cosched_emulator.cli.commands.manager_options import JOBS, SECONDS, common_options, whose
+from cosched_emulator.cli.lazy import implementation
+
+
+@click.command(params=[*job_options(), *ignored_options()])
+@click.argument("script", required=False, type=click.Path())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--parsable", is_flag=True, help="Print the job's number alone.")
+@click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
+@common_options()
+@click.pass_context
+@implementation("cosched_emulator.cli.users.submit")
+def submit() -> None:
+    """Submit a job, or an array of jobs.
+
+    Lines "#SBATCH" and "#COSCHED" in the head of SCRIPT hold the same options; the command line wins. SCRIPT is not executed: nodes
+    are emulated, and --run says how long the job takes. TIME is one of min, min:s, h:m:s, d-h, d-h:m, d-h:m:s, in emulated time.
+    Other options of sbatch are taken and ignored, with a note.
+
+    \b
+    Examples:
+      cosched-emulator submit -n 16 -t 2:00:00 --run 5400 --demand 2000
+      cosched-emulator submit -N 2 --ntasks-per-node 8 --array 0-9%2 --dependency afterok:12 job.sh
+    """
+
+
+@click.command()
+@JOBS
+@common_options()
+@implementation("cosched_emulator.cli.users.jobs")
+def cancel() -> None:
+    """End jobs, waiting or running: 12, a task 12_3, several 12_[1-3,7]; the number of an array is all of it.
+
+    \b
+    Example:
+      cosched-emulator cancel 12 15_[3-7]
+    """
+
+
+@click.command()
+@JOBS
+@common_options()
+@implementation("cosched_emulator.cli.users.jobs")
+def hold() -> None:
+    """Keep waiting jobs from being started.
+
+    \b
+    Example:
+      cosched-emulator hold 12
+    """
+
+
+@click.command()
+@JOBS
+@common_options()
+@implementation("cosched_emulator.cli.users.jobs")
+def release() -> None:
+    """Let held jobs be started.
+
+    \b
+    Example:
+      cosched-emulator release 12
+    """
+
+
+@click.command()
+@click.option("-r", "--array", "expand", is_flag=True, help="A line for each task of an array, also of waiting ones.")
+@whose
+@common_options()
+@implementation("cosched_emulator.cli.users.jobs")
+def queue() -> None:
+    """List the jobs that run or wait, with whom they share nodes, and how much that was found to slow them.
+
+    \b
+    Example:
+      cosched-emulator queue --me
+    """
+
+
+@click.command()
+@JOBS
+@common_options()
+@implementation("cosched_emulator.cli.users.jobs")
+def job() -> None:
+    """Show all that is known of jobs, also of those that have ended.
+
+    \b
+    Example:
+      cosched-emulator job 12
+    """
+
+
+@click.command()
+@JOBS
+@click.option(
+    "--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after so many seconds.  [default: never]"
+)
+@common_options(timeout=False)
+@implementation("cosched_emulator.cli.users.jobs")
+def wait() -> None:
+    """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
+
+    A manager that is restarted meanwhile is waited for, for a minute.
+
+    \b
+    Example:
+      cosched-emulator wait 12 13 --timeout 3600
+    """
+
+
+@click.command()
+@whose
+@click.option(
+    "-n", "--most", type=click.IntRange(1, 10_000), default=100, show_default=True, help="The latest so many."
+)
+@click.option("--db", "database", metavar="FILE", help="Read the manager's database instead; it need not run.")
+@common_options()
+@implementation("cosched_emulator.cli.users.history")
+def history() -> None:
+    """List jobs that have ended, the latest last.
+
+    \b
+    Example:
+      cosched-emulator history --user ann --most 20
+    """

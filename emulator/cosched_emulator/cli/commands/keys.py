@@ -1,0 +1,67 @@
+"""The command group ``keys``: make keys, and say whose keys a manager accepts."""
+
+from __future__ import annotations
+
+import click
+
+from cosched_emulator.cli.lazy import implementation
+
+_EXAMPLES = """\b
+Example, a manager, one scheduler, one user:
+  cosched-emulator keys manager keyring
+  cosched-emulator keys new ~/.cosched scheduler
+  cosched-emulator keys allow keyring plugin scheduler ~/.cosched/scheduler.key
+  cosched-emulator keys new ~/.cosched alice
+  cosched-emulator keys allow keyring user alice ~/.cosched/alice.key
+
+Give the file keyring/manager.key to everybody: it is how they know the manager. A file that ends in .key_secret never leaves the
+account, or the machine, that it was made for.
+"""
+_ROLE = click.Choice(["plugin", "user", "operator"])
+
+
+@click.group(epilog=_EXAMPLES)
+def keys() -> None:
+    """Make keys for connections off this machine, and say whose keys a manager accepts."""
+
+
+@keys.command()
+@click.argument("folder", type=click.Path())
+@click.argument("name")
+@implementation("cosched_emulator.cli.keys")
+def new() -> None:
+    """Make a pair of keys in FOLDER: NAME.key for others, NAME.key_secret for nobody else."""
+
+
+@keys.command()
+@click.argument("folder", type=click.Path())
+@implementation("cosched_emulator.cli.keys")
+def manager() -> None:
+    """Make the keyring of a manager: its own pair of keys, and folders for the public keys of others."""
+
+
+@keys.command()
+@click.argument("folder", type=click.Path())
+@click.argument("role", type=_ROLE)
+@click.argument("name")
+@click.argument("public_file", type=click.Path())
+@implementation("cosched_emulator.cli.keys")
+def allow() -> None:
+    """Let who has the secret of PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
+
+
+@keys.command()
+@click.argument("folder", type=click.Path())
+@click.argument("role", type=_ROLE)
+@click.argument("name")
+@implementation("cosched_emulator.cli.keys")
+def revoke() -> None:
+    """Accept a key no more: at once, also where the manager runs and on connections that stand."""
+
+
+@keys.command("list")
+@click.argument("folder", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@implementation("cosched_emulator.cli.keys")
+def list_keys() -> None:
+    """List whom a keyring knows, and their public keys."""

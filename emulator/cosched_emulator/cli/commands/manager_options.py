@@ -1,0 +1,94 @@
+"""The options that the commands for users have in common: where the manager is, and how to print; jobs and nodes as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from cosched_emulator.cli.commands.job_options import Reader, read_seconds
+from cosched_emulator.users.idset import read_idset, read_job
+from cosched_hwmodel.units import SECOND_US
+
+Command = TypeVar("Command", bound=Callable[..., object])
+Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # of each word: (job, task) of all that it names
+DEFAULT_TIMEOUT_S: Final = 10.0
+SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
+
+
+class Caller(NamedTuple):
+    """What the common options say: where the manager is, how long it may take to answer, our keys, and how to print."""
+
+    manager: str
+    timeout_s: float
+    key: str
+    manager_key: str
+    as_json: bool
+
+
+def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
+    """Add the options that all commands have, and pass them on as one argument. Without ``timeout`` a command has its own."""
+    deadline = click.option(
+        "--timeout",
+        "timeout_s",
+        type=SECONDS,
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        metavar="S",
+        help="Seconds that the manager may take to answer.",
+    )
+    options = [
+        click.option(
+            "--manager",
+            envvar="COSCHED_MANAGER",
+            default="",
+            metavar="ENDPOINT",
+            help="The manager's endpoint for users.  [env: COSCHED_MANAGER]",
+        ),
+        *([deadline] if timeout else []),
+        click.option(
+            "--key", envvar="COSCHED_KEY", default="", metavar="FILE", help="Own secret key.  [env: COSCHED_KEY]"
+        ),
+        click.option(
+            "--manager-key",
+            envvar="COSCHED_MANAGER_KEY",
+            default="",
+            metavar="FILE",
+            help="The manager's public key.  [env: COSCHED_MANAGER_KEY]",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds."),
+    ]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(
+            manager: str, key: str, manager_key: str, as_json: bool, timeout_s: float = DEFAULT_TIMEOUT_S, **rest: Any
+        ) -> object:
+            return command(Caller(manager, timeout_s, key, manager_key, as_json), **rest)
+
+        decorated: Any = call
+        for option in reversed(options):
+            decorated = option(decorated)
+        result: Command = decorated
+        return result
+
+    return decorate
+
+
+JOBS: Final = click.argument(
+    "jobs", nargs=-1, required=True, metavar="JOB...", type=Reader(lambda text: tuple(read_job(text)), "JOB")
+)
+NODES: Final = click.argument("nodes", nargs=-1, required=True, metavar="NODE...", type=Reader(read_idset, "NODE"))
+WHOSE: Final = (
+    click.option("-u", "--user", default="", metavar="NAME", help="Only jobs of this user."),
+    click.option("--me", is_flag=True, help="Only one's own."),
+)
+
+
+def whose(command: Command) -> Command:
+    """Add --user and --me."""
+    for option in reversed(WHOSE):
+        command = option(command)
+    return command

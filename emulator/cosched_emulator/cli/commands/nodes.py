@@ -1,0 +1,86 @@
+"""The commands about the nodes of a running manager, and about itself, with the habits of Slurm's sinfo and scontrol."""
+
+from __future__ import annotations
+
+import click
+
+from cosched_emulator.cli.commands.manager_options import NODES, SECONDS, common_options
+from cosched_emulator.cli.lazy import implementation
+
+
+@click.command()
+@click.option("-l", "--long", "one_by_one", is_flag=True, help="A line for each node, with the jobs there.")
+@common_options()
+@implementation("cosched_emulator.cli.users.nodes")
+def nodes() -> None:
+    """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
+
+    \b
+    Example:
+      cosched-emulator nodes --long
+    """
+
+
+@click.command()
+@NODES
+@click.option("--reason", default="", help="Why, for those who look.")
+@common_options()
+@implementation("cosched_emulator.cli.users.nodes")
+def drain() -> None:
+    """Give nodes no more work: 3, 0-3,7. What runs there goes on. For operators.
+
+    \b
+    Example:
+      cosched-emulator drain 0-3,7 --reason "new fans"
+    """
+
+
+@click.command()
+@NODES
+@common_options()
+@implementation("cosched_emulator.cli.users.nodes")
+def resume() -> None:
+    """Put nodes back into service that were drained or have failed. For operators.
+
+    \b
+    Example:
+      cosched-emulator resume 0-3,7
+    """
+
+
+@click.command()
+@common_options()
+@implementation("cosched_emulator.cli.users.nodes")
+def status() -> None:
+    """Show how the manager and its scheduler are.
+
+    \b
+    Example:
+      cosched-emulator status --json
+    """
+
+
+@click.command()
+@click.option(
+    "-d",
+    "--interval",
+    "interval_s",
+    type=SECONDS,
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between two pictures.",
+)
+@click.option("--once", is_flag=True, help="Print one picture as text, for no terminal at all.")
+@click.option(
+    "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Jobs to show, at most."
+)
+@common_options()
+@implementation("cosched_emulator.cli.users.top")
+def top() -> None:
+    """Watch the machine: utilisation, nodes and who shares them, queue, last decisions. q ends it, arrows scroll and choose a node.
+
+    \b
+    Example:
+      cosched-emulator top --interval 0.5
+    """

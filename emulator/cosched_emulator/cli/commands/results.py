@@ -1,0 +1,121 @@
+"""The commands that look at run folders: ``compare``, ``classes`` and ``plot``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cosched_emulator.cli.lazy import implementation
+
+RUN_DIRS = click.argument("run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+POPULATION = click.option(
+    "--jobs",
+    "population",
+    type=click.Choice(["finished", "all"]),
+    default="finished",
+    show_default=True,
+    help="Whose waits and slowdowns count: jobs that completed, or all that ran.",
+)
+SECONDS = click.IntRange(0, 10**9)
+# Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
+DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
+    "bsld": ("bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
+    "bsld60": ("bounded_slowdown_60s", "bounded slowdown (bound 60 s)", 1.0),
+    "wait": ("wait_s", "wait [s]; less than 1 s drawn as 1 s", 1.0),
+    "response": ("response_s", "response time [s]", 1.0),
+    "penalised": ("penalised_percent", "penalised run time [%]", None),
+}
+
+
+@click.command()
+@RUN_DIRS
+@POPULATION
+@click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON.")
+@click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
+@click.option(
+    "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="Also draw the main figures."
+)
+@click.option("--title", default="", help="Title of the picture.")
+@implementation("cosched_emulator.cli.results")
+def compare() -> None:
+    """Compare the figures of several runs, a column for each RUN_DIR.
+
+    Utilisation, makespan, throughput and queue are those of the whole run; the other figures leave out the warm-up.
+
+    \b
+    Examples:
+      cosched-emulator compare runs/fcfs runs/easy runs/rua
+      cosched-emulator compare runs/* --jobs all --markdown
+      cosched-emulator compare runs/easy runs/rua --plot easy-rua.png
+    """
+
+
+@click.command()
+@RUN_DIRS
+@click.option(
+    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Estimate of a short job, at most."
+)
+@click.option("--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one.")
+@click.option(
+    "--bound-s",
+    type=click.IntRange(1, 10**9),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="Shorter run times count as this.",
+)
+@click.option(
+    "--high-load",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Load is high while N jobs of a class wait.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, a list with an object for each run.")
+@implementation("cosched_emulator.cli.results")
+def classes() -> None:
+    """Compare short, medium and long jobs, a column for each RUN_DIR.
+
+    A job's class goes by its user's estimate. Response times are those of completed jobs. The warm-up counts, too.
+
+    \b
+    Examples:
+      cosched-emulator classes runs/ssp runs/glts
+      cosched-emulator classes runs/glts --short-s 3600 --medium-s 36000 --json
+    """
+
+
+@click.command()
+@RUN_DIRS
+@click.option("--kind", type=click.Choice(["gantt", "load", "ecdf"]), required=True, help="What to draw; see above.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf file."
+)
+@click.option(
+    "--quantity",
+    type=click.Choice(list(DISTRIBUTIONS)),
+    default="bsld",
+    show_default=True,
+    help="What ecdf shows.",
+)
+@POPULATION
+@click.option("--from-h", type=float, metavar="HOURS", help="Where gantt and load begin.  [default: first submission]")
+@click.option("--to-h", type=float, metavar="HOURS", help="Where gantt and load end.  [default: last end]")
+@click.option("--title", default="", help="Title of the picture.")
+@implementation("cosched_emulator.cli.results")
+def plot() -> None:
+    """Draw a picture of a run.
+
+    \b
+    gantt  which job held which hardware threads, and which nodes were shared
+    load   nodes in use and shared, threads held, and the queue, over time
+    ecdf   the distribution of a per-job quantity, for one run or several
+
+    \b
+    Examples:
+      cosched-emulator plot runs/rua --kind gantt --from-h 24 --to-h 36 --out schedule.png
+      cosched-emulator plot runs/rua --kind load --out load.svg
+      cosched-emulator plot runs/easy runs/rua --kind ecdf --quantity wait --out waits.png
+    """

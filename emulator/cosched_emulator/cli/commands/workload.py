@@ -1,0 +1,83 @@
+"""The command group ``workload``: look at workloads, and generate them."""
+
+from __future__ import annotations
+
+import click
+
+from cosched_emulator.cli.lazy import implementation
+
+_DESCRIBE_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload describe CTC-SP2-1996-3.1-cln.swf.gz
+  cosched-emulator workload describe trace.swf --first 10000 --jobs 10000 --json
+  cosched-emulator workload describe --lublin 8000 --aarr 8.83 --characteristics M1
+  cosched-emulator workload describe --lublin 10000 --aarr 10.33 --self-slowdowns table4 --grow
+"""
+_LUBLIN_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload lublin --jobs 8000 --aarr 9.83 --seed 3 --out w2.swf.gz
+  cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
+  cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 20 --out -
+"""
+_POSITIVE = click.IntRange(min=1)
+_SELF_SLOWDOWNS = click.option(
+    "--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."
+)
+_GROW = click.option(
+    "--grow", is_flag=True, help="Let sizes grow: --processors are nodes of two CPUs with two cores each."
+)
+
+
+@click.group()
+def workload() -> None:
+    """Look at workloads, and generate them."""
+
+
+@workload.command(epilog=_DESCRIBE_EXAMPLES)
+@click.argument("file", required=False, type=click.Path())
+@click.option("--lublin", "lublin_jobs", type=_POSITIVE, metavar="N", help="Describe N jobs of the Lublin model.")
+@click.option(
+    "--processors", type=_POSITIVE, help="Size of the machine.  [default: the file's MaxProcs; 128 with --lublin]"
+)
+@click.option("--aarr", type=float, help="Lublin: parameter of the arrival rate.  [default: 10.2303]")
+@click.option("--seed", type=int, help="Seed of what is drawn.  [default: 1]")
+@click.option("--characteristics", metavar="MIX", help="Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30.")
+@click.option(
+    "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
+)
+@_SELF_SLOWDOWNS
+@_GROW
+@click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
+@click.option("--jobs", type=_POSITIVE, help="File: read at most so many jobs.  [default: all]")
+@click.option("--skip-bad-rows", is_flag=True, help="File: leave malformed rows out instead of stopping.")
+@click.option("--as-logged", is_flag=True, help="File: leave run times above the estimate, and short estimates, alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@implementation("cosched_emulator.cli.workload")
+def describe() -> None:
+    """Print statistics of a workload: an SWF file (plain or gzip), or the Lublin model."""
+
+
+@workload.command(epilog=_LUBLIN_EXAMPLES)
+@click.option("--jobs", type=_POSITIVE, required=True, help="Number of jobs.")
+@click.option("--processors", type=_POSITIVE, default=128, show_default=True, help="Size of the machine.")
+@click.option("--aarr", type=float, help="Parameter of the arrival rate; smaller is busier.  [default: 10.2303]")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of all draws.")
+@click.option("--gap-factor", type=float, default=1.0, show_default=True, help="Multiply the gaps between arrivals.")
+@click.option("--run-factor", type=float, default=1.0, show_default=True, help="Multiply the run times.")
+@click.option(
+    "--characteristics", metavar="MIX", help="Draw what bounds jobs, too: M1, M2, M3, or shares such as 40:30:30."
+)
+@_SELF_SLOWDOWNS
+@_GROW
+@click.option(
+    "--usage-out", type=click.Path(), metavar="FILE", help="Where to write what is drawn, as annotations in CSV."
+)
+@click.option("--out", required=True, type=click.Path(), help="File to write (.gz compresses); - for standard output.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@implementation("cosched_emulator.cli.workload")
+def lublin() -> None:
+    """Generate a workload with the Lublin-Feitelson model and write it as SWF."""

@@ -1,0 +1,18 @@
+"""What the command ``explain`` does."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import click
+
+from cosched_emulator.explain.facts import explain as facts_about
+from cosched_emulator.explain.sentences import sentences
+from cosched_emulator.explain.trace_reader import read_trace
+
+
+def explain(job: int, trace: str, as_json: bool) -> None:
+    """Tell why a job started when and where it did."""
+    facts = facts_about(read_trace(trace, partial(click.echo, err=True)), job, trace)
+    click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

@@ -1,0 +1,59 @@
+"""Commands that are imported when they are used, so that help and typing errors cost no more than click.
+
+A program's group knows its commands from a table of names and one-line helps, and imports the module that declares a command when
+the command line names it. The declaration (options and help) in turn names the module that does the work, which is imported when
+the command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group that prints its help from ``table``, module -> name -> help in one line; the command that is called is imported."""
+
+    def __init__(self, table: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
+        self._module_of = {name: module for module, helps in table.items() for name in helps}
+        summaries = [click.Command(name, help=text) for helps in table.values() for name, text in helps.items()]
+        super().__init__(commands=summaries, **settings)
+
+    def load(self, name: str) -> click.Command:
+        """Return a command with its options, which the module declares under the same name."""
+        command: click.Command = getattr(import_module(self._module_of[name]), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name, the command and the rest of the arguments of a command line."""
+        name, summary, rest = super().resolve_command(ctx, args)
+        return name, self.load(name) if name is not None and summary is not None else None, rest
+
+
+class Implementation:
+    """The function of a command: the one with the same name in ``module``, which is imported when the command runs."""
+
+    def __init__(self, module: str, declaration: Callable[[], None]) -> None:
+        update_wrapper(self, declaration)
+        self.module = module
+        self.attribute = declaration.__name__
+
+    def load(self) -> Callable[..., object]:
+        """Return the function that does the work."""
+        function: Callable[..., object] = getattr(import_module(self.module), self.attribute)
+        return function
+
+    def __call__(self, *arguments: Any, **options: Any) -> object:
+        """Do the work."""
+        return self.load()(*arguments, **options)
+
+
+def implementation(module: str) -> Callable[[Callable[[], None]], Implementation]:
+    """Decorate the declaration of a command, an empty function with the help: `Implementation` in ``module`` does the work."""
+    return lambda declaration: Implementation(module, declaration)

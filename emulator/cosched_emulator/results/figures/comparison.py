@@ -1,0 +1,160 @@
+"""Tables that compare the summaries of several runs, for terminals and as Markdown.
+
+One column per run, one row per figure. The best value of a row is marked where more or less is plainly better, where the
+runs differ in what is shown, and where at least two are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cosched_plugin.common.text_table import align
+
+Kind = Literal["count", "figure", "seconds", "share"]
+Better = Literal["low", "high", ""]
+NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
+_UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row: where the figure lies in a summary (``*`` stands for the population) and how to show it."""
+
+    label: str
+    path: tuple[str, ...]
+    kind: Kind = "figure"
+    better: Better = "low"
+    unit: str = ""
+    optional: bool = False  # left out where no run has it
+
+
+FIGURES = (
+    Figure("jobs counted", ("selection", "counted"), "count", ""),
+    Figure("completed", ("states", "COMPLETED"), "count", "high"),
+    Figure("rejected", ("states", "REJECTED"), "count"),
+    Figure("killed at limit", ("killed", "count"), "count"),
+    Figure("killed, share", ("killed", "share"), "share"),
+    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
+    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
+    Figure("response, mean", ("*", "response_s", "mean"), "seconds"),
+    Figure("response, p95", ("*", "response_s", "p95"), "seconds"),
+    Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean")),
+    Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95")),
+    Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean")),
+    Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95")),
+    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean")),
+    Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
+    Figure("penalised run time, p95", ("*", "penalised_percent", "p95"), unit="%"),
+    Figure("makespan", ("machine", "makespan_s"), "seconds"),
+    Figure("throughput", ("machine", "jobs_per_hour"), better="high", unit="jobs/h"),
+    Figure("queue length, mean", ("machine", "mean_queue_length"), unit="jobs"),
+    Figure("utilisation, threads", ("machine", "utilisation"), "share", ""),
+    Figure("utilisation, nodes", ("machine", "node_utilisation"), "share", ""),
+    Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high"),
+    Figure("node time shared", ("machine", "node_sharing"), "share", ""),
+    Figure("offered load", ("machine", "offered_load"), "share", ""),
+    Figure("preemptions", ("machine", "preemptions"), "count", "", optional=True),
+    Figure("preemptions a preempted job", ("machine", "preemptions_per_job"), better="", optional=True),
+    Figure("swap space taken, most", ("machine", "peak_swap_mb"), "count", "", "MB", optional=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure of all runs as text, with the unit they share and which of them are best."""
+
+    label: str
+    unit: str
+    texts: tuple[str, ...]
+    best: tuple[bool, ...]
+
+
+def compare(
+    summaries: Sequence[Mapping[str, Any]], population: str = "finished", figures: Sequence[Figure] = FIGURES
+) -> list[Row]:
+    """Return one row per figure; ``population`` is ``finished`` or ``all``."""
+    rows = [(figure, [value_of(summary, figure, population) for summary in summaries]) for figure in figures]
+    return [
+        _row(figure, values) for figure, values in rows if not figure.optional or any(v is not None for v in values)
+    ]
+
+
+def value_of(summary: Mapping[str, Any], figure: Figure, population: str) -> float | None:
+    """Return the figure of one summary, or None if it does not exist."""
+    value: Any = summary
+    for key in figure.path:
+        value = value.get(population if key == "*" else key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int | float) else None
+
+
+def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return an aligned table for a terminal; ``*`` marks the best values."""
+    marked = any(any(row.best) for row in rows)
+    lines = [["", "", *names]]
+    for row in rows:
+        texts = (text + ("*" if best else " ") for text, best in zip(row.texts, row.best, strict=True))
+        lines.append([row.label, row.unit, *(texts if marked else row.texts)])
+    if marked:
+        lines[0][2:] = [name + " " for name in names]
+    shown = align(lines, range(2, len(lines[0])))
+    shown.insert(1, "-" * max(len(line) for line in shown))
+    if marked:
+        shown.append("* best of the row")
+    return "\n".join(shown) + "\n"
+
+
+def markdown_table(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the table as Markdown; the best values are bold."""
+    lines = [_markdown_line(["", *names]), _markdown_line(["---", *["---:" for _ in names]])]
+    for row in rows:
+        label = f"{row.label} [{row.unit}]" if row.unit else row.label
+        texts = (f"**{text}**" if best else text for text, best in zip(row.texts, row.best, strict=True))
+        lines.append(_markdown_line([label, *texts]))
+    return "\n".join(lines) + "\n"
+
+
+def time_unit(largest_s: float) -> tuple[float, str]:
+    """Return (seconds, name) of the unit in which times up to ``largest_s`` read best."""
+    for limit_s, seconds, name in _UNITS:
+        if largest_s < limit_s:
+            return seconds, name
+    return _UNITS[-1][1:]
+
+
+def number_texts(values: Sequence[float | None]) -> list[str]:
+    """Return numbers with as many decimals as suit the largest of them, and thousands apart."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    places = 0 if largest >= 1000 else 1 if largest >= 100 else 2
+    # Adding 0.0 turns a negative zero, which rounding may leave, into a plain one.
+    return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
+
+
+def _row(figure: Figure, values: Sequence[float | None]) -> Row:
+    unit = figure.unit
+    match figure.kind:
+        case "count":
+            texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
+        case "seconds":
+            size, unit = time_unit(max((value for value in values if value is not None), default=0.0))
+            texts = number_texts([None if value is None else value / size for value in values])
+        case "share":
+            unit = "%"
+            texts = number_texts([None if value is None else 100 * value for value in values])
+        case "figure":
+            texts = number_texts(values)
+    return Row(figure.label, unit, tuple(texts), _best(figure.better, values, texts))
+
+
+def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) -> tuple[bool, ...]:
+    known = [value for value in values if value is not None]
+    if not better or len(known) < 2 or len(set(texts) - {NOTHING}) < 2:
+        return (False,) * len(values)
+    best = min(known) if better == "low" else max(known)
+    shown = texts[values.index(best)]  # what looks the same is marked the same
+    return tuple(text == shown for text in texts)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

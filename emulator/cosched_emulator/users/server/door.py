@@ -1,0 +1,244 @@
+"""Where users come in: a ROUTER socket that tells who asks, and lets nobody take more than a share. Nothing here waits.
+
+Who is at the other end the kernel says on ipc (the user id of the process that connected) and the key on tcp. Neither can be had by
+saying so in a message. On ipc root and the manager's own user are operators, on tcp those in the keyring's ``operators/``.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import zmq
+
+from cosched_emulator.couplings.listening import listen
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.users.requests import (
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    Done,
+    Refused,
+    Request,
+    decode_request,
+    encode_answer,
+)
+from cosched_emulator.users.server.connections import Connections
+from cosched_emulator.users.server.rate import Bucket, Buckets
+from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.server.unread import Unread
+from cosched_plugin.common.binding import EVERYBODY, router_socket
+from cosched_plugin.common.curve import Keyring
+from cosched_plugin.protocol.codec import unpack
+from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN
+
+MOST_MESSAGES: Final = 64  # of one call
+MOST_FRAMES: Final = 1_024  # likewise, where messages have more than they should
+MOST_BYTES: Final = MAX_REQUEST_BYTES  # likewise: no more is begun to be decoded when so much has been
+FRAMES: Final = 3  # of a request: sender, name of the framing, body
+BYTES_A_TOKEN: Final = 65_536  # a request costs one token, and one more for each so many bytes of it and its answer
+WAITING_REQUESTS: Final = 4  # of one connection; what is more waits at its sender
+WAITING_ANSWERS: Final = 8  # of one connection; what is more is dropped
+LARGE_BYTES: Final = 65_536  # an answer of this size or more counts, for its user, until it has been read
+MOST_UNREAD_BYTES: Final = MAX_ANSWER_BYTES
+COMPLAINTS_PER_S: Final = 5.0  # answers to what is malformed or too much, for each user; the rest is dropped
+COMPLAINTS: Final = 10.0  # at once
+HANDSHAKE_MS: Final = 5_000
+HEARTBEAT_MS: Final = 5_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_TIMEOUT_MS: Final = 15_000
+LINGER_MS: Final = 500  # how long the last answers may take to leave
+NO_TICKET: Final = 0  # of an answer to what has no readable ticket
+
+
+class Asked(NamedTuple):
+    """A request, and whose it is; ``sender`` and ``ticket`` lead the answer back."""
+
+    sender: bytes
+    ticket: int
+    who: Requester
+    request: Request
+
+
+class UserDoor:
+    """The socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the one really bound.
+
+    Each user may ask ``requests_per_s``, and ``burst`` at once, through however many connections; ``most_users`` are told apart by
+    that. ``operators`` are names of further operators.
+    Raises ConfigurationError for an endpoint that does not tell who asks, or cannot be bound.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        endpoint: str,
+        *,
+        keys: Keyring | None = None,
+        operators: frozenset[str] = frozenset(),
+        requests_per_s: float = 100.0,
+        burst: float = 200.0,
+        most_users: int = 10_000,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        reason = why_not_for_users(endpoint, secured=keys is not None)
+        if reason is not None:
+            raise ConfigurationError("endpoint", f"one that users may use ({reason})", endpoint)
+        self.dropped = 0  # messages that got no answer
+        self.shut = 0  # connections that were too many
+        self._keys = keys if takes_keys(endpoint) else None
+        self._operators = operators
+        self._clock_s = clock_s
+        now_s = clock_s()
+        self._requests = Buckets(requests_per_s, burst, most_users)
+        self._complaints = Buckets(COMPLAINTS_PER_S, COMPLAINTS, most_users)
+        self._strangers = Bucket(COMPLAINTS_PER_S, COMPLAINTS, now_s)
+        self._unread = Unread()
+        self._frames: list[zmq.Frame] = []  # of the message that is being received, as far as they matter
+        self.socket = router_socket(context)
+        self.socket.linger = LINGER_MS
+        self.socket.maxmsgsize = MAX_REQUEST_BYTES
+        self.socket.rcvhwm = WAITING_REQUESTS
+        self.socket.sndhwm = WAITING_ANSWERS
+        self.socket.handshake_ivl = HANDSHAKE_MS
+        if takes_keys(endpoint):
+            self.socket.heartbeat_ivl = HEARTBEAT_MS
+            self.socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+        try:
+            if self._keys is not None:
+                self._keys.secure(self.socket, "user")
+            self.endpoint = listen(self.socket, endpoint, EVERYBODY)
+            self._connections = Connections(self.endpoint)
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self) -> list[Asked]:
+        """Return the requests that have come, as far as their senders may ask them now; the others are answered here, or dropped."""
+        asked: list[Asked] = []
+        self.shut += self._connections.tend(self._clock_s())
+        messages = size = 0
+        for _ in range(MOST_FRAMES):
+            try:
+                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            size += len(frame)
+            if len(self._frames) <= FRAMES:  # one more than a request has shows that it is none
+                self._frames.append(frame)
+            if frame.more:
+                continue
+            frames, self._frames = self._frames, []
+            request = self._request(frames)
+            if request is not None:
+                asked.append(request)
+            messages += 1
+            if messages >= MOST_MESSAGES or size >= MOST_BYTES:
+                break
+        return asked
+
+    def answer(self, asked: Asked, answer: Done | Refused) -> None:
+        """Send the answer, unless who asked is gone or does not read."""
+        name = asked.who.name
+        try:
+            frames = encode_answer(answer, asked.ticket)
+        except (TypeError, ValueError, OverflowError) as error:
+            self._refuse(asked.sender, asked.ticket, Refused("limit", f"the answer has no form on the wire: {error}"))
+            return
+        size = len(frames[-1])
+        self._requests.charge(name, size / BYTES_A_TOKEN, self._clock_s())
+        if size > MAX_ANSWER_BYTES:
+            text = f"the answer has {size} bytes, and the limit is {MAX_ANSWER_BYTES}: ask for less"
+            self._refuse(asked.sender, asked.ticket, Refused("limit", text))
+        elif size < LARGE_BYTES:
+            self.socket.send_multipart([asked.sender, *frames], zmq.NOBLOCK)
+        elif self._unread.bytes_of(name) + size > MOST_UNREAD_BYTES:
+            text = f"more than {MOST_UNREAD_BYTES} bytes of earlier answers wait to be read"
+            self._refuse(asked.sender, asked.ticket, Refused("limit", text))
+        else:
+            for frame in (asked.sender, *frames[:-1]):
+                self.socket.send(frame, zmq.SNDMORE | zmq.NOBLOCK)
+            self._unread.add(name, self.socket.send(frames[-1], zmq.NOBLOCK, copy=False, track=True), size)
+
+    def close(self) -> None:
+        """Give the endpoint up; the context is the caller's, and has nothing of ours in it any more."""
+        self.socket.close()
+        if self._keys is not None:
+            self._keys.close()
+
+    def _request(self, frames: list[zmq.Frame]) -> Asked | None:
+        """Return the request in ``frames``, or None where its sender is told, or not even that, why it is none."""
+        now_s = self._clock_s()
+        sender, *parts = [frame.bytes for frame in frames]
+        who = self._who(frames[-1])
+        if who is None:
+            if self._strangers.take(1, now_s):
+                text = "it is not known who is at your end: the key was revoked, or the connection is of an old kind"
+                self._refuse(sender, _ticket_in(parts), Refused("permission", text))
+            else:
+                self.dropped += 1
+            return None
+        try:
+            if not self._requests.take(who.name, 1 + sum(map(len, parts)) / BYTES_A_TOKEN, now_s):
+                raise _TooFast
+            ticket, request = decode_request(parts)
+        except (_TooFast, RemoteProtocolError) as error:
+            if self._complaints.take(who.name, 1, now_s):
+                self._refuse(sender, _ticket_in(parts), _refusal(error))
+            else:
+                self.dropped += 1
+            return None
+        return Asked(sender, ticket, who, request)
+
+    def _refuse(self, sender: bytes, ticket: int, refused: Refused) -> None:
+        # Not being mandatory, a ROUTER drops what it cannot deliver, and never waits.
+        self.socket.send_multipart([sender, *encode_answer(refused, ticket)], zmq.NOBLOCK)
+
+    def _who(self, frame: zmq.Frame) -> Requester | None:
+        """Return who sent ``frame``, None if that is not known.
+
+        Each property is asked for only where the library sets it: elsewhere a peer could bring one of its own making.
+        """
+        if self._keys is not None:
+            member = self._keys.sender(frame, "user")
+            if member is None:
+                return None
+            return Requester(member.name, member.role == "operator" or member.name in self._operators)
+        try:
+            address = str(frame.get("Peer-Address"))
+        except zmq.ZMQError:
+            return None
+        uid = int(address.split(":")[-3])  # localhost:UID:GID:PID
+        name = _user_name(uid)
+        return Requester(name, uid in (0, os.geteuid()) or name in self._operators)
+
+
+class _TooFast(Exception):
+    """More requests than a user may ask."""
+
+
+@lru_cache(maxsize=4096)
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _refusal(error: _TooFast | RemoteProtocolError) -> Refused:
+    if isinstance(error, RemoteProtocolError):
+        return Refused("request", error.text, error.path)
+    return Refused("rate", "more requests, or more data, than one user may have a second: try again in a moment")
+
+
+def _ticket_in(parts: list[bytes]) -> int:
+    """Return the ticket of a request that is not accepted, as far as one can be read."""
+    try:
+        raw = unpack(parts[-1], MAX_REQUEST_BYTES)
+    except (IndexError, RemoteProtocolError):
+        return NO_TICKET
+    ticket = raw.get("ticket") if isinstance(raw, dict) else None
+    return ticket if type(ticket) is int and INT64_MIN <= ticket <= INT64_MAX else NO_TICKET

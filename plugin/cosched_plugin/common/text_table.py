@@ -1,0 +1,19 @@
+"""Tables for a terminal: columns that are as wide as their widest cell."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+
+def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+    """Return a line for each row, two spaces between columns; the columns in ``right`` end together, the others begin together."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [
+                cell.rjust(width) if column in right else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+        ).rstrip()
+        for row in rows
+    ]

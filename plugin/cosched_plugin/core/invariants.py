@@ -1,0 +1,50 @@
+"""What must hold of a scheduler's state at any time: the caches follow from the manager's facts."""
+
+from __future__ import annotations
+
+from cosched_plugin.common.allocation import each_node, layers_of, minus, none_of, union
+from cosched_plugin.core.residents import Residents
+from cosched_plugin.core.state import State
+
+
+def check_invariants(state: State) -> None:
+    """Derive every cache of ``state`` anew; raise AssertionError where one differs."""
+    machine = state.machine
+    taken = none_of(machine)
+    memory = list(machine.memory_mb)
+    swap = list(machine.swap_mb)
+    for job_id, running in state.running.items():
+        _hold(
+            job_id == running.job.id and job_id not in state.queue and job_id not in state.held,
+            f"job {job_id} is in two places",
+        )
+        _hold(running.layers == layers_of(running.runs, machine.depth), f"job {job_id}: layers are not its runs")
+        _hold(running.on_disk == (job_id in state.on_disk), f"job {job_id} is on disk, or not")
+        if running.on_disk:
+            _hold(running.suspended_us is not None, f"job {job_id} is on disk and not suspended")
+            for node, processes in each_node(running.runs):
+                swap[node] -= processes * running.job.memory_mb
+            continue
+        _hold(not any(a & b for a, b in zip(taken, running.layers, strict=True)), f"job {job_id} shares a thread")
+        taken = union(taken, running.layers)
+        for node, processes in each_node(running.runs):
+            memory[node] -= processes * running.job.memory_mb
+    _hold(min(memory, default=0) >= 0, "memory is over-committed")
+    _hold(min(swap, default=0) >= 0, "swap space is over-committed")
+    _hold(swap == state.pool.free_swap_mb, "free swap space differs from what suspended jobs leave")
+    free = tuple(layer & state.pool.up for layer in minus(machine.exists, taken))
+    _hold(free == state.pool.free, "free threads differ from what running jobs leave")
+    _hold(memory == state.pool.free_memory_mb, "free memory differs from what running jobs leave")
+    _hold(state.releases == sorted((running.end_us, job_id) for job_id, running in state.running.items()), "releases")
+    _hold(state.measured == {job_id for job_id, running in state.running.items() if running.measured_ppm}, "measured")
+    kept = {(key, job_id) for job_id, notes in state.notes.items() for key in notes}
+    _hold(kept == {(key, job_id) for key, noted in state.noted.items() for job_id in noted}, "who has notes")
+    state.queue.check()
+    if state.residents is not None:
+        anew = Residents(state.model, machine, state.running.values())
+        _hold(state.node_table().same_as(anew.table()), "the node table differs from running jobs")
+
+
+def _hold(holds: bool, text: str) -> None:
+    if not holds:
+        raise AssertionError(text)

@@ -1,0 +1,63 @@
+"""A running job as planning sees it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cosched_plugin.common.allocation import Layers, Machine, layers_of
+from cosched_plugin.core.availability import side_by_side
+from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob
+
+
+class Running(NamedTuple):
+    """A running job, on its nodes or suspended."""
+
+    job: JobSpec
+    start_us: int
+    end_us: int  # start + the run time expected under its placement, as last revised
+    runs: tuple[Run, ...]
+    layers: Layers
+    joined: int  # the same as `availability.side_by_side` has it
+    threads: int  # held in all
+    limit_us: int | None
+    suspended_us: int | None = None  # since when it is suspended
+    measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
+    idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
+    on_disk: bool = False  # others may have its threads
+    ready_us: int = 0  # when it went on, or will, that came back from disk
+
+
+def running_job(told: RunningJob, machine: Machine) -> Running:
+    """Return a running job of the manager's inventory, without what was measured of it."""
+    layers = layers_of(told.runs, machine.depth)
+    joined = side_by_side(layers, machine.nodes)
+    return Running(
+        told.spec,
+        told.start_us,
+        told.start_us + told.estimate_us,
+        tuple(told.runs),
+        layers,
+        joined,
+        joined.bit_count(),
+        told.limit_us,
+        suspended_us=told.suspended_us,
+        idle_us=told.idle_us,
+        on_disk=told.on_disk,
+        ready_us=told.ready_us,
+    )
+
+
+def check_place(running: RunningJob, machine: Machine) -> None:
+    """Raise ValueError where a job is said to run on what the machine does not have."""
+    for first, count, mask, _ in running.runs:
+        if first + count > machine.nodes or mask.bit_length() > machine.depth:
+            raise ValueError(f"job {running.spec.id} runs where there is no machine")
+
+
+def delay(running: Running, by_us: int) -> Running:
+    """Return a job that has made no progress for so long: its expected end and its limit wait with it."""
+    return running._replace(
+        end_us=running.end_us + by_us,
+        limit_us=None if running.limit_us is None else running.limit_us + by_us,
+        idle_us=running.idle_us + by_us,
+    )

@@ -1,0 +1,60 @@
+"""Which policies there are: presets, the parts that compositions are made of, and policies that other packages have installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from cosched_plugin.config import ENTRY_POINTS
+from cosched_plugin.policies.catalogue import ALIASES
+from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
+
+
+def catalogue() -> dict[str, Any]:
+    """Return presets, parts and installed policies, ready for JSON."""
+    return {
+        "presets": [
+            {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
+        ],
+        "aliases": dict(ALIASES),
+        "parts": {
+            kind: [
+                {
+                    "name": name,
+                    "text": part.text,
+                    "parameters": [
+                        {"name": key, "expected": item.expected, "default": item.default, "text": item.text}
+                        for key, item in part.parameters.items()
+                    ],
+                }
+                for name, part in parts.items()
+            ]
+            for kind, parts in KINDS.items()
+        },
+        "installed": [{"name": point.name, "class": point.value} for point in entry_points(group=ENTRY_POINTS)],
+    }
+
+
+def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the same as text."""
+    yield "Presets (--policy NAME):"
+    for preset in catalogue["presets"]:
+        parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
+        yield f"  {preset['name']:<14}{preset['text']:<42}{parts}"
+    yield "\nOther names of presets:"
+    for alias, name in catalogue["aliases"].items():
+        yield f"  {alias:<14}{name}"
+    for kind, entries in catalogue["parts"].items():
+        yield f"\n{kind.capitalize()} (--set {kind}=NAME):"
+        for entry in entries:
+            yield f"  {entry['name']:<24}{entry['text']}"
+            for item in entry["parameters"]:
+                yield (
+                    f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
+                )
+    if catalogue["installed"]:
+        yield "\nInstalled by other packages:"
+        for entry in catalogue["installed"]:
+            yield f"  {entry['name']:<24}{entry['class']}"

@@ -1,0 +1,32 @@
+"""Expected ends that change when co-located jobs come or go, and the notes that tell what is believed of such jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cosched_plugin.api import Action, ReviseJob, SetNote, View
+
+
+def delete_stale_notes(view: View, key: str) -> Iterator[Action]:
+    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
+    for job in view.pending_with_note(key):
+        yield SetNote(job.id, key, None)
+
+
+def running_with_note(key: str, view: View) -> list[int]:
+    """Return the running jobs about which something is remembered under ``key``, by id."""
+    noted = view.with_note(key)
+    if not noted:
+        return []
+    running = view.running
+    return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
+
+
+def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
+    running = view.running[job_id]
+    if running.end_us != end_us:
+        limit_us = running.limit_us
+        if limit_us is not None:
+            limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
+        yield ReviseJob(job_id, end_us - running.start_us, limit_us)

@@ -1,0 +1,31 @@
+"""The pending jobs as one look at the queue finds them. A new object is made when a job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cosched_plugin.api import JobSpec
+
+
+class PendingJobs:
+    """Pending jobs in queue order, at one instant."""
+
+    __slots__ = ("_gone", "_jobs", "memo")
+
+    def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
+        """``gone``: jobs among them that are to be left out."""
+        self._jobs = jobs
+        self._gone = gone
+        self.memo: object = None  # what a matching derives from this queue, and keeps with it
+
+    def without(self, job_ids: Collection[int]) -> PendingJobs:
+        """Return the queue without some jobs."""
+        return PendingJobs(self._jobs, self._gone.union(job_ids))
+
+    @property
+    def jobs(self) -> list[JobSpec]:
+        """Return the jobs; sought out when first asked for, as most policies never do."""
+        if self._gone:
+            self._jobs = [job for job in self._jobs if job.id not in self._gone]
+            self._gone = frozenset()
+        return self._jobs

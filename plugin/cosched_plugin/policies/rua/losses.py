@@ -1,0 +1,185 @@
+"""How much slower a job should run on given nodes: the penalty factor of the RUA paper, section 3.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cosched_plugin.api import (
+    DemandTuple,
+    Floats,
+    Ints,
+    JobSpec,
+    Layers,
+    NodeTable,
+    Planned,
+    Run,
+    View,
+    is_plain,
+    room_on,
+)
+from cosched_plugin.policies.planning.offers import Snapshot
+from cosched_plugin.policies.rua.bucket_exchange import Exchange
+
+NO_DEMAND = (0, 0, 0)
+_MOST_KEPT = 32  # places from before the last change
+_MOST_AT_ONCE = 256  # run times in one array
+
+
+class Places:
+    """The nodes on which a plan has places for jobs of one shape, and what jobs of that shape would lose there."""
+
+    __slots__ = ("_at_us", "_free", "_ground", "_outlooks", "_rooms", "_rows", "_stays_us", "_within", "total")
+
+    def __init__(self, job: JobSpec, snapshot: Snapshot, table: NodeTable) -> None:
+        """``job`` is one of them; ``table`` tells who runs on each node."""
+        rooms = _rooms(job, snapshot)
+        self._ground = table.ground(rooms.nonzero()[0])
+        self._rooms: Ints = rooms[self._ground.nodes]
+        self._rows: Rows | None = None
+        self.total = int(np.add.reduce(self._rooms))
+        self._within = np.arange(snapshot.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
+        self._stays_us = self._ground.stays_us(snapshot.at_us)
+        self._at_us = snapshot.at_us
+        self._free = snapshot.free
+        self._outlooks: dict[tuple[DemandTuple, int, tuple[Planned, ...]], Outlook] = {}
+
+    def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
+        """Return what ``job`` would lose beside those who run, and those who are ``planned``."""
+        demand = job.demand or NO_DEMAND
+        key = (demand, job.estimate_us, planned)
+        outlook = self._outlooks.get(key)
+        if outlook is None:
+            lost = self._lost(demand, job.estimate_us, planned)
+            levels = lost[self._within]
+            levels.sort()
+            outlook = self._outlooks[key] = Outlook(self, lost, levels)
+        return outlook
+
+    def foresee(self, jobs: Iterable[JobSpec], planned: tuple[Planned, ...]) -> None:
+        """Work out what these jobs would lose, all at once, and once for jobs alike: users ask for round run times."""
+        spans_us: dict[DemandTuple, dict[int, None]] = {}
+        for job in jobs:
+            demand = job.demand or NO_DEMAND
+            if (demand, job.estimate_us, planned) not in self._outlooks:
+                spans_us.setdefault(demand, {})[job.estimate_us] = None
+        for demand, asked in spans_us.items():
+            spans = list(asked)
+            for first in range(0, len(spans), _MOST_AT_ONCE):
+                some = spans[first : first + _MOST_AT_ONCE]
+                lost = self._lost(demand, np.array(some, dtype=np.int64)[:, None, None], planned)
+                levels = np.sort(lost[:, self._within], axis=1)
+                for row, span_us in enumerate(some):
+                    self._outlooks[demand, span_us, planned] = Outlook(self, lost[row], levels[row])
+
+    @property
+    def rows(self) -> Rows:
+        """Return the nodes that have a place."""
+        if self._rows is None:
+            at = self._rooms.nonzero()[0]
+            rooms = self._rooms[at]
+            self._rows = Rows(at, self._ground.nodes[at], rooms, rooms.cumsum())
+        return self._rows
+
+    def runs(self, job: JobSpec, exchange: Exchange) -> tuple[Run, ...]:
+        """Return where ``job`` goes."""
+        return exchange.runs(self.rows.nodes, self._free, job.threads_per_process)
+
+    def _lost(self, demand: DemandTuple, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+        return self._ground.penalised_us(demand, len(self._within), self._at_us, run_us, planned, self._stays_us)
+
+
+class Rows(NamedTuple):
+    """Nodes that have a place."""
+
+    at: Ints  # where they stand among those of which the loss is known
+    nodes: Ints  # ascending
+    rooms: Ints  # how many processes each can take
+    filled: Ints  # and how many it and those before it
+
+
+class Outlook:
+    """What jobs of one demand and estimate would lose: on each node, and with each number of processes."""
+
+    __slots__ = ("_exchanges", "_levels_us", "_lost", "_places")
+
+    def __init__(self, places: Places, lost: Floats, levels_us: Floats) -> None:
+        """``lost`` [processes - 1, node] is the penalised time in us, ``levels_us`` that of all places, ascending."""
+        self._places = places
+        self._lost = lost
+        self._levels_us = levels_us
+        self._exchanges: dict[tuple[int, float], Exchange] = {}
+
+    def least_us(self, processes: int) -> float:
+        """Return what the worst node of a job with so many processes loses at least. There must be places for them."""
+        # More processes on a node never lose less, so the best places of a node are its first ones.
+        return float(self._levels_us[processes - 1])
+
+    def exchange(self, processes: int, goal_us: float) -> Exchange:
+        """Return the search for places of which none loses more than ``goal_us``."""
+        key = (processes, goal_us)
+        found = self._exchanges.get(key)
+        if found is None:
+            rows = self._places.rows
+            found = Exchange(self._lost.take(rows.at, axis=1), rows.rooms, rows.filled, processes, goal_us)
+            self._exchanges[key] = found
+        return found
+
+
+class LossCache:
+    """What was worked out of one plan for many jobs, and again at the next events.
+
+    What a job loses that starts at some instant depends on those alone who should still be there then, and on who is planned. So
+    places of a later instant still hold when others have come and gone that leave before it.
+    """
+
+    __slots__ = ("_changes", "_now_us", "_places", "_table", "_version", "_view")
+
+    def __init__(self) -> None:
+        self._view: View | None = None
+        self._version = 0
+        self._now_us = 0
+        self._table: NodeTable | None = None
+        self._changes = 0  # of the table
+        self._places: dict[tuple[int, Layers], Places] = {}
+
+    def places(self, job: JobSpec, snapshot: Snapshot) -> Places:
+        """Return the places that ``snapshot`` has for jobs of the shape of ``job``."""
+        view = snapshot.view
+        if not is_plain(job):
+            return Places(job, snapshot, view.node_table())
+        if self._version != view.version or self._view is not view:
+            self._turn_to(view)
+        elif self._now_us != view.now_us:  # nobody asks for the past again
+            self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
+        self._now_us = view.now_us
+        key = (snapshot.at_us, snapshot.free)
+        places = self._places.get(key)
+        if places is None:
+            places = self._places[key] = Places(job, snapshot, view.node_table())
+        return places
+
+    def _turn_to(self, view: View) -> None:
+        """Drop what need not hold any more, and all but the last few."""
+        table = view.node_table()
+        settled_us = max(view.now_us, table.settled_us(self._changes))
+        kept = list(self._places.items())[-_MOST_KEPT:] if self._view is view and self._table is table else []
+        self._places = {key: places for key, places in kept if key[0] >= settled_us}
+        self._view = view
+        self._version = view.version
+        self._table = table
+        self._changes = table.changes
+
+
+def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
+    machine = snapshot.view.machine
+    counts = snapshot.view.thread_counts(snapshot.free)
+    if is_plain(job):
+        return counts
+    counts = counts.copy()
+    memory = snapshot.memory_for(job)
+    for node in np.flatnonzero(counts).tolist():
+        counts[node] = room_on(job, int(counts[node]), machine.threads_of[node], memory[node])
+    return counts

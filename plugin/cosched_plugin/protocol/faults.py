@@ -1,0 +1,60 @@
+"""A value that cannot be accepted: what is wrong with it, where it is, and the words for that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN
+
+
+class Fault(Exception):
+    """A value that cannot be accepted; its path grows as the error travels outwards."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+        self.path = ""
+
+    def under(self, name: str) -> Fault:
+        """Return this fault as seen from one level further out."""
+        joint = "." if self.path and not self.path.startswith("[") else ""
+        self.path = f"{name}{joint}{self.path}"
+        return self
+
+
+def refuse(expected: str, got: Any, name: str = "") -> NoReturn:
+    """Raise the Fault that tells what was expected and what came."""
+    fault = Fault("field", f"expected {expected}, got {show(got)}")
+    raise fault.under(name) if name else fault
+
+
+def refuse_integer(low: int, high: int, got: Any, name: str = "") -> NoReturn:
+    """Raise the Fault that tells which integers are accepted, and what came."""
+    if high < INT64_MAX:
+        refuse(f"an integer in {low} .. {high}", got, name)
+    if low > INT64_MIN and not (type(got) is int and got > high):
+        refuse(f"an integer >= {low}", got, name)
+    refuse("an integer of 64 bits", got, name)
+
+
+def show(value: Any) -> str:
+    """Return a short text for any value that came off the wire."""
+    match value:
+        case None:
+            return "nil"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            return json.dumps(value if len(value) <= 40 else value[:37] + "...")
+        case tuple() | list():
+            return "a list"
+        case dict():
+            return "a map"
+        case bytes():
+            return "binary data"
+        case _:
+            return "an extension type"

@@ -1,0 +1,218 @@
+"""Readers of single values: numbers, names, demands, allocations, the values of notes. Each returns its value or raises Fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_plugin.protocol.faults import Fault, refuse, refuse_integer
+from cosched_plugin.protocol.limits import (
+    INT64_MAX,
+    INT64_MIN,
+    MAX_DEPTH,
+    MAX_MAP_ITEMS,
+    MAX_NAME_BYTES,
+    MAX_NODES,
+    MAX_THREADS,
+)
+
+Read: TypeAlias = Callable[[Any], Any]
+Write: TypeAlias = Callable[[Any], Any]
+
+
+def read_each(raw: Any, read: Read, least: int = 0) -> tuple[Any, ...]:
+    """Return a list of at least ``least`` items, each read by ``read``."""
+    if type(raw) is not tuple:
+        refuse("a list", raw)
+    if len(raw) < least:
+        raise Fault("field", f"expected at least {least} item{'s' if least > 1 else ''}, got {len(raw)}")
+    result: list[Any] = []
+    try:
+        for item in raw:
+            result.append(read(item))  # noqa: PERF401 - the length tells which item is at fault
+    except Fault as fault:
+        raise fault.under(f"[{len(result)}]")  # noqa: B904 - the same fault, one level out
+    return tuple(result)
+
+
+def integer_reader(low: int, high: int = INT64_MAX) -> Read:
+    """Return a reader of integers in [low, high]."""
+
+    def read(raw: Any) -> Any:
+        if type(raw) is not int or not low <= raw <= high:
+            refuse_integer(low, high, raw)
+        return raw
+
+    return read
+
+
+def optional(read: Read) -> Read:
+    """Return a reader that also takes nil."""
+    return lambda raw: None if raw is None else read(raw)
+
+
+def read_flag(raw: Any) -> Any:
+    """Return a truth value."""
+    if type(raw) is not bool:
+        refuse("true or false", raw)
+    return raw
+
+
+def read_name(raw: Any) -> Any:
+    """Return a short string."""
+    if type(raw) is not str:
+        refuse("a string", raw)
+    if len(raw.encode()) > MAX_NAME_BYTES:
+        raise Fault("limit", f"a name of more than {MAX_NAME_BYTES} bytes")
+    return raw
+
+
+def one_of(words: frozenset[str]) -> Read:
+    """Return a reader of one of ``words``."""
+    expected = f"one of {', '.join(sorted(words))}"
+
+    def read(raw: Any) -> Any:
+        if type(raw) is not str or raw not in words:
+            refuse(expected, raw)
+        return raw
+
+    return read
+
+
+def read_demand(raw: Any) -> Any:
+    """Return a demand: three rates in MB/s."""
+    if type(raw) is not tuple or len(raw) != 3:
+        refuse("a list of 3 integers", raw)
+    return read_each(raw, integer_reader(0))
+
+
+def read_usage(raw: Any) -> Any:
+    """Return a job's use of its nodes: class, three shares that make up a whole, and memory."""
+    if type(raw) is not tuple or len(raw) != 5 or type(raw[0]) is not str or raw[0] not in ("cpu", "network", "disk"):
+        refuse("a list of cpu, network or disk and 4 integers", raw)
+    shares = read_each(
+        (0, *raw[1:]), integer_reader(0, WHOLE_PPM)
+    )  # a 0 for the class: places in errors are those in `raw`
+    if sum(shares[1:4]) != WHOLE_PPM:
+        refuse("shares of cpu, network and disk that make up 1000000", raw)
+    return raw
+
+
+def read_self_slowdown(raw: Any) -> Any:
+    """Return how a job slows itself down: two numbers of millionths above 0."""
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of 2 integers", raw)
+    return read_each(raw, integer_reader(1))
+
+
+def read_runs(raw: Any) -> Any:
+    """Return an allocation: at least one run of ``[first_node, count, thread_mask, processes_per_node]``."""
+    if type(raw) is not tuple or not raw:
+        return read_each(raw, _read_run, 1)
+    for run in raw:
+        if not _is_plain_run(run):
+            return read_each(raw, _read_run, 1)
+    return raw
+
+
+def _is_plain_run(raw: Any) -> bool:
+    if type(raw) is not tuple or len(raw) != 4:
+        return False
+    first, count, mask, processes = raw
+    return (
+        type(first) is int
+        and type(count) is int
+        and type(mask) is int
+        and type(processes) is int
+        and 0 <= first < MAX_NODES
+        and 1 <= count <= MAX_NODES
+        and 1 <= mask <= INT64_MAX
+        and 1 <= processes <= INT64_MAX
+    )
+
+
+def _read_run(raw: Any) -> Any:
+    if _is_plain_run(raw):
+        return raw
+    if type(raw) is not tuple or len(raw) != 4:
+        refuse("a list of 4 items", raw)
+    first, count, mask, processes = raw
+    if type(first) is not int or not 0 <= first < MAX_NODES:
+        refuse_integer(0, MAX_NODES - 1, first, "[0]")
+    if type(count) is not int or not 1 <= count <= MAX_NODES:
+        refuse_integer(1, MAX_NODES, count, "[1]")
+    if type(processes) is not int or not 1 <= processes <= INT64_MAX:
+        refuse_integer(1, INT64_MAX, processes, "[3]")
+    return (first, count, _read_wide_mask(mask), processes)
+
+
+def _read_wide_mask(raw: Any) -> int:
+    """Return a thread mask that needs more than 63 bits: lower-case hexadecimal digits, no zero in front."""
+    digits = raw if type(raw) is str else ""
+    if not digits or digits[0] == "0" or len(digits) > MAX_THREADS // 4 or not set(digits) <= set("0123456789abcdef"):
+        refuse_integer(1, INT64_MAX, raw, "[2]")
+    mask = int(digits, 16)
+    if mask <= INT64_MAX:
+        refuse("an integer, because the mask fits", raw, "[2]")
+    return mask
+
+
+def write_runs(runs: Any) -> Any:
+    """Return an allocation as it is written: masks of nodes with more than 63 threads as hexadecimal text."""
+    for run in runs:
+        if run[2] > INT64_MAX:
+            return [[first, count, mask if mask <= INT64_MAX else f"{mask:x}", ppn] for first, count, mask, ppn in runs]
+    return runs
+
+
+def read_value(raw: Any) -> Any:
+    """Return the value of a note: nil, a truth value, a number, a string, or lists of them."""
+    return read_free(raw, maps=False)
+
+
+def read_pairs(raw: Any) -> Any:
+    """Return parameters: a list of ``[name, value]``, with values as in notes."""
+    return read_each(raw, _read_pair)
+
+
+def _read_pair(raw: Any) -> Any:
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of name and value", raw)
+    return (read_name(raw[0]), read_value(raw[1]))
+
+
+def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:
+    """Return ``raw``, once it has been held to the limits; Fault otherwise."""
+    kind = type(raw)
+    if raw is None or kind is bool or kind is str:
+        return raw
+    if kind is int:
+        if not INT64_MIN <= raw <= INT64_MAX:
+            refuse_integer(INT64_MIN, INT64_MAX, raw)
+        return raw
+    if kind is float:
+        if not math.isfinite(raw):
+            refuse("a finite number", raw)
+        return raw
+    if depth == MAX_DEPTH and kind in (tuple, dict):
+        raise Fault("limit", f"more than {MAX_DEPTH} levels of nesting")
+    if kind is tuple:
+        return read_each(raw, lambda item: read_free(item, maps, depth + 1))
+    if kind is dict and maps:
+        check_size(raw)
+        for name, item in raw.items():
+            read_name(name)
+            try:
+                read_free(item, maps, depth + 1)
+            except Fault as fault:
+                raise fault.under(name)  # noqa: B904 - the same fault, one level out
+        return raw
+    return refuse("nil, true, false, a number, a string or a list", raw)
+
+
+def check_size(raw: dict[Any, Any]) -> None:
+    """Raise Fault where a map has more entries than the limit allows."""
+    if len(raw) > MAX_MAP_ITEMS:
+        raise Fault("limit", f"a map of {len(raw)} entries; the limit is {MAX_MAP_ITEMS}")

@@ -1,0 +1,207 @@
+"""CPU time of another commit and of this tree: the same runs by turns, and the median of the ratios of the pairs.
+
+On a machine that others use, times of two runs differ by more than what a change does. Ratios of runs that follow each other
+differ less, and an interval of their median by order statistics says what the rest of the noise leaves open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from scripts.bench.process import Figures
+from scripts.intervals import median_interval
+from scripts.processes import environment
+from scripts.tables import NOTHING, aligned_table
+
+PAIRS: Final = 15
+FEWEST_PAIRS: Final = 6  # fewer have no interval of 95 %
+STARTS: Final = 10  # of a command that has next to nothing to do, in one run
+RUN_S: Final = 120.0  # longest start
+SIDES: Final = ("old", "new")
+Tell = Callable[[int, int, str], None]  # runs done, all runs, what runs now
+
+
+class Subject(NamedTuple):
+    """What is run: a command of the program, and how often."""
+
+    name: str
+    text: str
+    module: str
+    arguments: tuple[str, ...]
+    starts: int = 1
+
+
+class RunError(Exception):
+    """A run did not come to its end."""
+
+
+def simulation(name: str, text: str, options: str) -> Subject:
+    """Return a subject that simulates jobs of the Lublin model on 128 nodes."""
+    return Subject(name, text, "cosched_emulator", ("simulate", "--nodes", "128", *options.split()))
+
+
+def start_up(module: str) -> Subject:
+    """Return a subject that asks a program for its help."""
+    return Subject(
+        f"{module.partition('_')[2]}-help", f"`python -m {module} --help`, {STARTS} times", module, ("--help",), STARTS
+    )
+
+
+# Each run takes one to three seconds.
+SUBJECTS: Final[Mapping[str, Subject]] = {
+    subject.name: subject
+    for subject in (
+        simulation("easy", "30,000 jobs, aarr 9.83", "--lublin 30000 --aarr 9.83 --policy easy"),
+        simulation("conservative", "6,000 jobs, aarr 8.83", "--lublin 6000 --aarr 8.83 --policy conservative"),
+        simulation(
+            "lomarc-r",
+            "2,000 jobs, aarr 8.83, mix M1",
+            "--lublin 2000 --aarr 8.83 --node lomarc-ht --contention lomarc --characteristics M1 --policy lomarc-r",
+        ),
+        simulation(
+            "rua",
+            "1,500 jobs, aarr 8.83, mix med",
+            "--lublin 1500 --aarr 8.83 --node rua-4way --mix med --limits estimate --policy rua",
+        ),
+        simulation(
+            "glts",
+            "800 jobs, aarr 9.83, grown",
+            "--lublin 800 --aarr 9.83 --node g-lomarc-2x2 --contention statistical --self-slowdowns table4 --grow"
+            " --resume-s 60 --policy glts",
+        ),
+        simulation("zmq", "5,000 jobs under easy, two processes", "--lublin 5000 --policy easy --link zmq"),
+        start_up("cosched_emulator"),
+        start_up("cosched_plugin"),
+    )
+}  # fmt: skip
+
+
+def compare(old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell: Tell) -> list[Figures]:
+    """Run the subjects in two source trees, old, new, old, new, and return a row for each; a row may be a reason.
+
+    A first run of each, which compiles and is not counted, gives the schedules. The subjects take turns, so that a time in which
+    the machine is busy falls on all of them.
+    """
+    rows: dict[str, Figures] = {}
+    times_s: dict[str, dict[str, list[float]]] = {}
+    count, done = len(subjects) * len(SIDES) * (1 + pairs), 0
+    with tempfile.TemporaryDirectory(prefix="cosched-against-") as name:
+        sides = {side: _Side(tree, Path(name)) for side, tree in zip(SIDES, (old, new), strict=True)}
+        for turn in range(1 + pairs):
+            for subject in subjects:
+                row = rows.setdefault(subject.name, {"subject": subject.name, "run": subject.text})
+                for side in SIDES:
+                    tell(done, count, f"{subject.name}, {side}")
+                    done += 1
+                    if "reason" in row:
+                        continue
+                    try:
+                        cpu_s, schedule = sides[side].run(subject)
+                    except RunError as error:
+                        row["reason"] = f"{side}: {error}"
+                        continue
+                    if turn:
+                        times_s.setdefault(subject.name, {}).setdefault(side, []).append(cpu_s)
+                    else:
+                        row[f"{side}_schedule"] = schedule
+    return [row if "reason" in row else {**row, **ratio_figures(*times_s[name].values())} for name, row in rows.items()]
+
+
+def ratio_figures(old_s: Sequence[float], new_s: Sequence[float]) -> Figures:
+    """Return what the times of pairs of runs say: the median of their ratios, and its interval (null where they are too few)."""
+    ratios = [new / old for old, new in zip(old_s, new_s, strict=True)]
+    return {
+        "old_s": [round(value, 4) for value in old_s],
+        "new_s": [round(value, 4) for value in new_s],
+        "ratio": round(statistics.median(ratios), 4),
+        "interval": [round(bound, 4) for bound in median_interval(ratios) or ()] or None,
+    }
+
+
+class _Side:
+    """Runs of one source tree, one at a time."""
+
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self._folder = folder
+        self._environment = {
+            **environment(tree),
+            "PYTHONHASHSEED": "0",
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+
+    def run(self, subject: Subject) -> tuple[float, str | None]:
+        """Return the CPU time of a run's processes, and the digest of its schedule if it has one; RunError where it fails."""
+        out = self._folder / "out"
+        simulates = subject.arguments[0] == "simulate"
+        command = [
+            sys.executable,
+            "-m",
+            subject.module,
+            *subject.arguments,
+            *(("--out", str(out)) if simulates else ()),
+        ]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(subject.starts):
+            self._start(command)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        schedule = hashlib.sha256((out / "jobs.csv").read_bytes()).hexdigest() if simulates else None
+        shutil.rmtree(out, ignore_errors=True)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, schedule
+
+    def _start(self, command: Sequence[str]) -> None:
+        try:
+            # In a folder of its own: Python looks for modules in the present one first.
+            done = subprocess.run(
+                command,
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=RUN_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise RunError(f"more than {RUN_S:.0f} s") from None
+        if done.returncode:
+            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise RunError(f"exit code {done.returncode}: {last}")
+
+
+def slower(rows: Sequence[Figures], limit: float) -> Iterator[str]:
+    """Yield the subjects that take more than ``limit`` times as long beyond doubt, and those that could not be compared."""
+    for row in rows:
+        if "reason" in row:
+            yield f"{row['subject']} could not be compared"
+        elif row["interval"] is not None and row["interval"][0] > limit:
+            yield f"{row['subject']} takes more than {limit:g} times as long"
+
+
+def against_lines(rows: Sequence[Figures], commit: str, pairs: int) -> list[str]:
+    """Return the table of a comparison."""
+    header = ("subject", "run", "old s", "new s", "new / old", "95 % interval", "schedule")
+    about = (
+        f"CPU seconds of all processes of a run, medians of {pairs} pairs of runs: old is {commit}, new this tree. new / old is the"
+        " median of the pairs' ratios. Schedule: digest of jobs.csv."
+    )
+    return [*aligned_table(header, [_cells(row) for row in rows], 2), about, ""]
+
+
+def _cells(row: Figures) -> list[str]:
+    cells = [row["subject"], row["run"]]
+    if "reason" in row:
+        return [*cells, NOTHING, NOTHING, NOTHING, row["reason"], NOTHING]
+    medians = [f"{statistics.median(row[f'{side}_s']):.2f}" for side in SIDES]
+    interval = NOTHING if row["interval"] is None else " to ".join(f"{bound:.3f}" for bound in row["interval"])
+    same = "the same" if row["old_schedule"] == row["new_schedule"] else "**differs**"
+    return [*cells, *medians, f"{row['ratio']:.3f}", interval, NOTHING if row["old_schedule"] is None else same]

@@ -1,0 +1,179 @@
+"""Deliberate defects, each a small change of one file, that the test suite must catch; `defects` applies them one by one.
+
+The old text of a defect must be found exactly once in its file. When code moves or changes, adapt ``file`` and ``old`` here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+CORE: Final = "plugin/cosched_plugin/core"
+COMMON: Final = "plugin/cosched_plugin/common"
+POLICIES: Final = "plugin/cosched_plugin/policies"
+PROTOCOL: Final = "plugin/cosched_plugin/protocol"
+MANAGER: Final = "emulator/cosched_emulator/manager"
+LIVE: Final = "emulator/cosched_emulator/live"
+ACCOUNTING: Final = "emulator/cosched_emulator/accounting"
+
+
+class Defect(NamedTuple):
+    """One change; ``new`` takes the place of ``old`` in ``file``, a path in the project."""
+
+    name: str
+    text: str  # what is wrong with it
+    file: str
+    old: str
+    new: str
+
+
+DEFECTS: Final = (
+    # ---------------------------------------------------------------- core
+    Defect(
+        "core-limit-of-suspended",
+        "the scheduler does not lengthen a limit by the time of a suspension",
+        f"{CORE}/state.py",
+        "limit_us=None if running.limit_us is None else running.limit_us + by_us,",
+        "limit_us=running.limit_us,",
+    ),
+    Defect(
+        "core-node-returned-whole",
+        "a node comes back into service with the threads that jobs still hold there",
+        f"{COMMON}/allocation.py",
+        "free | (bit & there & ~taken) for free",
+        "free | (bit & there) for free",
+    ),
+    Defect(
+        "core-queue-columns",
+        "the arrays of a long queue keep their order when a job comes back into its middle",
+        f"{CORE}/queue.py",
+        "        self.changes += 1\n        self._columns = None\n        jobs = sorted",
+        "        self.changes += 1\n        jobs = sorted",
+    ),
+    Defect(
+        "core-notes-of-ended",
+        "the notes of a job stay when it has ended",
+        f"{CORE}/state.py",
+        "for key in self.notes.pop(job_id, ()):",
+        "for key in self.notes.get(job_id, ()):",
+    ),
+    # ---------------------------------------------------------------- policies
+    Defect(
+        "policies-easy-rule",
+        "EASY refuses a job that ends exactly at the shadow time",
+        f"{CORE}/queue.py",
+        "(job.estimate_us <= longest_us or job.processes <= extra)]",
+        "(job.estimate_us < longest_us or job.processes <= extra)]",
+    ),
+    Defect(
+        "policies-shadow-time",
+        "the shadow time counts the first of the jobs that end at it, not all",
+        f"{CORE}/views/view.py",
+        "if missing <= 0 and end_us > shadow_us:",
+        "if missing <= 0:",
+    ),
+    Defect(
+        "policies-limit-of-host",
+        "a running job that takes in a guest does not get the longer limit",
+        f"{POLICIES}/lomarc/pairs.py",
+        "host.limit_us + longer_us",
+        "host.limit_us",
+    ),
+    Defect(
+        "policies-slice-switch",
+        "the clock of a class does not leave out the switch at the start of its slices",
+        f"{POLICIES}/slices/calendar.py",
+        "return max(0, ends_us[kind + 1] - ends_us[kind] - self.switch_us)",
+        "return max(0, ends_us[kind + 1] - ends_us[kind])",
+    ),
+    # ---------------------------------------------------------------- manager
+    Defect(
+        "manager-submissions-first",
+        "of one instant, submissions come before ends",
+        f"{MANAGER}/agenda.py",
+        "events.append(JobSubmitted(job.spec))",
+        "events.insert(0, JobSubmitted(job.spec))",
+    ),
+    Defect(
+        "manager-wake-dropped",
+        "a wake is scheduled only if no other one is to come",
+        f"{MANAGER}/manager.py",
+        "                    self.kernel.schedule(action.at_us, WAKE, 0)",
+        """                    if len(self.wakes) == 1:
+                        self.kernel.schedule(action.at_us, WAKE, 0)""",
+    ),
+    Defect(
+        "manager-void-end",
+        "the scheduled end of a job counts although another one has taken its place",
+        f"{MANAGER}/manager.py",
+        "if job is None or job.state != RUNNING or job.version != version:",
+        "if job is None or job.state != RUNNING:",
+    ),
+    Defect(
+        "manager-kill-first",
+        "a job that completes exactly at its limit is killed",
+        f"{MANAGER}/progress.py",
+        "end_us > job.start_us + job.limit_us:",
+        "end_us >= job.start_us + job.limit_us:",
+    ),
+    # ---------------------------------------------------------------- session
+    Defect(
+        "session-batch-skipped",
+        "the scheduler takes a batch although one before it is missing",
+        f"{PROTOCOL}/session.py",
+        "if message.seq != self.seq + 1 or self.state is State.OPEN:",
+        "if message.seq < self.seq + 1 or self.state is State.OPEN:",
+    ),
+    Defect(
+        "session-stale-answer",
+        "the manager takes an answer of an older greeting",
+        f"{PROTOCOL}/session.py",
+        "if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:",
+        "if message.seq <= self.seq or self.state is State.CLOSED:",
+    ),
+    Defect(
+        "session-answer-once",
+        "the scheduler does not repeat its answer when a batch comes twice",
+        f"{PROTOCOL}/session.py",
+        "            return Received((self._reply,))",
+        "            return NOTHING",
+    ),
+    Defect(
+        "session-hello-twice",
+        "a hello that comes twice counts as a new one",
+        f"{PROTOCOL}/session.py",
+        "0 < hello.greeting <= before.greeting",
+        "0 < hello.greeting < before.greeting",
+    ),
+    # ---------------------------------------------------------------- live
+    Defect(
+        "live-release-untold",
+        "the scheduler is not told of a job that was released",
+        f"{LIVE}/live_manager.py",
+        "        self._event(JobHeld(job_id) if hold else JobReleased(job_id))",
+        """        if hold:
+            self._event(JobHeld(job_id))
+        else:
+            manager.happen(self.now_us, (JobReleased(job_id),))""",
+    ),
+    Defect(
+        "live-journal-gap",
+        "steps of the journal that are buffered are lost when a command is written",
+        f"{ACCOUNTING}/accounts.py",
+        "items = self._buffer if durable is None else [*self._buffer, durable]",
+        "items = self._buffer if durable is None else [durable]",
+    ),
+    Defect(
+        "live-scheduler-not-asked",
+        "a scheduler that has just come is not asked to decide before something happens",
+        f"{LIVE}/live_manager.py",
+        "        self._kick = True\n",
+        "",
+    ),
+    Defect(
+        "live-array-slot",
+        "a task that ends does not make room for the next one of its array",
+        f"{LIVE}/waiting.py",
+        "            array.there.discard(job_id)\n",
+        "",
+    ),
+)

@@ -1,0 +1,119 @@
+"""Links that prove something of every batch that passes: what is said is digested, and restarted schedulers decide the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
+
+LIVES: Final = (1, 2, 5, 20, 60)  # batches until the next restart
+
+
+class DigestLink:
+    """A link that digests all that is said, as the codec encodes it: a field that has its default is not part of it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._said = hashlib.sha256()
+        self.kinds: Counter[str] = Counter()  # of events and actions
+        self.batches = 0
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Open the link."""
+        self._link.open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch on."""
+        actions = self._link.exchange(seq, now_us, events)
+        for message in (Events(seq, now_us, events), Actions(seq, now_us, tuple(actions))):
+            self._said.update(b"".join(encode(message)))
+        self.kinds.update(type(item).__name__ for item in (*events, *actions))
+        self.batches += 1
+        return actions
+
+    def close(self) -> None:
+        """Close the link."""
+        self._link.close()
+
+    def digest(self) -> str:
+        """Return the digest of what was said so far."""
+        return self._said.hexdigest()[:24]
+
+
+class ShadowLink:
+    """A link that compares its scheduler with two others, which know only what the manager has told them since.
+
+    The *shadow* is made from the manager's inventory, which the codec has carried, just before the batch; one more pass of it finds
+    nothing to do. The *successor* was made some batches ago, and has read neither inventory nor events through the codec.
+    """
+
+    def __init__(
+        self,
+        link: DirectLink | LoopbackLink,
+        factory: Callable[[Welcome], SchedulerCore],
+        *,
+        every: int = 1,
+        seed: int = 1,
+    ) -> None:
+        """``every``: the number of batches for each shadow and its checks; the others are cheap."""
+        self._link = link
+        self._factory = factory
+        self._every = every
+        self._random = Random(seed)
+        self._inventory: Callable[[], Welcome] | None = None
+        self._successor: SchedulerCore | None = None
+        self._left = 0  # batches until its end
+        self.restarts = 0  # of the successor
+        self.shadows = 0
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Open the link."""
+        self._inventory = inventory
+        self._link.open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch on, and let the others decide."""
+        assert self._inventory is not None
+        checked = seq % self._every == 0
+        shadow = self._shadow(self._inventory(), seq) if checked else None
+        if self._left == 0:
+            self._successor = self._factory(self._inventory())
+            self._left = self._random.choice(LIVES) * self._every
+            self.restarts += 1
+        self._left -= 1
+        assert self._successor is not None
+        later = self._successor.handle(now_us, events)
+        actions = list(self._link.exchange(seq, now_us, events))
+        assert actions == later, f"batch {seq}: a scheduler that was restarted some batches ago decides otherwise"
+        if shadow is not None:
+            assert actions == shadow.handle(now_us, events), f"batch {seq}: a restarted scheduler decides otherwise"
+            shadow.check()
+            core = self._link.scheduler
+            assert isinstance(core, SchedulerCore)
+            core.check()
+            assert shadow.handle(now_us, ()) == [], f"batch {seq}: a second pass still finds something to do"
+        return actions
+
+    def close(self) -> None:
+        """Close the link."""
+        self._link.close()
+
+    def _shadow(self, welcome: Welcome, seq: int) -> SchedulerCore:
+        """Return a scheduler that knows what the manager says before the batch."""
+        assert welcome.seq == seq - 1
+        carried = decode(encode(welcome))
+        assert isinstance(carried, Welcome)
+        assert carried == welcome
+        shadow = self._factory(carried)
+        shadow.check()
+        self.shadows += 1
+        return shadow

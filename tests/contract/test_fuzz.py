@@ -1,0 +1,68 @@
+"""What no peer should send: to each end of the protocols in this process, and to real processes with honest traffic beside it.
+
+Twenty thousand messages here; the million is for ``python -m scripts.proofs.fuzz``, and for the slow tests.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts.processes import environment
+from scripts.proofs.fuzz import ENDPOINTS, fuzz, outside
+from scripts.proofs.fuzz_inside import INSIDE
+from scripts.proofs.fuzz_messages import MAGICS, Fuzz
+from scripts.proofs.fuzz_plugin import plugin_lives
+
+MESSAGES = 20_000
+FEW = 1_000  # status: each asker is answered two hundred times a second; a hostile scheduler: it waits for batches
+
+
+def nothing(_number: int) -> None:
+    pass
+
+
+@pytest.mark.parametrize("endpoint", sorted(MAGICS))
+def test_messages_depend_on_their_number_alone(endpoint: str) -> None:
+    one, other = Fuzz(endpoint, 7), Fuzz(endpoint, 7)
+    later = [other.frames(number) for number in reversed(range(200))]
+    assert [one.frames(number) for number in range(200)] == later[::-1]
+    assert Fuzz(endpoint, 8).frames(3) != one.frames(3)
+
+
+@pytest.mark.parametrize("endpoint", sorted(INSIDE))
+def test_each_end_in_this_process(endpoint: str) -> None:
+    found: Counter[str] = INSIDE[endpoint](MESSAGES, 1, nothing)
+    # Some of them must have got through, or only the codec has been tried.
+    wanted = {"users": ("Done", "Refused"), "scheduler": ("Actions", "refused"), "plugin": ("Welcome", "Events")}
+    assert all(found[name] > 300 for name in wanted[endpoint]), found
+    assert found["field"] > 1_000
+    assert found["malformed"] > 1_000
+
+
+@pytest.mark.parametrize("endpoint", ["users", "scheduler", "hostile", "status"])
+def test_real_processes(endpoint: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
+        figures: dict[str, Any] = outside(
+            endpoint, FEW if endpoint in ("hostile", "status") else MESSAGES, 2, Path(folder)
+        )
+    assert figures["jobs"].get("COMPLETED", 0) > 5
+    assert set(figures["jobs"]) <= {"COMPLETED", "CANCELLED", "TIMEOUT", "REJECTED"}
+
+
+def test_real_schedulers_end_in_one_line() -> None:
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
+        found = plugin_lives(6, 1, Path(folder), environment(), nothing)
+    assert found["messages"] > 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_million(endpoint: str) -> None:
+    # At two hundred answers a second, a million questions of a status would take hours.
+    count = int(os.environ.get("COSCHED_FUZZ_MESSAGES", "1000000"))
+    fuzz(endpoint, count // 50 if endpoint == "status" else count, 1)

@@ -1,0 +1,529 @@
+"""The command cosched-emulator: help, results, errors in one line, exit codes, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.commands import ROW, RUN_FILES, SMALL, Commands, assert_one_line, ended, is_alive, wait_until
+
+from cosched_emulator.cli.main import cli
+
+HELPS = [
+    (),
+    ("simulate",),
+    ("serve",),
+    ("presets",),
+    ("compare",),
+    ("classes",),
+    ("plot",),
+    ("explain",),
+    ("workload",),
+    ("workload", "describe"),
+    ("workload", "lublin"),
+    ("keys",),
+    *(
+        (name,)
+        for name in (
+            "submit",
+            "cancel",
+            "queue",
+            "nodes",
+            "job",
+            "hold",
+            "release",
+            "drain",
+            "resume",
+            "wait",
+            "history",
+        )
+    ),
+    ("status",),
+    ("top",),
+]
+
+# A policy with which a run takes long: every pass tells who decides, then sleeps.
+SLOW = """
+import os, time
+from cosched_plugin.policies.composed import compose
+
+class Slow:
+    def __init__(self):
+        self._policy = compose({})
+
+    def decide(self, view):
+        with open("pid", "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        time.sleep(0.1)
+        return self._policy.decide(view)
+
+class Broken:
+    def decide(self, view):
+        raise ValueError("no idea")
+        yield
+
+class Wrong:
+    def decide(self, view):
+        from cosched_plugin.api import StartJob
+        for job in view.queue:
+            yield StartJob(job.id, ((0, 1, 1, 1),), 0, None)
+"""
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("command", HELPS, ids=" ".join)
+def test_help_is_quick_and_has_an_example(command: tuple[str, ...], commands: Commands) -> None:
+    code = (
+        "import sys; from cosched_emulator.cli.main import cli\n"
+        "try: cli.main(sys.argv[1:], prog_name='cosched-emulator')\n"
+        "finally: assert not {'numpy', 'zmq', 'msgpack', 'matplotlib'} & set(sys.modules), 'start-up pays for what it does not use'"
+    )
+    (commands.folder / "helping.py").write_text(code)
+    for flag in ("--help", "-h"):
+        code_, out, err = ended(commands.start("helping", *command, flag))
+        assert (code_, err) == (0, "")
+        assert out.startswith(f"Usage: cosched-emulator {' '.join(command)}".rstrip())
+    if command not in ((), ("workload",)):
+        assert re.search(rf"Examples?(, [a-z, ]+)?:\s+cosched-emulator {' '.join(command)}", out)
+
+
+def test_no_command_is_forgotten() -> None:
+    names = {(name,) for name in cli.commands}
+    assert names == {command for command in HELPS if len(command) == 1}
+
+
+def test_the_summary_as_json(commands: Commands) -> None:
+    code, out, err = commands.emulator(
+        "simulate", *SMALL, "--mix", "high", "--node", "rua-4way", "--policy", "rua", "--json"
+    )
+    assert (code, err) == (0, "")
+    summary = json.loads(out)
+    assert summary["policy"] == "rua"
+    assert summary["refused_actions"] == 0
+    assert summary["states"]["COMPLETED"] == summary["ran"] == 15
+    assert {"selection", "machine", "finished", "all", "killed"} <= set(summary)
+    assert 0 < summary["machine"]["utilisation"] <= 1
+    assert summary["finished"]["wait_s"]["count"] == 15
+
+
+def test_the_summary_as_a_table(commands: Commands) -> None:
+    code, out, err = commands.emulator("simulate", *SMALL, "--policy", "sjbf")
+    assert code == 0
+    assert re.match(r" +sjbf\n-+\njobs counted +15\ncompleted +15\n", out)
+    assert re.search(r"^15 jobs in [\d.]+ s \([\d,]+ jobs/s\)$", err, re.MULTILINE)
+
+
+def test_characteristics_are_stored_with_the_run_and_read_back(commands: Commands) -> None:
+    (commands.folder / "usage.csv").write_text("job,cpu,network,disk,memory\n3,0,0.25,0.75,1\n")
+    lomarc = ("--contention", "lomarc", "--usage-noise", "0.25", "--belief-usage", "exact")
+    drawn = ("--characteristics", "M1", "--annotations", "usage.csv")
+    code, _, err = commands.emulator("simulate", *SMALL, *lomarc, *drawn, "--out", "first")
+    assert code == 0, err
+    assert "annotations usage.csv: 1 jobs by job, 14 jobs not in it; 0 jobs without characteristics" in err
+    config = json.loads((commands.folder / "first" / "run.json").read_text())["config"]
+    assert (config["truth"]["contention"], config["belief"]["usage_noise"], config["belief"]["usage"]) == (
+        "lomarc",
+        0.25,
+        "exact",
+    )
+    stored = files_of(commands.folder / "first")
+    assert set(stored) == RUN_FILES | {"workload-usage.csv"}
+    assert b"\n3,disk,0.000000,0.250000,0.750000,1.000000\n" in stored["workload-usage.csv"]
+    again = ("--swf", "first/workload.swf", "--nodes", "16", "--limits", "none")
+    code, _, err = commands.emulator(
+        "simulate", *again, *lomarc, "--annotations", "first/workload-usage.csv", "--out", "second"
+    )
+    assert code == 0, err
+    for name in ("workload-usage.csv", "allocations.csv"):  # a log's short estimates are raised, so jobs.csv differs
+        assert (commands.folder / "second" / name).read_bytes() == stored[name], name
+    missing = assert_one_line(commands.emulator("simulate", *SMALL, "--annotations", "none.csv"), 2)
+    assert missing.startswith("none.csv: expected a file that can be read")
+
+
+def test_options_reach_the_run(commands: Commands) -> None:
+    (commands.folder / "jobs.swf").write_text("".join(ROW.format(n, 10 * n, 50, 1, 1, 20) for n in range(1, 9)))
+    code, out, _ = commands.emulator(
+        "simulate", "--swf", "jobs.swf", "--first", "1", "--jobs", "5", "--warmup", "2", "--processors", "6", "--cores", "4",
+        "--limits", "none", "--estimates", "exact", "--seed", "3", "--out", "run", "--json",
+    )  # fmt: skip
+    assert code == 0
+    config = json.loads((commands.folder / "run" / "run.json").read_text())
+    assert config["seed"] == 3
+    assert [item["nodes"] * item["cores_per_socket"] for item in config["machine"]] == [4, 2]
+    assert config["workload"]["jobs"] == 5
+    assert config["config"]["policy"]["name"] == "easy"
+    summary = json.loads(out)
+    assert summary["selection"] == {"jobs": 5, "warmup": 2, "cooldown": 0, "counted": 3}
+    assert summary["states"]["TIMEOUT"] == 0
+
+
+def test_a_run_folder_appears_whole(commands: Commands) -> None:
+    code, _, _ = commands.emulator("simulate", *SMALL, "--out", "runs/a")
+    assert code == 0
+    folder = commands.folder / "runs"
+    assert [path.name for path in folder.iterdir()] == ["a"]  # no .partial
+    first = files_of(folder / "a")
+    assert set(first) == RUN_FILES
+    (commands.folder / "marker").touch()
+
+    refused = commands.emulator(
+        "simulate", "--lublin", "1000000", "--nodes", "128", "--out", "runs/a"
+    )  # would take minutes
+    assert (
+        assert_one_line(refused, 2)
+        == "runs/a: expected a new folder (--force replaces an old run), got one that exists"
+    )
+    assert files_of(folder / "a") == first
+
+    code, _, _ = commands.emulator("simulate", *SMALL, "--seed", "2", "--out", "runs/a", "--force")
+    assert code == 0
+    assert [path.name for path in folder.iterdir()] == ["a"]
+    assert files_of(folder / "a")["jobs.csv"] != first["jobs.csv"]
+
+
+def test_force_never_removes_what_is_no_run(commands: Commands) -> None:
+    mine = commands.folder / "thesis"
+    mine.mkdir()
+    (mine / "chapter").write_text("1")
+    refused = commands.emulator("simulate", "--lublin", "1000000", "--out", "thesis", "--force")
+    assert (
+        assert_one_line(refused, 2)
+        == "thesis: expected a run folder to replace, got one with something else in it, which is left alone"
+    )
+    assert files_of(mine) == {"chapter": b"1"}
+
+
+def test_jobs_larger_than_the_machine_are_rejected_and_the_rest_runs(commands: Commands) -> None:
+    (commands.folder / "jobs.swf").write_text(ROW.format(1, 0, 50, 9, 9, 60) + ROW.format(2, 0, 50, 2, 2, 60))
+    code, out, _ = commands.emulator("simulate", "--swf", "jobs.swf", "--nodes", "4", "--json")
+    assert code == 0
+    assert (json.loads(out)["states"]["REJECTED"], json.loads(out)["states"]["COMPLETED"]) == (1, 1)
+
+
+def test_jobs_that_never_end_are_an_error(commands: Commands) -> None:
+    (commands.folder / "held.toml").write_text(
+        "[workload]\nlublin = 4\n[[script]]\nat_s = 0\ndo = 'fail-node'\nnode = 0\n[cluster]\nnodes = 1\n"
+    )
+    code, out, err = commands.emulator("simulate", "held.toml", "--json")
+    assert code == 1
+    assert json.loads(out)["states"]["UNFINISHED"] == 4
+    assert err == "cosched-emulator: error: 4 jobs never ended, and nothing was left to happen: 1, 2, 3, 4\n"
+
+
+def test_a_scenario_with_its_policy(commands: Commands) -> None:
+    (commands.folder / "my.toml").write_text(
+        "[workload]\nlublin = 15\n[cluster]\nnodes = 16\n[policy]\npreset = 'easy'\nbackfill = 'sjbf'\n"
+    )
+    results = {
+        arguments: json.loads(commands.emulator("simulate", "my.toml", "--json", *arguments).out)
+        for arguments in ((), ("--policy", "fcfs"), ("--set", "backfill=none"), ("--set", "backfill=sjbf"))
+    }
+    assert results[()] == results[("--set", "backfill=sjbf")]
+    fcfs, none = results[("--policy", "fcfs")], results[("--set", "backfill=none")]
+    assert {**fcfs, "policy": ""} == {**none, "policy": ""}
+    assert fcfs["policy"] == "fcfs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
+        (("--policy", "none.toml"), "none.toml: No such file or directory"),
+        (("--policy", ""), "no policy ''"),
+        (("--policy", "nomodule:X"), "policy nomodule:X: ModuleNotFoundError: No module named 'nomodule'"),
+        (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
+        (
+            ("--policy", "lct", "--set", "placement.threshold=0.5"),
+            "policy.placement.threshold: expected a number >= 1, got 0.5",
+        ),
+        (("--set", "backfill"), "--set backfill: expected KEY=VALUE"),
+        (("--set", "backfil=easy"), "policy.backfil: no such key; did you mean 'backfill'?"),
+        (("--annotations", ""), "Invalid value for '--annotations': expected the name of a file, got ''"),
+        (("--trace", ""), "Invalid value for '--trace': expected the name of a file, got ''"),
+        (("--trace", "run"), "run: expected run/trace.jsonl, or a file outside the run folder"),
+        (("--trace", "../{here}/./run/"), "/run/: expected run/trace.jsonl, or a file outside the run folder"),
+        (("--trace", "run.partial"), "run.partial: expected run/trace.jsonl, or a file outside the run folder"),
+        (("--mix", "hgih"), "did you mean 'high'?"),
+        (("--node", "rua"), 'no preset "rua"; known: g-lomarc-2x2'),
+        (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
+        (("--swf", "x.swf"), "workload: expected either swf or lublin, got both"),
+        (("--first", "2"), "workload.first: expected nothing: it selects jobs of a log, got 2"),
+        (("--aarr", "nan"), "aarr: expected a finite number, got nan"),
+        (("--deadline", "nan"), "clock.deadline_s: expected a number of seconds"),
+        (("--cores", "100000"), "at most 1024 hardware threads a node, got 100000"),
+        (("--nodes", "99999999999"), "at most 1048576 nodes, got 99999999999"),
+        (("--nodes", "0"), "Invalid value for '--nodes'"),
+        (("--lublin", "many"), "Invalid value for '--lublin'"),
+        (("--link", "carrier-pigeon"), "Invalid value for '--link'"),
+        (("--policie", "easy"), "No such option '--policie'"),
+        (("a.toml", "b.toml"), "Got unexpected extra argument (b.toml)"),
+        (("none.toml",), "none.toml: expected a readable scenario file, got No such file or directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_usage_is_told_in_one_line(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
+    given = [argument.replace("{here}", commands.folder.name) for argument in arguments]
+    said = assert_one_line(commands.emulator("simulate", *SMALL, *given, "--out", "run"), 2)
+    assert text in said
+    assert not (commands.folder / "run").exists()
+
+
+def test_a_trace_beside_the_run_folder_stays_there(commands: Commands) -> None:
+    for out, trace in (("a", str(commands.folder.resolve() / "a.trace.jsonl")), ("b", "b.trace.jsonl")):
+        code, _, err = commands.emulator("simulate", *SMALL, "--out", out, "--trace", trace)
+        assert code == 0, err
+        assert (commands.folder / f"{out}.trace.jsonl").stat().st_size
+        assert not (commands.folder / out / "trace.jsonl").exists()
+
+
+def test_what_was_forgotten_is_warned_of(commands: Commands) -> None:
+    (commands.folder / "usage.csv").write_text("job,cpu,network,memory\n99,0.5,0.5,1\n")
+    asked = ("simulate", *SMALL, "--policy", "lomarc-r", "--annotations", "usage.csv", "--json")
+    code, out, err = commands.emulator(*asked)
+    assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
+    assert err == (
+        "warning: matching response will pair nobody: the scheduler is told nothing of pairs "
+        '(truth.contention = "bandwidth"; give --contention lomarc)\n'
+        "warning: usage.csv annotates none of the 15 jobs\n"
+    )
+
+
+def test_wrong_keys_in_a_scenario(commands: Commands) -> None:
+    (commands.folder / "s.toml").write_text("[cluster]\nnods = 4\n")
+    assert "s.toml: cluster.nods: expected one of cores" in assert_one_line(commands.emulator("simulate", "s.toml"), 2)
+    (commands.folder / "s.toml").write_text("[policy]\npreset = 'easy'\n[workload]\nlublin = 3\n")
+    said = assert_one_line(commands.emulator("serve", "s.toml", "--bind", "ipc://x"), 2)
+    assert said == "s.toml: policy: expected no policy: the scheduler that connects brings its own, got one"
+
+
+def test_logs_that_cannot_be_read(commands: Commands) -> None:
+    row = ROW.format(1, 0, 50, 2, 2, 60)
+    files: dict[str, tuple[bytes | None, str]] = {
+        "missing.swf": (None, "missing.swf: expected a file that can be read, got No such file or directory"),
+        "empty.swf": (b"", "empty.swf: expected at least one job that can run, got 0 rows, 0 usable jobs"),
+        "short.swf": (b"1 0 0 10 1\n", "short.swf:1: expected 18 fields, got 5"),
+        "word.swf": (
+            (row + row.replace(" 50 ", " ten ")).encode(),
+            "word.swf:2: field 'run time': expected a number, got 'ten'",
+        ),
+        "cut.swf.gz": (gzip.compress(row.encode() * 50)[:-9], "cut.swf.gz: expected a whole gzip file"),
+        "t": (None, "t: expected a regular file, got a directory"),
+    }
+    for name, (content, text) in files.items():
+        if content is not None:
+            (commands.folder / name).write_bytes(content)
+        said = assert_one_line(commands.emulator("simulate", "--swf", name), 2)
+        assert said.startswith(text)
+    code, *_ = commands.emulator("simulate", "--swf", "word.swf", "--skip-bad-rows")
+    assert code == 0
+
+
+def test_presets(commands: Commands) -> None:
+    code, out, _ = commands.emulator("presets", "--json")
+    assert code == 0
+    shapes = {shape["name"]: shape for shape in json.loads(out)}
+    assert (shapes["rua-4way"]["threads"], shapes["rua-4way"]["memory_bandwidth_mbs"]) == (4, 6000)
+    code, out, _ = commands.emulator("presets")
+    assert [line.split()[0] for line in out.splitlines()] == list(shapes)
+
+
+def test_version_and_a_command_that_is_none(commands: Commands) -> None:
+    assert "No such command 'simulat'" in assert_one_line(commands.emulator("simulat"), 2)
+
+
+# ---------------------------------------------------------------- two processes
+
+
+def test_the_plugin_as_a_process_gives_the_same_folder_and_nothing_is_left(commands: Commands) -> None:
+    for link in ("direct", "zmq"):
+        code, _, _ = commands.emulator("simulate", *SMALL, "--policy", "conservative", "--link", link, "--out", link)
+        assert code == 0
+    direct, zmq = files_of(commands.folder / "direct"), files_of(commands.folder / "zmq")
+    assert json.loads(zmq.pop("timing.json"))["link"] == "zmq"
+    assert json.loads(direct.pop("timing.json"))["link"] == "direct"
+    assert direct == zmq
+    assert commands.left_over() == []
+
+
+def test_serve_and_serve_give_the_same_folder_as_simulate(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    manager = commands.start(
+        "cosched_emulator", "serve", *SMALL, "--mix", "high", "--bind", endpoint, "--out", "two", "--json"
+    )
+    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "lct")
+    code, out, err = ended(manager)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["policy"] == "lct"
+    code, out, err = ended(plugin)
+    assert (code, out) == (0, "")
+    assert [line.split(" at ")[0] for line in err.splitlines()] == [
+        "cosched-plugin: welcomed by the manager",
+        "cosched-plugin: the manager said bye: the manager closes",
+    ]
+    assert commands.emulator("simulate", *SMALL, "--mix", "high", "--policy", "lct", "--out", "one").code == 0
+    one, two = files_of(commands.folder / "one"), files_of(commands.folder / "two")
+    first, second = json.loads(one.pop("run.json")), json.loads(two.pop("run.json"))
+    # A manager knows only the name of the policy of a plugin that others started.
+    assert second["config"].pop("policy") == {"name": first["config"].pop("policy")["name"]} == {"name": "lct"}
+    assert first == second
+    del one["timing.json"], two["timing.json"]
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGKILL, -9, "")],
+)
+def test_a_run_that_is_stopped_leaves_no_process_and_no_files(
+    number: signal.Signals, code: int, word: str, commands: Commands
+) -> None:
+    (commands.folder / "slow_policy.py").write_text(SLOW)
+    deadline = "30" if word else "1.5"  # how long the plugin bears a silent manager follows from it
+    emulator = commands.start(
+        "cosched_emulator", "simulate", "--lublin", "500", "--policy", "slow_policy:Slow", "--link", "zmq", "--deadline", deadline,
+        "--out", "run",
+    )  # fmt: skip
+    pid_file = commands.folder / "pid"
+    wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    plugin = int(pid_file.read_text())
+    assert plugin != emulator.pid
+    assert is_alive(plugin)
+    emulator.send_signal(number)
+    ran = ended(emulator)
+    assert ran.code == code
+    assert ran.err.strip() == (
+        f"cosched-emulator: {word}" if word else ""
+    )  # after ^C a terminal needs a new line first
+    assert not (commands.folder / "run").exists()
+    assert not (commands.folder / "run.partial").exists()
+    if word:
+        assert not is_alive(plugin)
+        assert commands.left_over() == []
+        return
+    # Nobody was left to clean up: the plugin notices by itself, and the next run removes the directory once it is old.
+    wait_until(lambda: not is_alive(plugin), 10)
+    (directory,) = commands.left_over()
+    os.utime(commands.folder / "t" / directory, (0, 0))
+    assert commands.emulator("simulate", *SMALL, "--link", "zmq").code == 0
+    assert commands.left_over() == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopping_a_run_in_one_process(number: signal.Signals, code: int, commands: Commands) -> None:
+    (commands.folder / "slow_policy.py").write_text(SLOW)
+    emulator = commands.start("cosched_emulator", "simulate", "--lublin", "500", "--policy", "slow_policy:Slow")
+    wait_until((commands.folder / "pid").exists)
+    emulator.send_signal(number)
+    ran = ended(emulator)
+    assert (ran.code, ran.out, ran.err.strip().count("\n")) == (code, "", 0)
+
+
+def test_no_plugin_comes(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    ran = commands.emulator("serve", *SMALL, "--bind", endpoint, "--wait", "0.3", "--out", "run")
+    assert assert_one_line(ran, 3) == f"{endpoint}: no scheduler was ready within 0.3 s"
+    assert not (commands.folder / "run").exists()
+    assert "not a loopback address" in assert_one_line(
+        commands.emulator("serve", *SMALL, "--bind", "tcp://192.0.2.1:5000"), 2
+    )
+    assert "one to listen at" in assert_one_line(
+        commands.emulator("serve", *SMALL, "--bind", "ipc:///nowhere/socket"), 2
+    )
+
+
+def test_a_file_or_another_manager_is_not_pushed_aside(commands: Commands) -> None:
+    precious = commands.folder / "precious.csv"
+    precious.write_text("kept\n")
+    refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{precious}", "--wait", "0.2")
+    assert "something else" in assert_one_line(refused, 2)
+    assert precious.read_text() == "kept\n"
+    path = commands.folder / "listening"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(path))
+        other.listen()
+        refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2")
+        assert "no other process" in assert_one_line(refused, 2)
+    # Left over by one that is gone: free again.
+    assert "no scheduler" in assert_one_line(
+        commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2"), 3
+    )
+    assert "Missing option '--bind'" in assert_one_line(commands.emulator("serve", *SMALL), 2)
+
+
+MUTE = """
+import sys, time
+import zmq
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.codec import decode, encode
+
+socket = zmq.Context().socket(zmq.DEALER)
+socket.connect(sys.argv[1])
+socket.send_multipart(encode(m.Hello((1,), m.FEATURES, "mute", "mute")))
+welcome = decode(socket.recv_multipart())
+if "ready" in sys.argv:
+    socket.send_multipart(encode(m.Ready(welcome.seq)))
+while True:
+    message = decode(socket.recv_multipart())
+    if isinstance(message, m.Bye):
+        break
+"""
+
+
+def test_a_plugin_that_never_answers(commands: Commands) -> None:
+    (commands.folder / "mute.py").write_text(MUTE)
+    endpoint = f"ipc://{commands.folder}/socket"
+    for said, expected in (
+        ("ready", "no answer to batch 1 within 0.5 s"),
+        ("nothing", "no scheduler was ready within 0.5 s"),
+    ):
+        waits = ("--deadline", "0.5", "--wait", "10") if said == "ready" else ("--wait", "0.5")
+        manager = commands.start("cosched_emulator", "serve", *SMALL, "--bind", endpoint, *waits, "--out", "run")
+        wait_until((commands.folder / "socket").exists)
+        mute = commands.start("mute", endpoint, said)
+        assert assert_one_line(ended(manager, 15), 3) == f"{endpoint}: {expected}"
+        mute.kill()
+        mute.wait(10)
+        assert not (commands.folder / "run").exists()
+
+
+def test_policies_that_fail(commands: Commands) -> None:
+    (commands.folder / "slow_policy.py").write_text(SLOW)
+    for link, code in (("direct", 4), ("zmq", 3)):
+        ran = commands.emulator("simulate", *SMALL, "--policy", "slow_policy:Wrong", "--link", link)
+        assert "impossible decision StartJob(job_id=1" in assert_one_line(ran, code)
+    ran = commands.emulator("simulate", *SMALL, "--policy", "slow_policy:Broken", "--link", "zmq")
+    said = assert_one_line(ran, 3)
+    assert "the scheduler reports policy: the policy failed: ValueError: no idea" in said
+    assert "Traceback" not in said
+    assert commands.left_over() == []
+
+
+def test_a_plugin_that_cannot_start(commands: Commands) -> None:
+    # The policy can be made here but not there: a module of the current folder, which the plugin's process finds, that minds who asks.
+    (commands.folder / "moody.py").write_text(
+        "import sys\nclass Moody:\n    def __init__(self):\n"
+        "        if 'cosched_plugin.server' in sys.modules: raise ValueError('not here')\n"
+        "    def decide(self, view):\n        return iter(())\n"
+    )
+    ran = commands.emulator("simulate", *SMALL, "--policy", "moody:Moody", "--link", "zmq")
+    said = assert_one_line(ran, 3)
+    assert "the scheduler's process ended with exit code 2" in said
+    assert "policy moody:Moody: ValueError: not here" in said
+
+
+def test_output_that_nobody_reads(commands: Commands) -> None:
+    child = commands.start("cosched_emulator", "simulate", *SMALL, "--json")
+    assert child.stdout is not None
+    child.stdout.close()
+    child.stdout = None
+    _, err = child.communicate(timeout=30)
+    assert "Traceback" not in err

@@ -1,0 +1,254 @@
+"""Options of a job, on the command line and in a script: every form, what wins, what contradicts, and where an error lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.cli.commands.job_options import (
+    Array,
+    read_array,
+    read_dependency,
+    read_memory,
+    read_seconds,
+    read_time,
+    read_usage,
+)
+from cosched_emulator.cli.users.job_script import read_script, request_of
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.users.idset import idset, read_idset, read_job
+from cosched_emulator.users.requests import Dependency, SubmitJob
+
+HOUR_US = 3_600_000_000
+
+
+def script(folder: Path, *lines: str) -> str:
+    file = folder / "job.sh"
+    file.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
+    return str(file)
+
+
+def asked(folder: Path, *lines: str, **more: Any) -> SubmitJob:
+    request, _ = request_of({**read_script(script(folder, *lines)).values, **more})
+    return request
+
+
+def laid_out(**options: Any) -> tuple[int, int, int]:
+    request, _ = request_of(options)
+    return request.processes, request.ppn_min, request.ppn_max
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400),
+        ("1:30", 90),
+        ("1:30:00", 5400),
+        ("2-3", 2 * 86_400 + 3 * 3600),
+        ("2-3:4", 2 * 86_400 + 3 * 3600 + 240),
+        ("2-3:4:5", 2 * 86_400 + 3 * 3600 + 245),
+        ("0", 0),
+        ("0-0", 0),
+        ("UNLIMITED", 0),
+        ("100:70", 6070),
+    ],
+)
+def test_times_have_slurms_forms(text: str, seconds: int) -> None:
+    assert read_time(text) == seconds * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "1:2:3:4", "1-", "-1", "1.5", "1:", ":1", "2-3:4:5:6", "²", "9" * 13, "1-1-1"]
+)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r"d-h:m:s|at most"):
+        read_time(text)
+
+
+def test_amounts() -> None:
+    assert [read_memory(text) for text in ("1", "1500", "500M", "2G", "1.5g", "1T", "1K", "1025k")] == [
+        1, 1500, 500, 2048, 1536, 1024**2, 1, 2,
+    ]  # fmt: skip
+    for bad in ("0", "", "G", "-1", "nan", "1e99", "2X"):
+        with pytest.raises(ValueError, match="an amount of memory above 0"):
+            read_memory(bad)
+    assert [read_seconds(text) for text in ("1", "0.5", "0.0000015")] == [1_000_000, 500_000, 2]
+    assert read_usage("0.3:0.7:0:0.25") == ("network", 300_000, 700_000, 0, 250_000)
+    for bad in ("0.3:0.3:0.3:0", "1:0:0", "1:0:0:2", "1:0:0:0:0", "x:0:0:0", "0.3333333:0.6666667:0:0"):
+        with pytest.raises(ValueError, match="sum of 1"):
+            read_usage(bad)
+
+
+def test_arrays_and_dependencies() -> None:
+    assert read_array("0-15:4") == Array((0, 4, 8, 12), 0)
+    assert read_array("1,3,7%2") == Array((1, 3, 7), 2)
+    assert read_array("7,1-3,2") == Array((1, 2, 3, 7), 0)
+    for bad in ("", "3-1", "1,", "a", "0-9%", "0-9%0", "0-9:0", "1:2", "0-99999999999", "-1", "[1"):
+        with pytest.raises(ValueError, match=r"numbers|range|whole number"):
+            read_array(bad)
+    assert read_dependency("afterok:1:2,afterany:3") == (("afterok", 1), ("afterok", 2), ("afterany", 3))
+    for bad in ("", "afterok", "afternotok:1", "afterok:x", "afterok:1,", "afterok:12_3", "afterok:1?afterany:2"):
+        with pytest.raises(ValueError, match=r"afterok|numbers of jobs"):
+            read_dependency(bad)
+
+
+def test_sets_of_numbers() -> None:
+    assert [idset(numbers) for numbers in ((), (5,), (3, 1, 2, 7), (0, 2, 4))] == ["", "5", "[1-3,7]", "[0,2,4]"]
+    for numbers in ((5,), (1, 2, 3, 7), (0, 2, 4), tuple(range(100))):
+        assert read_idset(idset(numbers)) == numbers
+    assert list(read_job("12")) == [(12, None)]
+    assert list(read_job("12_3")) == [(12, 3)]
+    assert list(read_job("12_[1-3,7]")) == [(12, 1), (12, 2), (12, 3), (12, 7)]
+    for bad in ("", "x", "12_", "12_x", "_3", "12_1-3", "12_[", "12_[]", "-1", "12.0", "1" * 30):
+        with pytest.raises(ValueError, match=r"a job such as|numbers"):
+            list(read_job(bad))
+
+
+def test_nothing_given() -> None:
+    request, notes = request_of({})
+    assert request == SubmitJob(processes=1, estimate_us=HOUR_US, limit_us=HOUR_US, ppn_max=0)
+    assert notes == []
+
+
+def test_where_processes_lie() -> None:
+    assert laid_out(ntasks=8) == (8, 1, 0)
+    assert laid_out(ntasks=8, ntasks_per_node=2) == (8, 1, 2)
+    assert laid_out(ntasks_per_node=4) == (4, 4, 4)
+    assert laid_out(nodes=(4, 4)) == (4, 1, 1)
+    assert laid_out(nodes=(4, 4), ntasks_per_node=3) == (12, 3, 3)
+    assert laid_out(nodes=(4, 4), ntasks=8) == (8, 2, 2)
+    assert laid_out(nodes=(4, 4), ntasks=10) == (10, 3, 3)
+    assert laid_out(nodes=(2, 4), ntasks=8) == (8, 2, 4)
+    assert laid_out(nodes=(2, 4), ntasks=8, ntasks_per_node=3) == (8, 2, 3)
+    request, notes = request_of({"nodes": (4, 4), "ntasks": 2})
+    assert (request.processes, request.ppn_min, request.ppn_max) == (2, 1, 1)
+    assert notes == ["2 processes take no more than 2 nodes"]
+
+
+def test_every_layout_takes_as_many_nodes_as_were_asked_for() -> None:
+    refused = set()
+    for processes in range(1, 30):
+        for nodes in range(1, processes + 1):
+            try:
+                _, ppn_min, ppn_max = laid_out(ntasks=processes, nodes=(nodes, nodes))
+            except ConfigurationError:
+                refused.add((processes, nodes))
+                possible = [ppn for ppn in range(1, processes + 1) if -(-processes // ppn) == nodes]
+                assert possible == []
+            else:
+                assert -(-processes // ppn_max) == -(-processes // ppn_min) == nodes
+    assert (9, 4) in refused
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"ntasks": 9, "nodes": (4, 4)}, "--nodes: expected as many processes on each node, but for the last, got 9"),
+        ({"ntasks": 9, "nodes": (3, 3), "ntasks_per_node": 2}, "at most 2 on a node"),
+        ({"nodes": (2, 4)}, "--nodes: expected one number"),
+        ({"time": 0}, "--time: expected an --estimate"),
+        ({"ntasks": 4, "mem": 100}, "--mem: expected --mem-per-task"),
+        ({"mem_per_cpu": 4, "mem": 100}, "--mem: expected it without --mem-per-cpu"),
+        ({"array": Array(tuple(range(10_001)), 0)}, "--array: expected at most 10000 tasks"),
+    ],
+)
+def test_what_contradicts(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        request_of(options)
+    assert text in str(caught.value)
+
+
+def test_memory_is_that_of_a_process() -> None:
+    assert request_of({"mem_per_task": 7})[0].memory_mb == 7
+    assert request_of({"mem_per_cpu": 7, "cpus_per_task": 3})[0].memory_mb == 21
+    assert request_of({"nodes": (2, 2), "ntasks_per_node": 3, "mem": 100})[0].memory_mb == 34
+    assert request_of({"mem": 100})[0].memory_mb == 100
+    assert request_of({"ntasks": 1, "mem": 100})[0].memory_mb == 100
+
+
+def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
+    request = asked(
+        tmp_path,
+        "# a comment",
+        "#SBATCH -n4 --cpus-per-task=2   # four of them",
+        "#SBATCH --job-name 'two words'",
+        "",
+        "#COSCHED --time=2:00:00 --run 3600 --exit-code 3 --demand 2000:1",
+        "#SBATCH -a 0-9%3 -d afterok:7 -H --no-requeue --exclusive --mem-per-cpu 1G --estimate 90",
+        "  # indented",
+        "srun ./program",
+        "#SBATCH --ntasks=99",
+    )
+    assert request == SubmitJob(
+        processes=4,
+        estimate_us=5400 * 1_000_000,
+        limit_us=2 * HOUR_US,
+        run_us=HOUR_US,
+        name="two words",
+        threads_per_process=2,
+        memory_mb=2048,
+        exclusive=True,
+        demand=(2000, 1, 0),
+        tasks=tuple(range(10)),
+        at_once=3,
+        after=(Dependency("afterok", 7),),
+        held=True,
+        requeue=False,
+        exit_code=3,
+    )
+
+
+def test_the_later_line_and_the_command_line_win(tmp_path: Path) -> None:
+    lines = ("#SBATCH -n 4", "#COSCHED -n 5", "#SBATCH --requeue")
+    assert asked(tmp_path, *lines).processes == 5
+    assert asked(tmp_path, *lines, ntasks=6, requeue=False)[0] == 6
+    assert asked(tmp_path, *lines, requeue=False).requeue is False
+
+
+def test_what_means_nothing_is_named_once(tmp_path: Path) -> None:
+    lines = (
+        "#SBATCH -o out.txt -p batch",
+        "#SBATCH --output=other --mail-type=END --nice --wait --parsable",
+        "#SBATCH -n 2",
+    )
+    found = read_script(script(tmp_path, *lines))
+    assert found.ignored == ("--output", "--partition", "--mail-type", "--nice", "--wait", "--parsable")
+    assert found.values == {"ntasks": 2}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("#SBATCH --ntask=4", "job.sh:3: expected an option of a job, perhaps --ntasks, got '--ntask'"),
+        ("#SBATCH -n four", "job.sh:3: field '--ntasks': expected a whole number above 0, got 'four'"),
+        ("#SBATCH --time=tomorrow", "job.sh:3: field '--time': expected minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s"),
+        ("#SBATCH hetjob", "job.sh:3: expected options of a job (Got unexpected extra argument"),
+        ("#SBATCH -J 'open", "job.sh:3: expected options (No closing quotation)"),
+        ("#SBATCH -n", "job.sh:3: expected options of a job (Option '-n' requires an argument"),
+        ("#SBATCH --exclusive=user", "job.sh:3: expected options of a job (Option '--exclusive' does not take a value"),
+        ("#SBATCH --exit-code 256", "job.sh:3: expected options of a job (Invalid value for '--exit-code'"),
+        ("#SBATCH --zzz 1", "job.sh:3: expected an option of a job, got '--zzz'"),
+    ],
+)
+def test_an_error_names_file_and_line(line: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_script(script(tmp_path, "#SBATCH -n 1", line))
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_script(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    with pytest.raises(InputError, match=r"x: expected a script that can be read \(No such file"):
+        read_script(str(file))
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"x: expected a script that can be read \(no UTF-8\)"):
+        read_script(str(file))
+    file.write_text("seed = 1\n")
+    with pytest.raises(InputError, match="x:1: expected a script that begins with #!, got 'seed = 1'"):
+        read_script(str(file))
+    file.write_text("")
+    with pytest.raises(InputError, match="x:1: expected a script that begins with #!, got nothing"):
+        read_script(str(file))

@@ -1,0 +1,70 @@
+"""Commands that are imported when they are used: the table of the help, the functions behind the commands, what they load."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from cosched_emulator.cli.lazy import Implementation
+from cosched_emulator.cli.main import COMMANDS, cli
+
+NAMES = [name for names in COMMANDS.values() for name in names]
+# What the programs of users have no use for: the server, the scheduler, and numpy.
+SERVER = (
+    "numpy",
+    *(
+        f"cosched_emulator.{part}"
+        for part in ("live", "manager", "run", "couplings", "scenario", "workload", "results")
+    ),
+    "cosched_plugin.core",
+    "cosched_plugin.policies",
+)
+
+
+def commands() -> Iterator[click.Command]:
+    for command in map(cli.load, NAMES):
+        if isinstance(command, click.Group):
+            yield from command.commands.values()
+        else:
+            yield command
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_has_the_name_and_the_help_of_the_command(name: str) -> None:
+    command, summary = cli.load(name), cli.commands[name]
+    assert command.name == name
+    for limit in range(20, 200):
+        assert summary.get_short_help_str(limit) == command.get_short_help_str(limit)
+
+
+@pytest.mark.parametrize("command", [*commands()], ids=lambda command: command.name)
+def test_the_function_of_a_command_takes_its_options(command: click.Command) -> None:
+    assert command.callback is not None
+    implementation = inspect.unwrap(command.callback, stop=lambda each: isinstance(each, Implementation))
+    assert isinstance(implementation, Implementation)
+    passed = {str(option.name) for option in command.params if option.expose_value}
+    if "manager_key" in passed:  # `common_options` makes one argument of these
+        passed = passed - {"manager", "key", "manager_key", "as_json", "timeout_s"} | {"caller"}
+    context = [object()] if command.name == "submit" else []
+    inspect.signature(implementation.load()).bind(*context, **dict.fromkeys(passed))
+
+
+@pytest.mark.parametrize("arguments", [("queue",), ("submit",), ("top", "--once"), ("history",)], ids=" ".join)
+def test_a_client_loads_no_server(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from cosched_emulator.cli.main import cli\n"
+        "try: cli.main(sys.argv[1:], standalone_mode=False)\n"
+        "except Exception as error: print(error)\n"
+        f"print(sorted(name for name in sys.modules if name.startswith({SERVER!r})))"
+    )
+    command = [sys.executable, "-c", code, *arguments, "--manager", "ipc:///tmp/no-such-manager", "--timeout", "0.1"]
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=environment)
+    error, loaded = result.stdout.splitlines()
+    assert "no manager there" in error
+    assert loaded == "[]"

@@ -1,0 +1,196 @@
+"""``compare``, ``classes`` and ``plot`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of
+
+from cosched_emulator.cli.commands.results import classes, compare, plot
+from cosched_emulator.cli.results import run_names
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
+from cosched_emulator.results.figures.metrics import Selection, summarise
+from cosched_emulator.results.files.folder import write_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Return a folder with two runs: in ``easy`` job 3 is killed, in ``rua`` it is part of the warm-up."""
+    for name, selection in (("easy", Selection()), ("rua", Selection(3))):
+        summary: dict[str, Any] = summarise(six_jobs(), TWO_NODES, selection)
+        out = tmp_path / name
+        workload = workload_of(six_jobs())
+        write_run(out, six_jobs(), TWO_NODES, summary=summary, resolved_config={}, workload=workload, timing={})
+    return tmp_path
+
+
+def invoke(command: Any, *arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def output_of(command: Any, *arguments: object) -> str:
+    result = invoke(command, *arguments)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
+
+
+def test_compare_prints_a_table(runs: Path) -> None:
+    output = output_of(compare, runs / "easy", runs / "rua")
+    assert output.splitlines()[0].split() == ["easy", "rua"]
+    killed = next(line for line in output.splitlines() if line.startswith("killed at limit"))
+    assert killed.split() == ["killed", "at", "limit", "1", "0*"]
+
+
+def test_compare_counts_all_jobs_on_request(runs: Path) -> None:
+    line = next(
+        line for line in output_of(compare, runs / "easy", "--jobs", "all").splitlines() if "wait, mean" in line
+    )
+    assert line.split()[-1] == "22.50"
+
+
+def test_compare_as_json(runs: Path) -> None:
+    found = json.loads(output_of(compare, runs / "easy", runs / "rua", "--json"))["runs"]
+    assert [run["name"] for run in found] == ["easy", "rua"]
+    assert found[0]["summary"] == summarise(six_jobs(), TWO_NODES)
+
+
+def test_compare_as_markdown(runs: Path) -> None:
+    assert output_of(compare, runs / "easy", runs / "rua", "--markdown").startswith("|  | easy | rua |\n| --- |")
+    result = invoke(compare, runs / "easy", "--markdown", "--json")
+    assert result.exit_code == 2
+    assert "exclude each other" in result.output
+
+
+def test_compare_draws_a_picture(runs: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    output_of(compare, runs / "easy", runs / "rua", "--plot", runs / "picture.png")
+    assert (runs / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_classes_prints_a_table_for_each_group(runs: Path) -> None:
+    # Estimates are 200, 64, 64, 8, 20 and 20 s; the jobs of 64 s are a completed and a killed one.
+    rules = ("--short-s", "63", "--medium-s", "64", "--bound-s", "4", "--high-load", "1")
+    tables = output_of(classes, runs / "easy", runs / "rua", *rules).split("\n\n")
+    assert [table.splitlines()[0] for table in tables] == list(class_tables(ClassRules(63, 64, 4, 1)))
+    assert all(table.splitlines()[1].split() == ["easy", "rua"] for table in tables)
+    jobs, relative, response, high_load, run = ([line.split() for line in table.splitlines()[3:]] for table in tables)
+    assert [row[-2:] for row in jobs[:5]] == [["3", "3"], ["2", "2"], ["1", "1"], ["6", "6"], ["1", "1"]]
+    # Job 2 was submitted at 10 s, ended at 60 s, and takes 32 s alone; job 4 took 76 s for its 4 s.
+    assert relative[0] == ["short,", "mean", "19.00", "19.00"]
+    assert response[1] == ["medium,", "mean", "s", "50.00", "50.00"]
+    # Jobs 2 and 3 wait from 10 s to 30 s. Meanwhile job 1 uses four cores, and job 2 two from 20 s on.
+    assert high_load[:2] == [
+        ["medium,", "length", "s", "20.00", "20.00"],
+        ["medium,", "cores", "used", "%", "62.50", "62.50"],
+    ]
+    assert run[1] == ["makespan", "s", "106.0", "106.0"]
+
+
+def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
+    found = json.loads(output_of(classes, runs / "easy", runs / "rua", "--json"))
+    assert [run["name"] for run in found] == ["easy", "rua"]
+    assert found[1]["folder"] == str(runs / "rua")
+    assert found[0]["rules"] == PAPER_RULES._asdict()
+    assert found[0]["figures"] == class_figures(six_jobs(), TWO_NODES).as_dict()
+    options = ("--short-s", "9", "--medium-s", "99", "--bound-s", "1", "--high-load", "2")
+    (other,) = json.loads(output_of(classes, runs / "easy", *options, "--json"))
+    assert other["rules"] == ClassRules(9, 99, 1, 2)._asdict()
+    assert other["figures"] == class_figures(six_jobs(), TWO_NODES, ClassRules(9, 99, 1, 2)).as_dict()
+
+
+def test_classes_out_of_order(runs: Path) -> None:
+    result = invoke(classes, runs / "easy", "--short-s", "10801")
+    assert isinstance(result.exception, ConfigurationError)
+    assert str(result.exception) == "--short-s: expected at most --medium-s, 10800, got 10801"
+    output_of(classes, runs / "easy", "--short-s", "10800")
+
+
+@pytest.mark.parametrize("option", ["--short-s=-1", "--medium-s=1.5", "--bound-s=0", "--high-load=0"])
+def test_classes_by_rules_out_of_range(runs: Path, option: str) -> None:
+    result = invoke(classes, runs / "easy", option)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option.partition('=')[0]}'" in result.output
+
+
+@pytest.mark.parametrize("command", [compare, classes])
+def test_what_is_no_run_folder_is_named(command: Any, runs: Path) -> None:
+    result = invoke(command, runs / "easy", runs / "nowhere")
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception) == f"{runs / 'nowhere'}: expected a run folder, got nothing of that name"
+    (runs / "easy" / "summary.json").write_text('{\n"format": }')
+    broken = invoke(command, runs / "easy")
+    assert isinstance(broken.exception, InputError)
+    assert str(broken.exception).startswith(f"{runs / 'easy' / 'summary.json'}:2: expected JSON")
+
+
+@pytest.mark.parametrize("kind", ["gantt", "load", "ecdf"])
+def test_plot_draws_each_kind(runs: Path, kind: str) -> None:
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    assert output_of(plot, runs / "easy", "--kind", kind, "--out", runs / "x.svg", "--title", "Title") == ""
+    assert (runs / "x.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
+
+    drawn: dict[str, list[float]] = {}
+
+    def keep(_out: Path, series: Any, *_: object) -> None:
+        drawn.update({name: values.tolist() for name, values in series})
+
+    monkeypatch.setattr(pictures, "plot_distribution", keep)
+    arguments = ("--kind", "ecdf", "--quantity", "wait", "--jobs", "all", "--out", runs / "x.png")
+    output_of(plot, runs / "easy", runs / "rua", *arguments)
+    assert drawn == {"easy": [0.0, 10.0, 10.0, 70.0], "rua": [70.0]}
+
+
+def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
+
+    windows = []
+    monkeypatch.setattr(pictures, "plot_load", lambda *arguments: windows.append(arguments[4]))
+    output_of(plot, runs / "easy", "--kind", "load", "--from-h", "0.01", "--out", runs / "x.png")
+    assert windows == [(36.0, None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["easy", "rua", "--kind", "gantt"], "gantt shows one run, not 2"),
+        (["easy", "--kind", "ecdf", "--to-h", "3"], "belong to gantt and load"),
+        (["easy", "--kind", "pie"], "is not one of 'gantt', 'load', 'ecdf'"),
+        (["--kind", "load"], "Missing argument 'RUN_DIR...'"),
+    ],
+)
+def test_misuse_of_plot(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    monkeypatch.chdir(runs)
+    result = invoke(plot, *arguments, "--out", "x.png")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not (runs / "x.png").exists()
+
+
+def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
+    assert run_names([Path("/a/easy"), Path("/a/rua")]) == ["easy", "rua"]
+    assert run_names([Path("/a/x/easy"), Path("/a/y/easy")]) == ["x/easy", "y/easy"]
+    with pytest.raises(ConfigurationError, match="every run once"):
+        run_names([Path("/a/easy"), Path("/a/./easy")])
+
+
+def test_importing_the_commands_does_not_import_numpy() -> None:
+    script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
+
+
+def test_help_shows_examples() -> None:
+    assert "cosched-emulator compare runs/fcfs runs/easy runs/rua\n" in output_of(compare, "--help")
+    assert "--kind gantt --from-h 24" in output_of(plot, "--help")
+    assert "cosched-emulator classes runs/ssp runs/glts\n" in output_of(classes, "--help")

@@ -1,0 +1,298 @@
+"""The live display: its picture in windows of all sizes, and the real thing on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.commands import PACKAGES
+from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview
+
+from cosched_emulator.cli.users.top_frame import ALIKE, CHOSEN, OUT, SHARED, Line, Look, frame, plain_frame
+from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
+
+PROGRAM = """
+from cosched_emulator.cli.main import main
+main()
+"""
+JOBS = [
+    job_row(1, name="wide", shares_with=[2], slowdown=1.25),
+    job_row(2, user="bob", shares_with=[1]),
+    *[job_row(n, state="PENDING", reason="Resources", node_list="") for n in range(3, 40)],
+]
+NODES = [
+    node_row(0, state="ALLOCATED", jobs=[1, 2], threads_used=4),
+    node_row(1, state="MIXED", jobs=[1], threads_used=2),
+    node_row(2),
+    node_row(3, state="DRAINED", reason="fans"),
+    node_row(4, state="DOWN"),
+    node_row(5, state="DRAINING", jobs=[77], threads_used=1, slowed=1.5),
+]
+OVERVIEW = overview(JOBS, NODES)
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return ["".join([text for text, _ in line]) for line in lines]
+
+
+# ---------------------------------------------------------------- the picture
+
+
+def test_the_picture_has_everything() -> None:
+    lines = frame(OVERVIEW, Look(), 120, 30)
+    shown = texts(lines)
+    assert len(shown) == 30
+    assert shown[0] == "cosched  emulated 1-02:03:04   speed 100   policy easy"
+    assert shown[4] == "21.dx1"
+    assert lines[4] == [("2", CHOSEN), ("1", ALIKE), (".", "dim"), ("dx1", OUT)]
+    assert shown[5] == "node 0: ALLOCATED, 4 of 4 threads: 1 wide (ann) x1.25, 2 job2 (bob)"
+    assert shown[6].split()[:3] == ["JOBID", "NAME", "USER"]
+    assert shown[7].split()[:2] == ["1", "wide"]
+    assert shown[-2:] == ["       0:02  start together 2, 3", "       0:01  start 1"]
+
+
+def test_a_chosen_node_and_a_scrolled_queue() -> None:
+    lines = frame(OVERVIEW, Look(3, 5), 120, 20)
+    assert lines[4] == [("2", SHARED), ("1", "one"), (".", "dim"), ("dx", OUT), ("1", CHOSEN)]
+    shown = texts(lines)
+    assert shown[5] == "node 5: DRAINING, 1 of 4 threads, 1.5 times as slow: 77"
+    assert shown[7].split()[0] == "4"
+    far = texts(frame(OVERVIEW, Look(1000, 1000), 120, 20))
+    assert any(line.split()[:1] == ["39"] for line in far)  # no further than the end
+    assert "node 3: DRAINED (fans), 0 of 4 threads;  . idle" in texts(frame(OVERVIEW, Look(0, 3), 120, 20))[5]
+
+
+def test_a_picture_fits_any_window() -> None:
+    many = overview([job_row(1, name="\x1b[31m\u4e2d" * 9)], [node_row(n) for n in range(1000)])
+    for width in (1, 2, 3, 10, 33, 80, 400):
+        for height in (0, 1, 2, 3, 5, 8, 9, 24, 100):
+            for told in (OVERVIEW, many, overview([], [])):
+                for look in (Look(), Look(10**6, 10**6)):
+                    lines = texts(frame(told, look, width, height, "in trouble"))
+                    assert len(lines) <= height
+                    assert all(len(line) <= width for line in lines)
+                    assert "\x1b" not in "".join(lines)
+                    if height and width >= 10:
+                        assert lines[0] == "in trouble"[:width]
+
+
+def test_the_chosen_node_of_many_is_on_the_map() -> None:
+    many = overview([], [node_row(n) for n in range(1000)])
+    for node in (0, 499, 999):
+        lines = frame(many, Look(0, node), 40, 24)
+        assert [style for line in lines for _, style in line].count(CHOSEN) == 1
+        assert any(text.startswith(f"node {node}: IDLE") for text in texts(lines))
+
+
+def test_without_a_scheduler_and_with_a_full_disk() -> None:
+    told = overview([], [], policy="", speed=None, accounting={"backlog": 9, "trouble": "disk full"})
+    shown = texts(frame(told, Look(), 100, 10))
+    assert shown[0] == "cosched  emulated 1-02:03:04   no scheduler: jobs wait"
+    assert shown[2].endswith("accounting waits: disk full")
+    plain = plain_frame({**OVERVIEW, "jobs": {**OVERVIEW["jobs"], "left_out": 5}})
+    assert "and 5 more jobs\n" in plain
+
+
+# ---------------------------------------------------------------- on a terminal
+
+
+class Terminal:
+    """A program on a pseudo-terminal, and what it has written there."""
+
+    def __init__(self, *arguments: str, columns: int = 100, lines: int = 30, **environment: str) -> None:
+        self.master, slave = pty.openpty()
+        self.resize(columns, lines)
+        self.before = termios.tcgetattr(slave)
+        self.written = b""
+        known = {key: value for key, value in os.environ.items() if key not in ("LINES", "COLUMNS", "NO_COLOR")}
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**known, "PYTHONPATH": os.pathsep.join(PACKAGES), "TERM": "xterm", **environment},
+        )
+        self.slave = slave
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self.master], [], [], seconds)[0]:
+            self.written += os.read(self.master, 65536)
+
+    def until(self, pattern: bytes, seconds: float = 15.0) -> None:
+        """Wait until something is written; what came before it is forgotten."""
+        deadline = time.monotonic() + seconds
+        while (found := re.search(pattern, self.written, re.DOTALL)) is None:
+            assert time.monotonic() < deadline, self.written[-2000:]
+            self._read(0.1)
+        self.written = self.written[found.end() :]
+
+    def until_true(self, happened: Callable[[], bool], seconds: float = 15.0) -> None:
+        """Wait for something, reading meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < deadline, self.written[-2000:]
+            self._read(0.05)
+
+    def ended(self, seconds: float = 10.0) -> int:
+        """Wait for the program's end; return its exit code."""
+        deadline = time.monotonic() + seconds
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, self.written[-2000:]
+            self._read(0.05)
+        self._read(0)
+        return self.child.returncode
+
+    def is_restored(self) -> bool:
+        """Tell whether the terminal is as it was."""
+        return termios.tcgetattr(self.slave) == self.before
+
+    def close(self) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait(10)
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@contextmanager
+def terminal(*arguments: str, **options: Any) -> Iterator[Terminal]:
+    opened = Terminal(*arguments, **options)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="top-", dir="/tmp") as folder:
+        yield f"ipc://{folder}/door"
+
+
+def answer(request: Request) -> Done | Refused | None:
+    assert isinstance(request, ShowOverview)
+    return Done(OVERVIEW)
+
+
+LEFT = rb"\x1b\[\?1049l"  # xterm: back to the screen of before
+
+
+def test_it_draws_follows_the_size_and_leaves_as_it_came(endpoint: str) -> None:
+    top = ("top", "--manager", endpoint, "--interval", "0.1")
+    with fake_manager(endpoint, answer) as manager, terminal(*top) as screen:
+        screen.until(rb"\x1b\[\?1049h.*cosched.*policy easy.*node 0: ALLOCATED.*JOBID.*last decisions")
+        screen.until(b"")
+        assert not screen.is_restored()
+        screen.type(b"l")
+        screen.until(rb"MIXED, 2")
+        screen.written = b""
+        screen.resize(60, 12)
+        os.kill(screen.child.pid, signal.SIGWINCH)
+        screen.until(rb"cosched.*node 1")
+        for columns, lines in ((3, 2), (1, 1), (200, 50)):
+            screen.resize(columns, lines)
+            os.kill(screen.child.pid, signal.SIGWINCH)
+            time.sleep(0.3)
+        screen.until(rb"last decisions")
+        screen.type(b"\x1b[6~jjkG")
+        time.sleep(0.2)
+        assert screen.child.poll() is None
+        before = len(manager.requests)
+        time.sleep(0.5)
+        assert len(manager.requests) > before + 1
+        screen.type(b"q")
+        assert screen.ended() == 0
+        assert screen.is_restored()
+        screen.until(LEFT)
+
+
+def test_a_manager_that_goes_away_and_comes_back(endpoint: str) -> None:
+    first = FakeManager(endpoint, answer)
+    with terminal("top", "--manager", endpoint, "--interval", "0.1", "--timeout", "0.5") as screen:
+        try:
+            screen.until(rb"policy easy")
+        finally:
+            first.close()
+        screen.until(rb"(no manager there|did not answer) within 0.5 s; trying again")
+        with fake_manager(endpoint, answer) as second:
+            screen.until_true(lambda: len(second.requests) > 3)
+            screen.type(b"q")
+            assert screen.ended() == 0
+        assert screen.is_restored()
+
+
+def test_q_is_heard_while_nobody_answers(endpoint: str) -> None:
+    with fake_manager(endpoint, lambda _: None), terminal("top", "--manager", endpoint, "--timeout", "60") as screen:
+        screen.until(rb"asking the manager")
+        began = time.monotonic()
+        screen.type(b"q")
+        assert screen.ended() == 0
+        assert time.monotonic() - began < 3
+        assert screen.is_restored()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals, code: int, endpoint: str) -> None:
+    with fake_manager(endpoint, answer), terminal("top", "--manager", endpoint) as screen:
+        screen.until(rb"policy easy")
+        screen.child.send_signal(number)
+        assert screen.ended() == code
+        assert screen.is_restored()
+
+
+COLOURS = rb"\x1b\[(?:\d+;)*3[0-7]m"
+
+
+def test_colours_where_they_are_wanted(endpoint: str) -> None:
+    with fake_manager(endpoint, answer):
+        for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)):
+            with terminal("top", "--manager", endpoint, **environment) as screen:
+                written = b""
+                while b"last decisions" not in written:
+                    screen.until(rb"(?=.)")
+                    written += screen.written
+                    screen.written = b""
+                screen.type(b"q")
+                assert screen.ended() == 0
+                assert (re.search(COLOURS, written) is not None) == coloured
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unheard-of", ""])
+def test_a_terminal_that_cannot_do_it(kind: str, endpoint: str) -> None:
+    with terminal("top", "--manager", endpoint, TERM=kind) as screen:
+        assert screen.ended() == 2
+        assert b"cosched-emulator: error: TERM: expected a terminal whose cursor can be moved" in screen.written
+        assert screen.written.count(b"\n") == 1
+
+
+def test_waiting_tells_how_it_goes_on_a_terminal(endpoint: str) -> None:
+    states = iter(["RUNNING", "RUNNING", "COMPLETED"])
+
+    def end(_: Request) -> Done:
+        return Done({"now_s": 1.0, "jobs": [job_row(1, state=next(states))], "missing": []})
+
+    with fake_manager(endpoint, end), terminal("wait", "1", "--manager", endpoint) as screen:
+        screen.until(rb"0 of 1 jobs have ended")
+        screen.until(rb"1 of 1 jobs have ended")
+        assert screen.ended() == 0

@@ -1,0 +1,518 @@
+"""The commands for users: what they ask, what they print, and how they fail; against a manager that says what it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.commands import Commands, Ran, assert_one_line, ended
+from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
+
+from cosched_emulator.accounting.schema import migrate
+from cosched_emulator.cli.main import COMMANDS, main
+from cosched_emulator.cli.users.tables import clock_text, printable, text_table
+from cosched_emulator.cli.users.wait import wait_for
+from cosched_emulator.errors import LinkError
+from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    ListHistory,
+    ListJobs,
+    ListNodes,
+    Refused,
+    ReleaseJobs,
+    Request,
+    ResumeNodes,
+    ShowJobs,
+    ShowOverview,
+    ShowStatus,
+    SubmitJob,
+    Target,
+)
+
+QUICK = ("--timeout", "0.3")
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """An endpoint whose path is short enough, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="users-", dir="/tmp") as folder:
+        yield f"ipc://{folder}/door"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, endpoint: str) -> Run:
+    """Run one of the commands to its end, as the program does."""
+    for name in ("COSCHED_MANAGER", "COSCHED_KEY", "COSCHED_MANAGER_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # a test keeps its own
+
+    def run_it(*arguments: str, manager: bool = True) -> Ran:
+        place = ("--manager", endpoint) if manager else ()
+        monkeypatch.setattr("sys.argv", ["cosched-emulator", arguments[0], *place, *arguments[1:]])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return Ran(ended.value.code, *capsys.readouterr())
+
+    return run_it
+
+
+def always(result: Mapping[str, Any] | Refused) -> Answer:
+    return lambda _: result if isinstance(result, Refused) else Done(result)
+
+
+def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:
+    """Return the one request that a command made, and what came of it."""
+    with fake_manager(endpoint, always(result), stale=True) as manager:
+        ran = run(*arguments)
+    (request,) = manager.requests
+    return request, ran
+
+
+CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
+
+
+def test_every_command_has_help_with_an_example(run: Run) -> None:
+    for name in [*COMMANDS["cosched_emulator.cli.commands.jobs"], *COMMANDS["cosched_emulator.cli.commands.nodes"]]:
+        ran = run(name, "--help", manager=False)
+        assert ran.code == 0
+        assert re.search(rf"Examples?:\s+cosched-emulator {name}", ran.out)
+        for option in ("--manager", "--timeout", "--json", "--key", "--manager-key"):
+            assert option in ran.out, (name, option)
+    assert "[default: 1:00:00]" in run("submit", "--help", manager=False).out
+
+
+# ---------------------------------------------------------------- what they ask and print
+
+
+def test_submit(run: Run, endpoint: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\n#SBATCH -n 4 -t 2:00 -o x.out --mail-type=END\n#SBATCH -p batch\nhostname\n")
+    result = {"job_ids": [12]}
+    request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
+    assert isinstance(request, SubmitJob)
+    assert (request.processes, request.limit_us, request.name, request.held) == (4, 600_000_000, "job.sh", True)
+    ignored = "note: without a meaning here, ignored: --output, --mail-type, --partition, --error\n"
+    assert ran == Ran(0, "Submitted batch job 12\n", ignored)
+    request, ran = asked(run, endpoint, result, "submit", "--parsable")
+    assert request == SubmitJob(1, 3_600_000_000, 3_600_000_000)
+    assert ran == Ran(0, "12\n", "")
+    request, ran = asked(run, endpoint, {"job_ids": [5, 6]}, "submit", "-a", "1-2", "--json")
+    assert json.loads(ran.out) == {"job_ids": [5, 6]}
+    request, ran = asked(run, endpoint, result, "submit", "-N", "4", "-n", "2")
+    assert ran.err == "note: 2 processes take no more than 2 nodes\n"
+
+
+def test_changes_of_jobs_and_nodes(run: Run, endpoint: str) -> None:
+    cases: list[tuple[tuple[str, ...], Request]] = [
+        (("cancel", "12", "13_4"), CancelJobs((Target(12), Target(13, 4)))),
+        (("cancel", "12_[1-2,7]"), CancelJobs((Target(12, 1), Target(12, 2), Target(12, 7)))),
+        (("hold", "1"), HoldJobs((Target(1),))),
+        (("release", "1"), ReleaseJobs((Target(1),))),
+        (("drain", "0-2", "[7]", "1", "--reason", "new fans"), DrainNodes((0, 1, 2, 7), "new fans")),
+        (("resume", "3"), ResumeNodes((3,))),
+    ]
+    for arguments, expected in cases:
+        request, ran = asked(run, endpoint, CHANGED, *arguments)
+        assert (request, ran) == (expected, Ran(0, "", ""))
+    _, ran = asked(run, endpoint, CHANGED, "cancel", "1", "--json")
+    assert json.loads(ran.out) == CHANGED
+    unchanged = {"changed": [], "unchanged": [[1, "it runs"], [2, "it has ended"]]}
+    _, ran = asked(run, endpoint, unchanged, "hold", "1", "2")
+    assert assert_one_line(ran, 1) == "job 1: it runs; job 2: it has ended"
+    _, ran = asked(run, endpoint, {"changed": [], "unchanged": [[n, "no"] for n in range(30)]}, "resume", "0-29")
+    assert assert_one_line(ran, 1).endswith("node 19: no; 10 more")
+
+
+def test_queue(run: Run, endpoint: str) -> None:
+    rows = [
+        job_row(1, shares_with=[2], slowdown=1.234567),
+        job_row(2, state="SUSPENDED", node_list="[3-5]", nodes=3, shares_with=[1], limit_s=None),
+        *[
+            job_row(n, array_id=4, array_index=n - 4, state="PENDING", reason=why, node_list="", elapsed_s=0.0)
+            for n, why in ((4, "Resources"), (5, "Resources"), (6, "Resources"), (7, "JobHeldUser"), (9, "Resources"))
+        ],
+        job_row(10, name="x" * 99 + "\x1b[2J", user="", state="PENDING", reason="Depend\nency", node_list=""),
+    ]
+    result = {**table(rows), "now_s": 9.5, "left_out": 0}
+    request, ran = asked(run, endpoint, result, "queue")
+    assert request == ListJobs()
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert lines == [
+        ["JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH", "SLOWDOWN", "NODELIST(REASON)"],
+        ["1", "job1", "ann", "R", "1:01:01", "1-01:00:00", "1", "2", "1.23", "3"],
+        ["2", "job2", "ann", "S", "1:01:01", "UNLIMITED", "3", "1", "-", "[3-5]"],
+        ["4_[0-2,5]", "job4", "ann", "PD", "0:00", "1-01:00:00", "1", "-", "-", "(Resources)"],
+        ["4_3", "job7", "ann", "PD", "0:00", "1-01:00:00", "1", "-", "-", "(JobHeldUser)"],
+        ["10", "x" * 31 + "+", "-", "PD", "1:01:01", "1-01:00:00", "1", "-", "-", "(Depend?ency)"],
+    ]
+    assert (
+        len({line.index("NODELIST") if "NODELIST" in line else line.rindex(" ") + 1 for line in ran.out.splitlines()})
+        == 1
+    )
+    _, ran = asked(run, endpoint, result, "queue", "--array")
+    assert [line.split()[0] for line in ran.out.splitlines()][3:8] == ["4_0", "4_1", "4_2", "4_3", "4_5"]
+    _, ran = asked(run, endpoint, result, "queue", "--json")
+    assert json.loads(ran.out) == {"now_s": 9.5, "jobs": rows}
+    _, ran = asked(run, endpoint, {**table([]), "now_s": 9.5, "left_out": 0}, "queue")
+    assert ran.out.count("\n") == 1
+    assert asked(run, endpoint, result, "queue", "-u", "bob")[0] == ListJobs("bob")
+    assert asked(run, endpoint, result, "queue", "--me")[0] == ListJobs(pwd.getpwuid(os.geteuid()).pw_name)
+    assert "exclude each other" in assert_one_line(run("queue", "--me", "--user", "ann"), 2)
+
+
+def test_nodes(run: Run, endpoint: str) -> None:
+    rows = [
+        node_row(0, state="MIXED", threads_used=2, jobs=[1, 2], memory_used_mb=7),
+        node_row(1, slowed=1.5),
+        node_row(2),
+        node_row(3, state="DRAINED", reason="fans"),
+        node_row(4),
+    ]
+    request, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes")
+    assert request == ListNodes()
+    assert [line.split() for line in ran.out.splitlines()] == [
+        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MB", "NODELIST", "REASON"],
+        ["DRAINED", "1", "4", "0/4", "100", "3", "fans"],
+        ["IDLE", "3", "4", "0/12", "100", "[1-2,4]", "-"],
+        ["MIXED", "1", "4", "2/4", "100", "0", "-"],
+    ]
+    _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--long")
+    assert [line.split() for line in ran.out.splitlines()][:3] == [
+        ["NODE", "STATE", "THREADS", "MEMORY_MB", "SLOWED", "JOBS", "REASON"],
+        ["0", "MIXED", "2/4", "7/100", "-", "1,2", "-"],
+        ["1", "IDLE", "0/4", "0/100", "1.50", "-", "-"],
+    ]
+    _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--json")
+    assert json.loads(ran.out)["nodes"] == rows
+
+
+def test_job(run: Run, endpoint: str) -> None:
+    row = job_row(12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5)
+    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "11_1")
+    assert request == ShowJobs((Target(11, 1),))
+    assert ran.out.startswith("job                    11_1\n")
+    assert "allocation             [0,2,0x3,2]\n" in ran.out
+    assert "exclusive              yes\n" in ran.out
+    assert "elapsed                1:01:01\n" in ran.out
+    assert "submit                 500 ms\n" in ran.out
+    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": ["99"]}, "job", "11", "99", "--json")
+    assert json.loads(ran.out)["jobs"] == [row]
+    assert (ran.code, ran.err) == (1, "cosched-emulator: error: there is no such job: 99\n")
+
+
+def test_history(run: Run, endpoint: str) -> None:
+    ended = [
+        {"job_id": n, "array_id": None, "name": "a", "user": "ann", "state": "COMPLETED", "submit_s": 1.0, "start_s": 61.0,
+         "end_s": 100.0 * n, "elapsed_s": 5.0, "wait_s": 60.0, "starts": 1, "reason": ""}
+        for n in (2, 1)
+    ]  # fmt: skip
+    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": ended}, "history", "--user", "ann", "--most", "7")
+    assert request == ListHistory("ann", 7)
+    assert [line.split() for line in ran.out.splitlines()] == [
+        ["JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON"],
+        ["1", "a", "ann", "COMPLETED", "0:01", "1:01", "1:40", "0:05", "1:00", "1", "-"],
+        ["2", "a", "ann", "COMPLETED", "0:01", "1:01", "3:20", "0:05", "1:00", "1", "-"],
+    ]
+
+
+def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a b?.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        migrate(connection, 0)
+        needed = [row[1] for row in connection.execute("PRAGMA table_info(jobs)") if row[3] and row[4] is None]
+        for job_id, user, end_us in ((1, "ann", 5_500_000), (2, "bob", 9_000_000), (3, "ann", None)):
+            values = {
+                **dict.fromkeys(needed, 0),
+                "id": job_id,
+                "user": user,
+                "name": "n",
+                "state": "COMPLETED",
+                "reason": "",
+            }
+            values.update(submit_us=1_000_000, start_us=2_000_000, end_us=end_us)
+            names = ", ".join(values)
+            connection.execute(
+                f"INSERT INTO jobs ({names}) VALUES ({','.join('?' * len(values))})", list(values.values())
+            )
+        connection.commit()
+        before = file.read_bytes()
+        rows = json.loads(run("history", "--db", str(file), "--json", manager=False).out)["jobs"]
+        assert [(row["job_id"], row["elapsed_s"], row["wait_s"]) for row in rows] == [(1, 3.5, 1.0), (2, 7.0, 1.0)]
+        (row,) = json.loads(run("history", "--db", str(file), "--user", "ann", "--json", manager=False).out)["jobs"]
+        assert row["job_id"] == 1
+        (row,) = json.loads(run("history", "--db", str(file), "--most", "1", "--json", manager=False).out)["jobs"]
+        assert row["job_id"] == 2
+        assert file.read_bytes() == before
+    connection.close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    assert "got version 99" in assert_one_line(run("history", "--db", str(file), manager=False), 2)
+    file.write_text("no database at all, but some text that is long enough to be looked at")
+    assert "expected a manager's database" in assert_one_line(run("history", "--db", str(file), manager=False), 2)
+    assert "no such file" in assert_one_line(run("history", "--db", str(tmp_path / "none"), manager=False), 2)
+
+
+def test_status(run: Run, endpoint: str) -> None:
+    status = overview([], [], latency_s={"p50": 0.0012, "max": None}, standby=False)["status"]
+    request, ran = asked(run, endpoint, status, "status")
+    assert request == ShowStatus()
+    found = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in ran.out.splitlines())
+    assert found["now"] == "1-02:03:04"
+    assert found["policy"] == "easy"
+    assert found["jobs running"] == "2"
+    assert found["latency p50"] == "1.2 ms"
+    assert found["latency max"] == "-"
+    assert found["standby"] == "no"
+    assert json.loads(asked(run, endpoint, status, "status", "--json")[1].out) == status
+
+
+def test_top_once(run: Run, endpoint: str) -> None:
+    result = overview([job_row(1)], [node_row(0), node_row(1, state="MIXED", jobs=[1], threads_used=2)])
+    request, ran = asked(run, endpoint, result, "top", "--once", "--most", "5")
+    assert request == ShowOverview(5)
+    assert "emulated 1-02:03:04   speed 100   policy easy" in ran.out
+    assert "[###############     ] 75 %, 12 of 16" in ran.out
+    assert "start together 2, 3" in ran.out
+    assert re.search(r"^ +1 +job1 +ann +R", ran.out, re.MULTILINE)
+    assert json.loads(asked(run, endpoint, result, "top", "--json")[1].out) == result
+    assert "a terminal (--once" in assert_one_line(run("top"), 2)
+
+
+# ---------------------------------------------------------------- how they fail
+
+
+def test_without_a_manager(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "COSCHED_MANAGER" in assert_one_line(run("queue", manager=False), 2)
+    began = time.monotonic()
+    assert assert_one_line(run("queue", *QUICK), 3) == f"{endpoint}: no manager there within 0.3 s"
+    assert time.monotonic() - began < 3
+    monkeypatch.setenv("COSCHED_MANAGER", endpoint)
+    assert "no manager there" in assert_one_line(run("queue", *QUICK, manager=False), 3)
+    for bad, why in (
+        ("http://x", "expected ipc://PATH"),
+        ("tcp://192.0.2.1:1", "not a loopback address"),
+        ("tcp://127.0.0.1:*", "an endpoint to connect to"),
+        ("ipc://" + "x" * 200, "at most 107 bytes"),
+    ):
+        assert why in assert_one_line(run("queue", "--manager", bad, manager=False), 2)
+
+
+def test_a_manager_that_does_not_answer(run: Run, endpoint: str) -> None:
+    with fake_manager(endpoint, lambda _: None) as manager:
+        text = assert_one_line(run("submit", *QUICK), 3)
+        assert "did not answer within 0.3 s; whether the request was carried out is not known" in text
+        assert assert_one_line(run("queue", *QUICK), 3).endswith("did not answer within 0.3 s")
+    assert len(manager.requests) == 2  # nothing was sent again
+    with fake_manager(endpoint, lambda _: b"nonsense"):
+        assert "an answer that is none" in assert_one_line(run("queue"), 3)
+
+
+def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
+    refused = Refused("permission", "job 3 is not yours", "jobs[0]")
+    _, ran = asked(run, endpoint, refused, "cancel", "3")
+    assert assert_one_line(ran, 1) == "refused (permission): jobs[0]: job 3 is not yours"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("cancel",), "Missing argument 'JOB...'"),
+        (("cancel", "x"), "expected a job such as 12, 12_3 or 12_[1-3,7], got 'x'"),
+        (("drain", "3-1"), "expected a range that ascends, not 3-1"),
+        (("submit", "-n", "0"), "expected a whole number above 0, got '0'"),
+        (("submit", "--dependency", "afternotok:3"), "afterok:JOB or afterany:JOB"),
+        (("submit", "--quux"), "No such option"),
+        (("submit", "-N", "4", "-n", "9"), "--nodes: expected as many processes on each node"),
+        (("submit", "none.sh"), "none.sh: expected a script that can be read"),
+        (("queue", "--timeout", "0"), "--timeout"),
+        (("queue", "--timeout", "nan"), "--timeout"),
+        (("queue", "--key", "a"), "--manager-key: expected both keys or none"),
+        (("queue", "extra"), "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], text: str, run: Run) -> None:
+    assert text in assert_one_line(run(*arguments), 2)
+
+
+# ---------------------------------------------------------------- waiting
+
+
+class Story:
+    """Answers to ShowJobs: each call shows the next chapter, the last one for ever; None is silence."""
+
+    def __init__(self, *chapters: Mapping[int, str] | Refused | None) -> None:
+        self.chapters = list(chapters)
+        self.asked: list[tuple[Target, ...]] = []
+
+    def __call__(self, request: Request) -> Done | Refused | None:
+        if isinstance(request, SubmitJob):
+            return Done({"job_ids": [1]})
+        assert isinstance(request, ShowJobs)
+        self.asked.append(request.jobs)
+        chapter = self.chapters.pop(0) if len(self.chapters) > 1 else self.chapters[0]
+        if chapter is None or isinstance(chapter, Refused):
+            return chapter
+        jobs = [job_row(number, state=state) for number, state in chapter.items()]
+        missing = [str(target.job_id) for target in request.jobs if target.job_id not in chapter]
+        return Done({"now_s": 1.0, "jobs": jobs, "missing": missing})
+
+
+def test_wait_until_all_have_ended(run: Run, endpoint: str) -> None:
+    story = Story({1: "PENDING", 2: "COMPLETED"}, Refused("rate", "too fast"), {}, {1: "RUNNING"}, {1: "COMPLETED"})
+    with fake_manager(endpoint, story):
+        assert run("wait", "1", "2") == Ran(0, "", "")
+    assert story.asked == [(Target(1), Target(2))] + [(Target(1),)] * 4
+    with fake_manager(endpoint, Story({1: "FAILED", 2: "COMPLETED", 3: "TIMEOUT"})):
+        ran = run("wait", "1", "2", "3")
+        assert assert_one_line(ran, 1) == "2 of 3 jobs did not complete: 1 FAILED, 3 TIMEOUT"
+        ran = run("wait", "1", "2", "3", "--json")
+        assert [each["state"] for each in json.loads(ran.out)["jobs"]] == ["FAILED", "COMPLETED", "TIMEOUT"]
+        assert ran.code == 1
+    with fake_manager(endpoint, Story({})):
+        assert assert_one_line(run("wait", "7"), 1) == "there is no such job: 7"
+    with fake_manager(endpoint, Story({1: "RUNNING"})):
+        assert assert_one_line(run("wait", "1", "--timeout", "0.2"), 1) == "1 of 1 jobs have not ended within 0.2 s"
+
+
+def test_submit_can_wait(run: Run, endpoint: str) -> None:
+    with fake_manager(endpoint, Story({1: "RUNNING"}, {1: "COMPLETED"})):
+        assert run("submit", "--wait", "--parsable") == Ran(0, "1\n", "")
+    with fake_manager(endpoint, Story({1: "CANCELLED"})):
+        ran = run("submit", "--wait")
+        assert (ran.code, ran.out) == (1, "Submitted batch job 1\n")
+
+
+def test_waiting_outlasts_a_restart_but_not_for_ever(endpoint: str) -> None:
+    told: list[tuple[int, int]] = []
+
+    def tell(*counts: int) -> None:
+        told.append((counts[0], counts[1]))
+
+    first = FakeManager(endpoint, Story({1: "RUNNING"}))
+    later: list[FakeManager] = []
+
+    def restart() -> None:
+        while not told:
+            time.sleep(0.01)
+        first.close()
+        time.sleep(0.5)
+        later.append(FakeManager(endpoint, Story(None, {1: "COMPLETED"})))
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    try:
+        with Connection(endpoint, 0.2) as connection:
+            (row,) = wait_for(connection, [Target(1)], None, tell)
+            assert row["state"] == "COMPLETED"
+        assert told[0] == (0, 1)
+        assert told[-1] == (1, 1)
+    finally:
+        thread.join(10)
+        for manager in later:
+            manager.close()
+    with Connection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="no manager there"):
+        wait_for(connection, [Target(1)], None, tell)
+    gone = FakeManager(endpoint, Story({1: "RUNNING"}, None))
+    try:
+        began = time.monotonic()
+        with Connection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="did not answer"):
+            wait_for(connection, [Target(1)], None, tell, patience_s=0.5)
+        assert 0.5 < time.monotonic() - began < 5
+    finally:
+        gone.close()
+
+
+# ---------------------------------------------------------------- text
+
+
+def test_texts() -> None:
+    assert [clock_text(s) for s in (0.0, 59.9, 60.0, 3599.0, 3600.0, 86_400.0, None)] == [
+        "0:00", "0:59", "1:00", "59:59", "1:00:00", "1-00:00:00", "-",
+    ]  # fmt: skip
+    assert printable("a\x1b[2Jb\nc\u202e") == "a?[2Jb?c?"
+    assert text_table(("A", "LONG"), [("x", "1")], frozenset({"LONG"})) == "A  LONG\nx     1\n"
+
+
+# ---------------------------------------------------------------- a real manager
+
+
+def test_against_a_real_manager(commands: Commands) -> None:
+    """What the fake one stands for: a manager with a scheduler, in a hundred-fold speed."""
+    commands.environment |= {"COSCHED_MANAGER": f"ipc://{commands.folder}/users"}
+    place = f"ipc://{commands.folder}/plugin"
+    clock = ("--clock", "scaled", "--speed", "500", "--nodes", "4", "--node", "rua-4way")
+    manager = commands.start(
+        "cosched_emulator",
+        "serve",
+        *clock,
+        "--users",
+        f"ipc://{commands.folder}/users",
+        "--bind",
+        place,
+        "--db",
+        "c.db",
+    )
+    plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "easy")
+    assert commands.emulator("submit", "-n", "4", "-t", "10", "--run", "60", "--wait") == Ran(
+        0, "Submitted batch job 1\n", ""
+    )
+    assert commands.emulator("submit", "--run", "5", "--exit-code", "3", "-t", "1", "--parsable").out == "2\n"
+    assert assert_one_line(commands.emulator("wait", "1", "2"), 1) == "1 of 2 jobs did not complete: 2 FAILED"
+    assert commands.emulator("submit", "-a", "1,3", "-H", "--exclusive").code == 0
+    rows = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
+    assert [(row["array_index"], row["reason"]) for row in rows] == [(1, "JobHeldUser"), (3, "JobHeldUser")]
+    assert commands.emulator("drain", "2-3", "--reason", "fans").code == 0
+    assert re.search(r"DRAINED +2 .* \[2-3\] +fans", commands.emulator("nodes").out)
+    assert commands.emulator("cancel", "3_[1,3]") == Ran(0, "", "")
+    assert "refused (missing)" in assert_one_line(commands.emulator("cancel", "3"), 1)
+    ended_jobs = json.loads(commands.emulator("history", "--json").out)["jobs"]
+    assert [row["state"] for row in ended_jobs] == ["COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
+    assert json.loads(commands.emulator("status", "--json").out)["nodes"]["drained"] == 2
+    assert "policy easy" in commands.emulator("top", "--once").out
+    manager.terminate()
+    ended(manager)
+    assert ended(plugin).code == 0
+    from_file = json.loads(commands.emulator("history", "--db", "c.db", "--json").out)["jobs"]
+    assert [row["job_id"] for row in from_file] == [row["job_id"] for row in ended_jobs]
+
+
+def test_a_manager_with_keys(commands: Commands) -> None:
+    for name in ("alice", "eve"):
+        assert commands.emulator("keys", "new", "own", name).code == 0
+    assert commands.emulator("keys", "manager", "ring").code == 0
+    assert commands.emulator("keys", "allow", "ring", "user", "alice", "own/alice.key").code == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    clock = ("--clock", "scaled", "--speed", "100", "--nodes", "4")
+    commands.start("cosched_emulator", "serve", *clock, "--users", place, "--bind", "ipc://s", "--keys", "ring")
+    commands.environment |= {"COSCHED_MANAGER": place, "COSCHED_MANAGER_KEY": "ring/manager.key"}
+    commands.environment["COSCHED_KEY"] = "own/alice.key_secret"
+    assert commands.emulator("submit", "--parsable") == Ran(0, "1\n", "")
+    (row,) = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
+    assert row["user"] == "alice"
+    commands.environment["COSCHED_KEY"] = "own/eve.key_secret"
+    told = assert_one_line(commands.emulator("queue", "--timeout", "3"), 3)
+    assert told.endswith("something is there that does not take this connection: wrong or missing keys, or no manager")
+    commands.environment["COSCHED_KEY"] = "own/eve.key"
+    assert "expected a secret file" in assert_one_line(commands.emulator("queue"), 2)

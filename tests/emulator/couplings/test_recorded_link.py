@@ -1,0 +1,322 @@
+"""Runs in virtual time that are killed and go on from the recorded answers: the same run in the end, and the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.cases import scenario_of
+from tests.contract.test_same_schedule import assert_same
+from tests.emulator.accounting.test_accounting import tables_of
+from tests.emulator.killing import killed
+from tests.emulator.parts import job, start
+
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.recorded import RecordedLink
+from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
+from cosched_emulator.manager.changes import JobEntered, Origin
+from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
+from cosched_emulator.run.run import Finished, Prepared, coupling, kept, prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.errors import LocalProtocolError
+
+CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "statistical")]
+
+
+class Far:
+    """A link that answers batch n with a wake at n, and writes down what is done with it."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+
+    def open(self, inventory: Callable[[], m.Welcome]) -> None:  # noqa: ARG002 - Link
+        self.done.append("open")
+
+    def exchange(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> Sequence[m.Action]:  # noqa: ARG002 - Link
+        self.done.append(seq)
+        return answer_to(seq)
+
+    def close(self) -> None:
+        self.done.append("close")
+
+
+class Clock:
+    """Time that goes on only while somebody sleeps, or is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, span_s: float) -> None:
+        self.now_s += span_s
+
+
+def answer_to(seq: int) -> list[m.Action]:
+    together = m.StartTogether((start(seq, mask=1 << 100, limit_us=9), start(seq + 1)))
+    note = m.SetNote(None, "k", (1, 2.5, "x", (None, True)))
+    return [m.WakeAt(seq), m.UnknownAction("dance"), together, note, m.RejectJob(seq, "no")] if seq % 2 else []
+
+
+def easy() -> str:
+    """Return the name of the scheduler's policy."""
+    return "easy"
+
+
+def no_inventory() -> m.Welcome:
+    raise AssertionError("nobody asks")
+
+
+def batch(seq: int) -> tuple[int, int, tuple[m.Event, ...]]:
+    return seq, seq * 10, (m.JobSubmitted(job(seq).spec), m.Woken(seq))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "run.db")
+
+
+def recorded(path: str, batches: int) -> None:
+    """Record so many batches."""
+    accounting = Accounting.create(path, {})
+    link = RecordedLink(Far(), accounting, easy)
+    link.open(no_inventory)
+    for seq in range(1, batches + 1):
+        assert link.exchange(*batch(seq)) == answer_to(seq)
+    link.close()
+    accounting.close()
+
+
+def reopened(path: str) -> tuple[RecordedLink, Far, Accounting]:
+    far = Far()
+    accounting = Accounting.open(path)
+    return RecordedLink(far, accounting, easy), far, accounting
+
+
+# ---------------------------------------------------------------- one link
+
+
+def test_recorded_answers_need_no_scheduler(path: str) -> None:
+    recorded(path, 5)
+    link, far, accounting = reopened(path)
+    link.open(no_inventory)
+    for seq in range(1, 6):
+        assert accounting.unplayed == 6 - seq
+        assert list(link.exchange(*batch(seq))) == answer_to(seq)
+    assert far.done == []
+    assert list(link.exchange(*batch(6))) == answer_to(6)
+    assert list(link.exchange(*batch(7))) == answer_to(7)
+    assert far.done == ["open", 6, 7]
+    link.close()
+    accounting.close()
+    assert far.done == ["open", 6, 7, "close"]
+    assert [step for step, *_ in tables_of(path)["journal"]] == list(range(1, 8))
+
+
+def test_a_run_that_was_over_asks_nobody(path: str) -> None:
+    recorded(path, 3)
+    link, far, accounting = reopened(path)
+    link.open(no_inventory)
+    for seq in range(1, 4):
+        link.exchange(*batch(seq))
+    link.close()
+    link.close()
+    accounting.close()
+    assert "open" not in far.done
+
+
+def test_answers_of_two_policies_make_no_measurement(path: str) -> None:
+    recorded(path, 2)
+    accounting = Accounting.open(path)
+    link = RecordedLink(Far(), accounting, lambda: "rua")
+    link.open(no_inventory)
+    for seq in (1, 2):
+        link.exchange(*batch(seq))
+    with pytest.raises(ConfigurationError, match="policy easy, as in the answers that are recorded, got rua"):
+        link.exchange(*batch(3))
+    accounting.close()
+
+
+def test_without_a_past_the_scheduler_is_let_in_at_once(path: str) -> None:
+    accounting = Accounting.create(path, {})
+    far = Far()
+    link = RecordedLink(far, accounting, easy)
+    with pytest.raises(LocalProtocolError, match="not open"):
+        link.exchange(*batch(1))
+    link.open(no_inventory)
+    assert far.done == ["open"]
+    link.close()
+    accounting.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ((3, 20, batch(2)[2]), "batch 3 at 20 us was batch 2 at 20 us"),
+        ((2, 21, batch(2)[2]), "batch 2 at 21 us was batch 2 at 20 us"),
+        (
+            (2, 20, batch(3)[2]),
+            r"batch 2, event 0: JobSubmitted\(job=JobSpec\(id=3.*recorded JobSubmitted\(job=JobSpec\(id=2",
+        ),
+        ((2, 20, batch(2)[2][:1]), "batch 2 has 1 events, and had 2 when it was recorded"),
+    ],
+)
+def test_another_batch_than_the_recorded_one(changed: Any, text: str, path: str) -> None:
+    recorded(path, 3)
+    link, far, accounting = reopened(path)
+    link.open(no_inventory)
+    link.exchange(*batch(1))
+    with pytest.raises(InvariantError, match=f"the database does not fit this program or scenario: {text}"):
+        link.exchange(*changed)
+    assert far.done == []
+    accounting.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Step("command", 10, b""), "a step of kind 'command' where batch 1 was answered"),
+        (Step("answer", 10, b""), "the recorded answer to batch 1 cannot be read"),
+        (Step("answer", 10, b"\0\0\0\1\xc0"), "the recorded answer to batch 1 cannot be read"),
+    ],
+)
+def test_steps_of_another_kind(step: Step, text: str, path: str) -> None:
+    accounting = Accounting.create(path, {})
+    accounting.append(step)
+    accounting.close()
+    link, _, accounting = reopened(path)
+    link.open(no_inventory)
+    with pytest.raises(InvariantError, match=text):
+        link.exchange(*batch(1))
+    accounting.close()
+
+
+def test_answers_are_written_in_groups(path: str) -> None:
+    accounting = Accounting.create(path, {})
+    clock = Clock()
+    link = RecordedLink(Far(), accounting, easy, clock=clock, sleep=clock.sleep)
+    link.open(no_inventory)
+    waiting = []
+    for seq in range(1, 8):
+        clock.now_s += 0.02
+        link.exchange(*batch(seq))
+        waiting.append(accounting.backlog)
+    assert waiting == [1, 2, 0, 1, 2, 0, 1]
+    link.close()
+    assert accounting.backlog == 0
+    accounting.close()
+
+
+def test_a_full_disk_is_waited_for(path: str) -> None:
+    accounting = Accounting.create(path, {})
+    clock = Clock()
+    naps = []
+
+    def sleep(span_s: float) -> None:
+        clock.sleep(span_s)
+        naps.append(span_s)
+        accounting.fill(len(naps) < 5)
+
+    link = RecordedLink(Far(), accounting, easy, deadline_s=2.0, clock=clock, sleep=sleep)
+    link.open(no_inventory)
+    clock.now_s = 1.0
+    accounting.fill(True)
+    link.exchange(*batch(1))
+    assert (accounting.backlog, len(naps)) == (0, 5)
+    link.close()
+    accounting.close()
+
+
+def test_a_disk_that_stays_full(path: str) -> None:
+    accounting = Accounting.create(path, {})
+    clock = Clock()
+    far = Far()
+    link = RecordedLink(far, accounting, easy, deadline_s=2.0, clock=clock, sleep=clock.sleep)
+    link.open(no_inventory)
+    accounting.fill(True)
+    link.exchange(*batch(1))
+    clock.now_s = 20.0
+    with pytest.raises(AccountingError, match="cannot be written to for 2 s: database or disk is full"):
+        link.exchange(*batch(2))
+    assert clock.now_s == pytest.approx(22.0, abs=0.2)
+    link.close()  # waits no second time
+    assert clock.now_s == pytest.approx(22.0, abs=0.2)
+    assert far.done[-1] == "close"
+    accounting.fill(False)
+    accounting.close()
+    assert [step for step, *_ in tables_of(path)["journal"]] == [1, 2]
+
+
+# ---------------------------------------------------------------- whole runs
+
+
+def prepared_for(name: str, tmp_path: Path) -> Prepared:
+    return prepare(read_scenario(None, scenario_of(name, tmp_path)))
+
+
+def direct(preset: str, prepared: Prepared, out: Path) -> Finished:
+    choice = choose(preset)
+    with coupling("direct", choice, prepared) as link:
+        finished = run(prepared, link)
+    store(finished, str(out), policy={"name": choice.name, **choice.settings}, link="direct", force=False)
+    return finished
+
+
+def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
+    choice = choose(preset)
+    accounting = Accounting.open(path)
+    export_run(
+        accounting,
+        out,
+        prepared.nodes,
+        prepared.workload,
+        resolved_config={**prepared.scenario.as_dict(), "policy": {"name": choice.name, **choice.settings}},
+        timing={},
+        seed=prepared.scenario.seed,
+    )
+    accounting.close()
+
+
+@pytest.mark.parametrize(("preset", "scenario"), CASES)
+def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_path: Path) -> None:
+    """The schedule is that of the undisturbed run, and so are the results, made from the database alone."""
+    prepared = prepared_for(scenario, tmp_path)
+    finished = direct(preset, prepared, tmp_path / "undisturbed")
+    with (
+        coupling("direct", choose(preset), prepared) as link,
+        kept(link, str(tmp_path / "undisturbed.db"), prepared, lambda: preset) as (to_record, accounting),
+    ):
+        assert run(prepared, to_record, accounting=accounting).records == finished.records
+    (tmp_path / "jobs.swf").unlink(missing_ok=True)
+    kills = killed("simulation", tmp_path / "killed.db", 5, preset, scenario)
+    assert kills > 1
+    for name in ("undisturbed", "killed"):
+        exported(str(tmp_path / f"{name}.db"), preset, prepared, tmp_path / f"from {name}")
+        assert_same(tmp_path / "undisturbed", tmp_path / f"from {name}")
+    undisturbed, disturbed = tables_of(tmp_path / "undisturbed.db"), tables_of(tmp_path / "killed.db")
+    for tables in (undisturbed, disturbed):
+        tables["meta"] = [row for row in tables["meta"] if row[0] != "run"]  # each database has a name of its own
+    for name, rows in undisturbed.items():
+        assert disturbed[name] == rows, name
+    assert len(undisturbed["jobs"]) == len(finished.records)
+    assert len(undisturbed["journal"]) == finished.batches
+
+
+def test_jobs_that_have_not_ended(path: str) -> None:
+    accounting = Accounting.create(path, {})
+    mine = job(2, 5, limit_us=300)
+    accounting.record([JobEntered(0, job(1), Origin("")), JobEntered(5, mine, Origin("ann"))])
+    first, second = records_of(accounting)
+    assert (second.job, second.state, second.end_us, second.intervals) == (mine, "PENDING", None, ())
+    assert (second.estimate_us, second.limit_us, second.work_us, first.reason) == (100, 300, 0, "")
+    source = prepare(read_scenario(None, scenario_of("lublin", Path(path).parent))).workload
+    workload = workload_of(accounting, source)
+    assert workload.jobs == (job(1), mine)
+    assert workload.notes == (*source.notes, "1 jobs were submitted by users")
+    assert workload.origin == source.origin
+    accounting.close()

@@ -1,0 +1,413 @@
+"""A live manager under random users, operators, faults and late answers: invariants, what the scheduler believes, and replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from cosched_emulator.accounting.accounts import Step
+from cosched_emulator.live.journal import answer_step, command_step, play, time_step
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
+from cosched_emulator.run.run import Prepared, prepare
+from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
+from cosched_emulator.scenario.faults import build_faults
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Dependency,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    Refused,
+    ReleaseJobs,
+    Request,
+    ResumeNodes,
+    SubmitJob,
+    Target,
+)
+from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.draws import key, uniform
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.codec import decode, encode
+
+SECOND: Final = 1_000_000
+PEOPLE: Final = (Requester("ann", False), Requester("bob", False), Requester("root", True))
+FAULTS: Final[dict[str, Any]] = {"nodes": {"mean_up_s": 40_000.0, "mean_down_s": 2_000.0}}
+SLOW: Final[dict[str, Any]] = {"slow": {"mean_normal_s": 30_000.0, "mean_slow_s": 2_000.0, "slowdown": 3.0}}
+RUA: Final[dict[str, Any]] = {
+    "requeue": True,
+    "cluster": {"nodes": 6, "preset": "rua-4way"},
+    "workload": {"lublin": 60, "aarr": 9.0, "mix": "60:20:20", "limits": "estimate", "run_factor": 0.3},
+    "faults": FAULTS,
+}
+LOMARC: Final[dict[str, Any]] = {
+    "cluster": {"nodes": 8, "preset": "lomarc-ht"},
+    "truth": {"contention": "lomarc", "remainder": True},
+    "belief": {"remainder": False, "usage_noise": 0.3, "usage_missing": 0.1},
+    "monitoring": {"after_s": 200.0, "above": 1.2},
+    "workload": {"lublin": 60, "aarr": 8.5, "run_factor": 0.3, "characteristics": "M1", "limits": "estimate"},
+    "faults": {**FAULTS, **SLOW},
+}
+SLICED: Final[dict[str, Any]] = {
+    "requeue": True,
+    "cluster": {"nodes": 8, "preset": "g-lomarc-2x2"},
+    "truth": {"contention": "statistical"},
+    "preemption": {"resume_s": 60.0},
+    "monitoring": {"after_s": 300.0, "above": 1.1},
+    "workload": {
+        "lublin": 60, "aarr": 8.83, "run_factor": 0.6, "self_slowdowns": "table4", "lublin_size": "nodes", "limits": "estimate",
+    },
+    "faults": FAULTS,
+}  # fmt: skip
+SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED}
+
+
+class Draws:
+    """Random numbers of one run, one after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._drawn = 0
+
+    def below(self, limit: int) -> int:
+        self._drawn += 1
+        return key(self._seed, "live", self._drawn) % limit
+
+    def chance(self, probability: float) -> bool:
+        self._drawn += 1
+        return uniform(self._seed, "live", self._drawn) < probability
+
+    def one_of(self, things: Sequence[Any]) -> Any:
+        return things[self.below(len(things))]
+
+    def some_of(self, things: Sequence[Any], most: int) -> list[Any]:
+        return [self.one_of(things) for _ in range(1 + self.below(most))] if things else []
+
+
+class Books:
+    """Which jobs have ended how, and the tasks of arrays: as much of the accounting as a live manager asks."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, str | None] = {}
+        self.arrays: dict[int, list[int]] = {}
+        self.changes: list[Change] = []
+
+    def record(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, JobEntered):
+                number = change.job.spec.id
+                assert number not in self.states, f"job {number} is entered twice"
+                self.states[number] = None
+                if change.origin.array_id is not None:
+                    self.arrays.setdefault(change.origin.array_id, []).append(number)
+            elif isinstance(change, JobFinished):
+                number = change.record.job.spec.id
+                assert self.states[number] is None, f"job {number} ends twice"
+                self.states[number] = change.record.state
+        self.changes += changes
+
+    def ended_state(self, job_id: int) -> str | None:
+        return self.states.get(job_id)
+
+    def tasks(self, array_id: int) -> list[int]:
+        return self.arrays.get(array_id, [])
+
+
+def live_manager(prepared: Prepared, books: Books) -> LiveManager:
+    """Return a live manager of a scenario whose own jobs are not submitted: users do that."""
+    scenario, nodes, workload = prepared
+    faults = build_faults(scenario, sum(item.nodes for item in nodes))
+    manager = build_manager(scenario, nodes, workload, live=True, slow_nodes=faults.slow_nodes)
+    script = build_script(scenario, manager.machine.nodes, 0)
+    agenda = build_agenda(scenario, manager, workload._replace(jobs=()), script, faults)
+    return LiveManager(manager, agenda, 1, books.ended_state, books.tasks)
+
+
+class Comparing:
+    """A policy that decides as another one does; before, it looks whether what it is shown is what the manager knows."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.told: SchedulerCore | None = None  # of the manager's word
+        self.exact = True  # nothing may differ, not even times
+
+    def decide(self, view: View) -> Iterator[m.Action]:
+        if self.told is not None:
+            compare(view, self.told.view, exact=self.exact)
+        yield from self._policy.decide(view)
+
+
+def compare(seen: View, told: View, *, exact: bool) -> None:
+    """Compare what a scheduler sees with the same from the manager's word; only ``exact`` looks at when jobs began or were stopped."""
+
+    def running(view: View) -> dict[int, Any]:
+        if exact:
+            return dict(view.running)
+        return {
+            number: (job.job, job.runs, job.layers, job.suspended_us is None, job.on_disk, job.measured_ppm)
+            for number, job in view.running.items()
+        }
+
+    assert seen.queue == told.queue
+    assert running(seen) == running(told)
+    assert list(seen.on_disk) == list(told.on_disk)
+    assert (seen.free, seen.in_service) == (told.free, told.in_service)
+    assert list(seen.free_memory_mb) == list(told.free_memory_mb)
+    assert seen.now_us == told.now_us
+    if exact:
+        assert list(seen.releases) == list(told.releases)
+        assert list(seen.wakes()) == list(told.wakes())
+
+
+class Life:
+    """One live manager, its users, operators and scheduler, for a while."""
+
+    def __init__(self, policy: str, seed: int, *, late: bool) -> None:
+        """``late``: time goes on while the scheduler thinks; else other things alone happen meanwhile."""
+        self.draws = Draws(seed)
+        self.late = late
+        self.name = policy
+        self.prepared = prepare(read_scenario(None, {**SITES[policy], "seed": 1 + seed}))
+        self.books = Books()
+        self.live = live_manager(self.prepared, self.books)
+        self.steps: list[Step] = []
+        self.core: SchedulerCore | None = None
+        self.policy: Comparing | None = None  # the scheduler's
+        self.reply: tuple[int, int, list[m.Action]] | None = None  # number and time of the batch, and what was decided
+        self.resyncs = 0
+        self.answered = 0
+        self.refusals: list[str] = []
+
+    # ------------------------------------------------------------ inputs
+
+    def do(self, step: Step) -> None:
+        """Do a step as the journal keeps it, and look whether all is well."""
+        self.steps.append(step)
+        play(self.live, step)
+        self.books.record(self.live.drain())
+        self.live.check()
+
+    def command(self, who: Requester, request: Request) -> None:
+        due_us = self.live.due_us()
+        if due_us is not None and due_us <= self.live.now_us:
+            self.do(time_step(self.live.now_us))
+        refused = self.live.refusal(who, request)
+        if refused is not None:
+            assert isinstance(refused, Refused)
+            return
+        step = command_step(self.live.now_us, who, request)
+        self.steps.append(step)
+        answer = self.live.command(self.live.now_us, who, request)
+        assert isinstance(answer, Done)
+        self.books.record(self.live.drain())
+        self.live.check()
+
+    def go_on(self, most_s: int) -> None:
+        """Let time pass, up to the next thing that is due or not so far."""
+        now_us = self.live.now_us + self.draws.below(most_s * SECOND)
+        due_us = self.live.due_us()
+        if due_us is not None and self.draws.chance(0.5):
+            now_us = max(self.live.now_us, min(now_us, due_us))
+        self.do(time_step(now_us))
+
+    # ------------------------------------------------------------ users and operators
+
+    def someone_does_something(self) -> None:
+        draws, live = self.draws, self.live
+        there = sorted(live.manager.jobs)
+        nodes = live.manager.machine.nodes
+        jobs = tuple(Target(number) for number in draws.some_of(there, 3))
+        who = draws.one_of(PEOPLE)
+        match draws.below(12):
+            case 0 | 1 | 2 | 3:
+                self.command(who, self.submission())
+            case 4 if jobs:
+                self.command(who, CancelJobs(jobs))
+            case 5 if live.origins:
+                arrays = sorted({origin.array_id for origin in live.origins.values() if origin.array_id is not None})
+                target = Target(draws.one_of(arrays), draws.one_of((None, 0, 1, 2))) if arrays else Target(1)
+                self.command(PEOPLE[2], draws.one_of((CancelJobs, HoldJobs, ReleaseJobs))((target,)))
+            case 6 if jobs:
+                self.command(who, HoldJobs(jobs))
+            case 7 | 8 if there:
+                held = [number for number in there if self.is_held(number)]
+                if held:
+                    self.command(PEOPLE[2], ReleaseJobs((Target(draws.one_of(held)),)))
+            case 9:
+                self.command(who, DrainNodes((draws.below(nodes),), "to look at"))
+            case 10 | 11:
+                out = sorted(live.manager.nodes.down)
+                if out:
+                    self.command(PEOPLE[2], ResumeNodes((draws.one_of(out), draws.below(nodes))))
+            case _:
+                pass
+
+    def is_held(self, number: int) -> bool:
+        pending = self.live.manager.pending.get(number)
+        return number in self.live.waiting or (pending is not None and pending.held)
+
+    def submission(self) -> SubmitJob:
+        draws = self.draws
+        model: WorkloadJob = draws.one_of(self.prepared.workload.jobs)
+        spec = model.spec
+        known = sorted(self.books.states)
+        after = [Dependency(draws.one_of(("afterok", "afterany")), each) for each in draws.some_of(known[-30:], 2)]
+        tasks = tuple(range(1 + draws.below(6))) if draws.chance(0.15) else ()
+        return SubmitJob(
+            spec.processes,
+            spec.estimate_us,
+            spec.limit_us if draws.chance(0.8) else None,
+            run_us=max(1, model.run_us // (1 + draws.below(3))),
+            exclusive=draws.chance(0.1),
+            ppn_min=spec.ppn_min,
+            ppn_max=spec.ppn_max,
+            threads_per_process=spec.threads_per_process,
+            memory_mb=spec.memory_mb,
+            demand=spec.demand,
+            usage=model.usage if draws.chance(0.9) else None,
+            self_slowdown=model.self_slowdown,
+            tasks=tasks,
+            at_once=draws.below(len(tasks) + 1),
+            after=tuple(after) if draws.chance(0.25) else (),
+            held=draws.chance(0.1),
+            requeue=draws.chance(0.7),
+            exit_code=int(draws.chance(0.2)),
+        )
+
+    # ------------------------------------------------------------ the scheduler
+
+    def scheduler_comes(self) -> None:
+        """Have a scheduler begin anew; what the one before was about to say is lost."""
+        welcome = decode(encode(self.live.inventory()))
+        assert isinstance(welcome, m.Welcome)
+        self.resyncs += 1
+        self.policy = Comparing(choose(self.name).make())
+        self.core = SchedulerCore(self.policy, welcome)
+        self.reply = None
+
+    def scheduler_hears(self) -> None:
+        """Let the scheduler decide; its answer stays on the way."""
+        if self.core is None or self.policy is None or self.reply is not None:
+            return
+        batch = self.live.batch()
+        if batch is None:
+            return
+        seq, now_us, events = batch
+        heard = decode(encode(m.Events(seq, now_us, events)))
+        assert isinstance(heard, m.Events)
+        known = self.live.manager.inventory()._replace(now_us=now_us)
+        self.policy.told = SchedulerCore(choose(self.name).make(), known)
+        self.policy.exact = not self.late
+        actions = self.core.handle(now_us, heard.events)
+        self.policy.told = None
+        self.core.check()
+        if not self.late:
+            again = SchedulerCore(choose(self.name).make(), known).handle(now_us, ())
+            assert again == actions, "a scheduler that had just come would decide otherwise"
+        self.reply = (seq, now_us, actions)
+
+    def scheduler_answers(self) -> None:
+        if self.reply is None:
+            return
+        seq, now_us, actions = self.reply
+        self.reply = None
+        refused = self.live.manager.refused
+        self.do(answer_step(self.live.now_us, m.Actions(seq, now_us, tuple(actions))))
+        self.answered += 1
+        if self.live.manager.refused > refused:
+            refusals = [text for _, text in self.live.decisions if text.startswith("refused")]
+            assert all(text.startswith("refused: stale: ") for text in refusals), refusals
+            self.refusals += refusals
+
+    # ------------------------------------------------------------ all of it
+
+    def go(self, rounds: int) -> None:
+        for _ in range(rounds):
+            match self.draws.below(10):
+                case 0 | 1 | 2:
+                    self.someone_does_something()
+                case 3 | 4 if self.late or self.reply is None:
+                    self.go_on(900)
+                case 5 | 6:
+                    self.scheduler_hears()
+                case 7 | 8:
+                    self.scheduler_answers()
+                case 9 if self.draws.chance(0.1) or self.core is None:
+                    self.scheduler_comes()
+                case _:
+                    pass
+
+    def run_out(self) -> None:
+        """Let everything end: no more users, all nodes back, all jobs released, a scheduler that answers at once."""
+        live = self.live
+        self.scheduler_comes()
+        for number in sorted(live.manager.jobs):
+            if number in live.manager.jobs and self.is_held(number):
+                self.command(PEOPLE[2], ReleaseJobs((Target(number),)))
+        for _ in range(20_000):
+            self.scheduler_hears()
+            self.scheduler_answers()
+            if not live.unfinished:
+                return
+            if self.reply is None and live.manager.nodes.down and not live.manager.running:
+                self.command(PEOPLE[2], ResumeNodes(tuple(sorted(live.manager.nodes.down))))
+            due_us = live.due_us()
+            if due_us is not None:
+                self.do(time_step(max(due_us, live.now_us)))
+        raise AssertionError(f"{live.unfinished} jobs have not ended: {live.waiting} {sorted(live.manager.pending)}")
+
+    def replayed(self) -> tuple[LiveManager, Books]:
+        """Return the manager that comes of the same steps, from the journal's bytes."""
+        books = Books()
+        live = live_manager(self.prepared, books)
+        books.record(live.drain())
+        for step in self.steps:
+            play(live, step)
+            books.record(live.drain())
+        return live, books
+
+
+def assert_same(one: LiveManager, other: LiveManager) -> None:
+    """Compare two managers, but for the number of the last batch: one that was never answered is not written down."""
+    assert one.manager.inventory()._replace(seq=0) == other.manager.inventory()._replace(seq=0)
+    assert one.now_us == other.now_us
+    assert one.origins == other.origins
+    assert {number: item.reason for number, item in one.waiting.items()} == {
+        number: item.reason for number, item in other.waiting.items()
+    }
+    here, there = one.manager.nodes, other.manager.nodes
+    assert (here.broken, here.drained, here.slow) == (there.broken, there.drained, there.slow)
+    assert one.due_us() == other.due_us()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["prompt", "late"])
+@pytest.mark.parametrize("policy", SITES)
+def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:
+    resyncs = answered = ended = 0
+    refusals: list[str] = []
+    for seed in range(4):
+        life = Life(policy, seed, late=late)
+        life.go(500)
+        live, books = life.replayed()
+        assert_same(live, life.live)
+        assert books.changes == life.books.changes
+        life.run_out()
+        states = life.books.states
+        assert None not in states.values()
+        assert set(states) == set(range(1, len(states) + 1))
+        resyncs += life.resyncs
+        answered += life.answered
+        ended += len(states)
+        refusals += life.refusals
+    # So many at least, or the tests above have looked at nothing.
+    assert resyncs > 8
+    assert answered > 150
+    assert ended > 200
+    assert refusals

@@ -1,0 +1,298 @@
+"""What a manager tells people: every state of jobs and nodes, who shares with whom, what has ended, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from tests.emulator.parts import manager, node_class
+
+from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.errors import AccountingError
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.views import answer_query
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.users.requests import (
+    MAX_ANSWER_BYTES,
+    CancelJobs,
+    Dependency,
+    Done,
+    DrainNodes,
+    ListHistory,
+    ListJobs,
+    ListNodes,
+    Refused,
+    Request,
+    ShowJobs,
+    ShowOverview,
+    ShowStatus,
+    SubmitJob,
+    Target,
+    decode_answer,
+    encode_answer,
+)
+from cosched_emulator.users.server.requester import Requester
+from cosched_plugin.protocol import messages as m
+
+ROOT = Requester("root", operator=True)
+SECOND = 1_000_000
+
+
+class Site:
+    """A live manager with its books."""
+
+    def __init__(self, *classes: m.NodeClass) -> None:
+        self.books = Accounting.create(None, {})
+        inner = manager(*classes, model=NoContention())
+        self.live = LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
+
+    def do(self, request: Request, at_s: float = 0.0, who: Requester = ROOT) -> dict[str, Any]:
+        answer = self.live.command(round(at_s * SECOND), who, request)
+        assert isinstance(answer, Done), answer
+        self.write_down()
+        return dict(answer.result)
+
+    def write_down(self) -> None:
+        self.books.append(Step("test", self.live.now_us, b""))
+        self.books.record(self.live.drain())
+
+    def start(self, at_s: float, *starts: m.Action) -> None:
+        batch = self.live.batch()
+        assert batch is not None
+        self.live.answer(round(at_s * SECOND), batch[0], starts)
+        self.write_down()
+        assert not self.live.manager.refused
+
+    def advance(self, at_s: float) -> None:
+        self.live.advance(round(at_s * SECOND))
+        self.write_down()
+
+    def ask(self, request: Request) -> Done | Refused:
+        return answer_query(self.live, self.books, lambda: {"uptime_s": 5.0, "scheduler": {"policy": "easy"}}, request)
+
+    def told(self, request: Request) -> dict[str, Any]:
+        """Return an answer as it comes out at the other end."""
+        answer = self.ask(request)
+        assert isinstance(answer, Done), answer
+        _, received = decode_answer(encode_answer(answer, 7))
+        assert isinstance(received, Done)
+        json.dumps(received.result, allow_nan=False)
+        return dict(received.result)
+
+    def rows(self, request: Request) -> list[dict[str, Any]]:
+        return as_maps(self.told(request))
+
+
+def as_maps(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def submit(processes: int = 1, *, limit_s: float | None = 100, run_s: float = 50, **more: Any) -> SubmitJob:
+    limit_us = None if limit_s is None else round(limit_s * SECOND)
+    return SubmitJob(processes, limit_us or SECOND, limit_us, round(run_s * SECOND), **more)
+
+
+def begin(job_id: int, *runs: m.Run, limit_s: float | None = 100) -> m.StartJob:
+    return m.StartJob(job_id, runs, SECOND, None if limit_s is None else round(limit_s * SECOND))
+
+
+def test_a_queue_of_all_kinds() -> None:
+    site = Site(node_class(4, 4))
+    site.do(submit(4, name="wide"), who=Requester("ann", operator=False))
+    site.do(submit(2, limit_s=None), who=Requester("bob", operator=False))
+    site.start(2.5, begin(1, (0, 2, 3, 2)), begin(2, (1, 1, 12, 2), limit_s=None))
+    site.do(submit(10), 3)
+    site.do(submit(1, held=True), 3)
+    site.do(submit(1, after=(Dependency("afterok", 1),)), 3)
+    site.do(submit(1, tasks=(3, 5, 7), at_once=1), 3)
+    site.advance(12.5)
+    answer = site.told(ListJobs())
+    assert (answer["now_s"], answer["left_out"]) == (12.5, 0)
+    rows = as_maps(answer)
+    assert [(row["job_id"], row["state"], row["reason"]) for row in rows] == [
+        (1, "RUNNING", ""),
+        (2, "RUNNING", ""),
+        (3, "PENDING", "Resources"),
+        (4, "PENDING", "JobHeldUser"),
+        (5, "PENDING", "Dependency"),
+        (6, "PENDING", "Resources"),
+        (7, "PENDING", "JobArrayTaskLimit"),
+        (8, "PENDING", "JobArrayTaskLimit"),
+    ]
+    first, second = rows[:2]
+    assert (first["name"], first["user"], first["nodes"], first["node_list"]) == ("wide", "ann", 2, "[0-1]")
+    assert (first["start_s"], first["elapsed_s"], first["limit_s"]) == (2.5, 10.0, 100.0)
+    assert (first["shares_with"], second["shares_with"]) == ((2,), (1,))
+    assert second["limit_s"] is None
+    assert (rows[2]["nodes"], rows[2]["start_s"], rows[2]["elapsed_s"]) == (3, None, 0)
+    assert [(row["array_id"], row["array_index"]) for row in rows[5:]] == [(6, 3), (6, 5), (6, 7)]
+    assert [row["job_id"] for row in site.rows(ListJobs("bob"))] == [2]
+    assert site.rows(ListJobs("nobody")) == []
+
+
+def test_nodes_in_every_state() -> None:
+    site = Site(node_class(6, 2, memory_mb=100), node_class(1, 4))
+    site.do(submit(5, memory_mb=30, ppn_min=1))
+    site.do(submit(1))
+    site.start(0, begin(1, (0, 2, 3, 2), (2, 1, 1, 1)), begin(2, (6, 1, 8, 1)))
+    site.do(DrainNodes((1, 3), "fans"))
+    site.live.manager.nodes.broken.add(4)
+    site.live.manager.nodes.set_slowdown(5, 1.5)
+    rows = site.rows(ListNodes())
+    assert [(row["node"], row["state"], row["reason"]) for row in rows] == [
+        (0, "ALLOCATED", ""),
+        (1, "DRAINING", "fans"),
+        (2, "MIXED", ""),
+        (3, "DRAINED", "fans"),
+        (4, "DOWN", ""),
+        (5, "IDLE", ""),
+        (6, "MIXED", ""),
+    ]
+    assert [(row["threads_used"], row["threads"]) for row in rows] == [
+        (2, 2),
+        (2, 2),
+        (1, 2),
+        (0, 2),
+        (0, 2),
+        (0, 2),
+        (1, 4),
+    ]
+    assert [row["memory_used_mb"] for row in rows] == [60, 60, 30, 0, 0, 0, 0]
+    assert [row["jobs"] for row in rows] == [(1,), (1,), (1,), (), (), (), (2,)]
+    assert [row["slowed"] for row in rows] == [None] * 5 + [1.5, None]
+    status = site.told(ShowStatus())
+    assert status["nodes"] == {"idle": 1, "mixed": 2, "allocated": 1, "draining": 1, "drained": 1, "down": 1}
+    assert status["threads"] == {"all": 16, "used": 6}
+    assert status["shared_nodes"] == 0
+
+
+def test_a_suspended_job_waits_and_one_on_disk_is_nowhere() -> None:
+    site = Site(node_class(2, 2, swap_mb=1000))
+    site.do(submit(2, memory_mb=10))
+    site.do(submit(1))
+    site.start(0, begin(1, (0, 1, 3, 2)), begin(2, (1, 1, 1, 1)))
+    site.do(submit(1), 10)
+    site.start(10, m.SuspendJob(1, to_disk=True), m.SuspendJob(2))
+    site.advance(30)
+    rows = site.rows(ListJobs())
+    assert [(row["state"], row["elapsed_s"], row["limit_s"]) for row in rows[:2]] == [("SUSPENDED", 10, 100)] * 2
+    assert [row["jobs"] for row in site.rows(ListNodes())] == [(), (2,)]
+    assert site.told(ShowStatus())["jobs"] == {"running": 0, "suspended": 2, "pending": 1, "held": 0, "waiting": 0}
+    shown = site.told(ShowJobs((Target(1),)))["jobs"][0]
+    assert (shown["on_disk"], shown["shares_with"], shown["node_list"]) == (True, (), "0")
+    site.do(submit(1), 40)
+    site.start(40, m.ResumeJob(1), m.ResumeJob(2))
+    site.advance(45)
+    rows = site.rows(ListJobs())
+    assert [(row["state"], row["elapsed_s"], row["limit_s"]) for row in rows[:2]] == [("RUNNING", 15, 100)] * 2
+
+
+def test_all_about_jobs_that_run_wait_and_have_ended() -> None:
+    site = Site(node_class(2, 2))
+    site.do(submit(1, run_s=5, demand=(1, 2, 3), tasks=(1, 2, 4)))
+    site.do(submit(1))
+    site.start(1, begin(1, (0, 1, 1, 1)), begin(2, (0, 1, 2, 1)))
+    site.do(CancelJobs((Target(1, 2),)), 3)
+    site.advance(8)
+    shown = site.told(ShowJobs((Target(1), Target(4))))
+    assert [(job["job_id"], job["state"], job["array_index"]) for job in shown["jobs"]] == [
+        (1, "COMPLETED", 1),
+        (2, "CANCELLED", 2),
+        (3, "PENDING", 4),
+        (4, "PENDING", None),
+    ]
+    assert shown["missing"] == ()
+    ended, _, waits, _ = shown["jobs"]
+    assert (ended["submit_s"], ended["start_s"], ended["end_s"]) == (0, 1, 6)
+    assert (ended["wait_s"], ended["elapsed_s"]) == (1, 5)
+    assert waits["demand"] == (1, 2, 3)
+    assert (waits["starts"], waits["allocation"], waits["estimate_s"]) == (0, (), 100)
+    assert site.told(ShowJobs((Target(1, 4),)))["jobs"][0]["job_id"] == 3
+    absent = site.told(ShowJobs((Target(99), Target(1, 3), Target(4, 0), Target(2))))
+    assert [job["job_id"] for job in absent["jobs"]] == [2]
+    assert sorted(absent["missing"]) == ["1_3", "4_0", "99"]
+
+
+def test_what_runs_is_told_with_its_allocation() -> None:
+    site = Site(node_class(2, 80))
+    site.do(submit(3))
+    site.start(1, begin(1, (0, 1, 3 << 70, 2), (1, 1, 1, 1)))
+    site.advance(2)
+    (shown,) = site.told(ShowJobs((Target(1),)))["jobs"]
+    assert shown["allocation"] == ((0, 1, hex(3 << 70), 2), (1, 1, "0x1", 1))
+    assert (shown["starts"], shown["ppn_min"], shown["exclusive"], shown["requeue"]) == (1, 1, False, True)
+
+
+def test_history_and_status_and_overview() -> None:
+    site = Site(node_class(2, 2))
+    for user in ("ann", "bob", "ann"):
+        site.do(submit(1, run_s=5), who=Requester(user, operator=False))
+    site.start(0, begin(1, (0, 1, 1, 1)), begin(2, (0, 1, 2, 1)))
+    site.advance(7)
+    assert [job["job_id"] for job in site.told(ListHistory())["jobs"]] == [2, 1]
+    assert [job["job_id"] for job in site.told(ListHistory("ann"))["jobs"]] == [1]
+    assert [job["job_id"] for job in site.told(ListHistory("", 1))["jobs"]] == [2]
+    for _ in range(5):
+        site.do(submit(1), 8)
+    status = site.told(ShowStatus())
+    assert (status["uptime_s"], status["scheduler"], status["batch"]) == (5.0, {"policy": "easy"}, 1)
+    assert status["jobs"] == {"running": 0, "suspended": 0, "pending": 6, "held": 0, "waiting": 0}
+    assert set(status["accounting"]) == {"backlog", "trouble"}
+    overview = site.told(ShowOverview(2))
+    assert overview["status"] == status
+    assert [row["job_id"] for row in as_maps(overview["jobs"])] == [3, 4]
+    assert overview["jobs"]["left_out"] == 4
+    assert len(overview["nodes"]["rows"]) == 2
+    assert overview["decisions"] == ((0, "start 1"), (0, "start 2"))
+
+
+def test_what_is_no_question() -> None:
+    answer = Site().ask(submit())
+    assert answer == Refused("request", "SubmitJob is no question")
+
+
+def test_accounts_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+
+    def broken(*_: object) -> None:
+        raise AccountingError("the database cannot be read: it is damaged")
+
+    for name in ("history", "jobs", "tasks"):
+        monkeypatch.setattr(site.books, name, broken)
+    for request in (ListHistory(), ShowJobs((Target(1),))):
+        assert site.ask(request) == Refused("accounting", "the database cannot be read: it is damaged")
+    assert isinstance(site.ask(ShowStatus()), Done)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Site:
+    """10,000 jobs wait, and 2,000 run on 1,000 nodes, two on each."""
+    site = Site(node_class(1000, 4))
+    site.do(submit(2, tasks=tuple(range(2000))))
+    site.start(0, *[begin(job_id, ((job_id - 1) // 2, 1, 3 if job_id % 2 else 12, 2)) for job_id in range(1, 2001)])
+    for number in range(10_000):
+        site.do(submit(1 + number % 50, name=f"job {number}"), 1)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("request_", "most_s"),
+    [(ListJobs(), 0.05), (ListNodes(), 0.01), (ShowOverview(200), 0.02), (ShowJobs((Target(1),)), 0.1)],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_look_costs(request_: Request, most_s: float, crowded: Site) -> None:
+    def once() -> float:
+        began = time.process_time()
+        answer = crowded.ask(request_)
+        frames = encode_answer(answer, 1)
+        spent = time.process_time() - began
+        assert isinstance(answer, Done)
+        assert sum(map(len, frames)) < MAX_ANSWER_BYTES / 10
+        return spent
+
+    spent_s = min(once() for _ in range(5))
+    print(f"{type(request_).__name__}: {1000 * spent_s:.1f} ms")
+    assert spent_s < 4 * most_s  # a machine under load may be slower, but not ten times

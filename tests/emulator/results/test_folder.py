@@ -1,0 +1,351 @@
+"""The run folder: whole or not at all, the same bytes for the same run, readable again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.emulator.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_nodes, six_jobs, workload_of
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
+from cosched_emulator.results.files import folder as folder_module
+from cosched_emulator.results.files import run_files as run_files_module
+from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
+from cosched_emulator.results.files.jobs_csv import job_row
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
+
+FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
+
+
+def write(out: Path, records: list[JobRecord] | None = None, **options: Any) -> Path:
+    records = six_jobs() if records is None else records
+    arguments: dict[str, Any] = {
+        "summary": summarise(records, TWO_NODES, Selection(1)),
+        "resolved_config": {"policy": {"name": "easy"}, "seed": 7},
+        "workload": workload_of(records),
+        "timing": {"wall_s": 0.5},
+        "seed": 7,
+    }
+    return write_run(out, records, TWO_NODES, **(arguments | options))
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "run")
+
+
+# ---------------------------------------------------------------- contents
+
+
+def test_all_files_are_there_and_nothing_else(run_folder: Path) -> None:
+    assert {path.name for path in run_folder.iterdir()} == FILES
+    assert [path.name for path in run_folder.parent.iterdir()] == ["run"]
+
+
+def test_description_of_the_run(run_folder: Path) -> None:
+    run = json.loads((run_folder / "run.json").read_text())
+    assert run["seed"] == 7
+    assert run["config"] == {"policy": {"name": "easy"}, "seed": 7}
+    assert run["machine"][0]["nodes"] == 2
+    assert run["workload"] == {"origin": "worked example", "jobs": 6, "notes": ["nothing repaired"]}
+    assert run["versions"]["numpy"] == np.__version__
+    assert run["versions"].keys() == {"cosched", "python", "numpy"}
+
+
+def test_timing(run_folder: Path) -> None:
+    timing = json.loads((run_folder / "timing.json").read_text())
+    assert timing["wall_s"] == 0.5
+    assert timing["jobs_per_second"] == 12.0
+    assert timing["host_cpus"] >= 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", timing["finished_at"])
+
+
+def test_the_workload_reads_back(run_folder: Path) -> None:
+    jobs = read_swf(run_folder / "workload.swf", VERBATIM).jobs
+    assert [(job.spec.submit_us, job.run_us) for job in jobs] == [
+        (item.job.spec.submit_us, item.job.run_us) for item in six_jobs()
+    ]
+
+
+def test_characteristics_of_jobs_read_back(tmp_path: Path) -> None:
+    drawn = with_characteristics(workload_of(six_jobs()), MIXES["M1"], 3)
+    kept = tuple(job if index else job._replace(usage=None) for index, job in enumerate(drawn.jobs))
+    out = write(tmp_path / "run", workload=drawn._replace(jobs=kept))
+    assert {path.name for path in out.iterdir()} == FILES | {"workload-usage.csv"}
+    read = read_swf(out / "workload.swf", VERBATIM)
+    read = with_annotations(read, read_annotations(str(out / "workload-usage.csv")))
+    assert [job.usage for job in read.jobs] == [job.usage for job in kept]
+    assert read_run(out).machine == TWO_NODES
+    write(out, force=True)  # a run without them leaves none of the old ones
+    assert {path.name for path in out.iterdir()} == FILES
+
+
+def test_two_runs_differ_in_timing_only(tmp_path: Path) -> None:
+    first = write(tmp_path / "first")
+    second = write(tmp_path / "second", six_jobs()[::-1], timing={"wall_s": 99.0})
+    for name in FILES - {"timing.json"}:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    assert (first / "timing.json").read_bytes() != (second / "timing.json").read_bytes()
+
+
+def test_lines_end_alike_everywhere(run_folder: Path) -> None:
+    for name in FILES:
+        content = (run_folder / name).read_bytes()
+        assert content.endswith(b"\n"), name
+        assert b"\r" not in content, name
+
+
+# ---------------------------------------------------------------- whole or not at all
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(
+            (run_files_module, name)
+            for name in ("job_row", "allocation_rows", "preemption_rows", "schedule_row", "schedule_header")
+        ),
+        *((folder_module, name) for name in ("write_swf", "_timing")),
+    ],
+)
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("defect"), KeyboardInterrupt()])
+def test_a_failure_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, error: BaseException
+) -> None:
+    def fail(*_: object, **_named: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, name, fail)
+    expected = InputError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        write(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_in_the_middle_of_a_file_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+
+    def broken(*arguments: Any) -> str:
+        rows.append(job_row(*arguments))
+        if len(rows) == 3:
+            raise RuntimeError("defect")
+        return rows[-1]
+
+    monkeypatch.setattr(run_files_module, "job_row", broken)
+    with pytest.raises(RuntimeError, match="defect"):
+        write(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("config", [{"x": float("nan")}, {"x": object()}])
+def test_a_configuration_that_is_no_json_leaves_nothing_behind(tmp_path: Path, config: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match="JSON"):
+        write(tmp_path / "run", resolved_config=config)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_keeps_the_run_that_was_to_be_replaced(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_bytes() for path in run_folder.iterdir()}
+    renames = []
+    real_rename = os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        renames.append(source)
+        if len(renames) == 2:  # the old run is out of the way, the new one is to take its place
+            raise OSError(5, "Input/output error")
+        real_rename(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(InputError, match="Input/output error"):
+        write(run_folder, force=True)
+    assert len(renames) == 3
+    assert {path.name: path.read_bytes() for path in run_folder.iterdir()} == before
+    assert list(run_folder.parent.iterdir()) == [run_folder]
+
+
+def test_an_existing_folder_is_refused(run_folder: Path) -> None:
+    before = (run_folder / "timing.json").read_bytes()
+    with pytest.raises(InputError, match="one that exists"):
+        write(run_folder)
+    assert (run_folder / "timing.json").read_bytes() == before
+
+
+def test_force_replaces_an_old_run(run_folder: Path) -> None:
+    (run_folder / "trace.jsonl").write_text("old")
+    write(run_folder, seed=8, force=True)
+    assert json.loads((run_folder / "run.json").read_text())["seed"] == 8
+    assert {path.name for path in run_folder.iterdir()} == FILES
+    assert list(run_folder.parent.iterdir()) == [run_folder]
+
+
+def test_force_never_removes_what_is_no_run_folder(tmp_path: Path) -> None:
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter1.tex").write_text("...")
+    with pytest.raises(InputError, match="left alone"):
+        write(precious, force=True)
+    file = tmp_path / "file"
+    file.write_text("...")
+    with pytest.raises(InputError, match="left alone"):
+        write(file, force=True)
+    assert (precious / "chapter1.tex").exists()
+    assert file.read_text() == "..."
+
+
+def test_a_run_that_is_being_written_is_not_disturbed(tmp_path: Path) -> None:
+    with new_run_folder(tmp_path / "run") as folder:
+        (folder / "trace.jsonl").write_text("mine")
+        with pytest.raises(InputError, match="another run is writing it"):
+            write(tmp_path / "run")
+        assert (folder / "trace.jsonl").read_text() == "mine"
+    assert (tmp_path / "run" / "trace.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize("names", [[], ["jobs.csv"], ["trace.jsonl"]])
+def test_force_removes_what_a_killed_run_left(tmp_path: Path, names: list[str]) -> None:
+    (tmp_path / "run.partial").mkdir()
+    for name in names:
+        (tmp_path / "run.partial" / name).write_text("half")
+    with pytest.raises(InputError, match="or was killed"):
+        write(tmp_path / "run")
+    write(tmp_path / "run", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_two_runs_that_replace_a_folder_at_once_one_gets_through(run_folder: Path) -> None:
+    with new_run_folder(run_folder, force=True) as folder:
+        (folder / "jobs.csv").write_text("rows\n")
+        with pytest.raises(InputError, match="one that another run is writing"):
+            write(run_folder, force=True)
+        assert (folder / "jobs.csv").exists()
+        (folder / "run.json").write_text("{}")
+    assert (run_folder / "jobs.csv").read_text() == "rows\n"
+    write(run_folder, force=True)
+
+
+def test_force_spares_a_folder_that_only_looks_left_over(tmp_path: Path) -> None:
+    (tmp_path / "run.partial").mkdir()
+    (tmp_path / "run.partial" / "thesis.tex").write_text("...")
+    with pytest.raises(InputError, match="one that exists"):
+        write(tmp_path / "run", force=True)
+    assert (tmp_path / "run.partial" / "thesis.tex").read_text() == "..."
+
+
+def test_missing_parents_are_made(tmp_path: Path) -> None:
+    assert write(tmp_path / "a" / "b" / "run") == tmp_path / "a" / "b" / "run"
+    assert read_summary(tmp_path / "a" / "b" / "run")["ran"] == 3
+
+
+def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="folder that can be written"):
+        write(tmp_path / "file" / "run")
+
+
+# ---------------------------------------------------------------- reading back
+
+
+def test_the_summary_reads_back(run_folder: Path) -> None:
+    assert read_summary(run_folder) == summarise(six_jobs(), TWO_NODES, Selection(1))
+
+
+def test_the_run_reads_back(run_folder: Path) -> None:
+    run = read_run(run_folder)
+    assert run.machine == TWO_NODES
+    assert run.selection == Selection(1)
+    assert summarise_columns(run.jobs, run.stays, run.machine, run.selection) == run.summary
+
+
+@settings(deadline=None, max_examples=40)
+@given(records_on_unequal_nodes())
+def test_any_run_reads_back_with_the_same_figures(
+    tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
+) -> None:
+    summary = summarise(records, UNEQUAL_NODES, Selection(1, 1))
+    out = tmp_path_factory.mktemp("runs") / "run"
+    write_run(
+        out, records, UNEQUAL_NODES, summary=summary, resolved_config={}, workload=workload_of(records), timing={}
+    )
+    run = read_run(out)
+    assert summarise_columns(run.jobs, run.stays, run.machine, run.selection) == summary
+
+
+def test_what_is_no_run_folder(tmp_path: Path, run_folder: Path) -> None:
+    with pytest.raises(InputError, match="nothing of that name"):
+        read_summary(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"without summary\.json"):
+        read_summary(tmp_path)
+    with pytest.raises(InputError, match="got a file"):
+        read_summary(run_folder / "jobs.csv")
+
+
+def damage(folder: Path, name: str, change: Callable[[str], str]) -> None:
+    file = folder / name
+    file.write_text(change(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:40], r"summary\.json:\d+: expected JSON"),
+        (lambda _: "[]", r"expected a JSON object, got list"),
+        (lambda text: text.replace('"format": 1', '"format": 2'), "field 'format': expected 1, got 2"),
+        (lambda text: text.replace('"finished"', '"unfinished"'), "field 'finished': expected a value, got none"),
+        (lambda _: "[" * 100_000, "expected JSON"),
+    ],
+)
+def test_a_damaged_summary(run_folder: Path, change: Callable[[str], str], message: str) -> None:
+    damage(run_folder, "summary.json", change)
+    with pytest.raises(InputError, match=message):
+        read_summary(run_folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("jobs.csv", "job_id,", "id,", r"jobs\.csv:1: expected the columns job_id"),
+        ("jobs.csv", "3,w0,3,20,", "3,w0,3,soon,", r"jobs\.csv:2: field 'submission_time': expected a decimal of seconds, got 'soon'"),
+        ("jobs.csv", "3,w0,3,20,", "x,w0,3,20,", r"jobs\.csv:2: field 'job_id'"),
+        ("jobs.csv", "3,w0,3,20,", "3,w0,3,", r"jobs\.csv:2: expected 17 fields, got 16"),
+        ("jobs.csv", "run_s=32;work_s=16", "work_s=16", r"jobs\.csv:2: field 'metadata run_s': expected .*, got none"),
+        ("allocations.csv", "\n3,0,", "\n77,0,", r"allocations\.csv:4: field 'job_id': expected a job of jobs\.csv, got 77"),
+        ("allocations.csv", "0xf", "0xg", r"allocations\.csv:2: field 'thread_mask'"),
+        ("allocations.csv", "0xf", "0x0", r"allocations\.csv:2: field 'thread_mask'"),
+        ("allocations.csv", "0,1,0xf", "1,2,0xf", r"allocations\.csv:2: field 'first_node': expected nodes below 2"),
+        ("run.json", '"sockets"', '"rockets"', r"run\.json: field 'machine'"),
+        ("run.json", '"machine"', '"machines"', r"run\.json: field 'machine': expected a value, got none"),
+        ("summary.json", '"warmup": 1', '"warmup": -1', "field 'selection'"),
+    ],
+)  # fmt: skip
+def test_damaged_files_are_named_with_the_place(run_folder: Path, name: str, old: str, new: str, message: str) -> None:
+    damage(run_folder, name, lambda text: text.replace(old, new, 1))
+    with pytest.raises(InputError, match=message):
+        read_run(run_folder)
+
+
+@pytest.mark.parametrize("name", sorted(FILES - {"timing.json", "schedule.swf", "workload.swf"}))
+def test_missing_files_are_named(run_folder: Path, name: str) -> None:
+    (run_folder / name).unlink()
+    with pytest.raises(InputError, match=re.escape(name)):
+        read_run(run_folder)
+
+
+def test_bytes_that_are_no_text(run_folder: Path) -> None:
+    (run_folder / "allocations.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="expected a CSV file"):
+        read_run(run_folder)

@@ -1,0 +1,141 @@
+"""Pictures: they appear, show what the data say, and fail with a sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.emulator.results.samples import TWO_NODES, six_jobs
+
+from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
+from cosched_emulator.results.columns import job_columns, stay_columns
+from cosched_emulator.results.figures import plot
+from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.figures.plot import Series, plot_comparison, plot_distribution, plot_gantt, plot_load
+
+SUMMARY = summarise(six_jobs(), TWO_NODES)
+JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())
+
+Draw = Callable[[Path], None]
+
+
+def comparison(file: Path) -> None:
+    plot_comparison(file, ["easy", "rua"], [SUMMARY, SUMMARY], title="two runs")
+
+
+def gantt(file: Path) -> None:
+    plot_gantt(file, TWO_NODES, JOBS, STAYS)
+
+
+def load(file: Path) -> None:
+    plot_load(file, TWO_NODES, JOBS, STAYS, title="load")
+
+
+def distribution(file: Path) -> None:
+    plot_distribution(file, [Series("easy", np.array([0.0, 5, 9])), Series("rua", np.zeros(0))], "wait [s]", floor=1)
+
+
+ALL = pytest.mark.parametrize("draw", [comparison, gantt, load, distribution])
+
+
+@pytest.fixture
+def _matplotlib() -> None:
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch, _matplotlib: None) -> list[str]:
+    """Collect the texts of the pictures that are saved."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.text import Text  # noqa: PLC0415
+
+    found: list[str] = []
+    save = Figure.savefig
+
+    def collect(picture: Any, *arguments: Any, **options: Any) -> None:
+        save(picture, *arguments, **options)
+        found.extend(text.get_text() for text in picture.findobj(Text) if text.get_visible())
+
+    monkeypatch.setattr(Figure, "savefig", collect)
+    return found
+
+
+@ALL
+@pytest.mark.usefixtures("_matplotlib")
+@pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_the_same_data_give_the_same_bytes(tmp_path: Path, draw: Draw, ending: str, start: bytes) -> None:
+    first, second = tmp_path / f"first{ending}", tmp_path / f"second{ending}"
+    draw(first)
+    draw(second)
+    assert first.read_bytes().startswith(start)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@ALL
+def test_without_matplotlib_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: Draw
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(EmulatorError, match=r"pip install 'cosched\[plot\]'"):
+        draw(tmp_path / "picture.png")
+
+
+@ALL
+def test_other_endings_are_refused(tmp_path: Path, draw: Draw) -> None:
+    with pytest.raises(ConfigurationError, match=r"ends in \.png, \.svg, \.pdf"):
+        draw(tmp_path / "picture.gif")
+
+
+@pytest.mark.usefixtures("_matplotlib")
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a file that can be written"):
+        gantt(tmp_path / "no" / "such" / "folder.png")
+
+
+def test_the_comparison_shows_values_and_names(tmp_path: Path, texts: list[str]) -> None:
+    better: Any = SUMMARY | {"killed": {"count": 0, "share": 0.0}}
+    plot_comparison(tmp_path / "x.png", ["easy", "rua"], [SUMMARY, better], "all", "title")
+    assert {"easy", "rua", "title", "wait, mean [s]", "22.50", "1", "0"} <= set(texts)
+    assert any("all jobs that ran" in text for text in texts)
+
+
+def test_a_comparison_of_runs_without_figures(tmp_path: Path, texts: list[str]) -> None:
+    plot_comparison(tmp_path / "x.png", ["nothing"], [summarise([], TWO_NODES)])
+    assert texts.count("–") == 5  # noqa: RUF001
+
+
+def test_the_schedule_shows_jobs_and_sharing(tmp_path: Path, texts: list[str]) -> None:
+    gantt(tmp_path / "x.png")
+    assert {"1", "2", "3", "1 job on the node", "2 jobs", "time [s]"} <= set(texts)
+    assert "3 or more" not in texts
+
+
+@pytest.mark.usefixtures("_matplotlib")
+def test_a_window_cuts_the_schedule(tmp_path: Path, texts: list[str]) -> None:
+    plot_gantt(tmp_path / "x.png", TWO_NODES, JOBS, STAYS, (75, 106))
+    assert "2 jobs" not in texts
+    with pytest.raises(EmulatorError, match="nothing to draw between 200 s and 106 s"):
+        plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, (200, None))
+
+
+def test_too_much_for_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plot, "MOST_BOXES", 6)
+    with pytest.raises(EmulatorError, match="7 boxes are too many"):
+        gantt(tmp_path / "x.png")
+
+
+@pytest.mark.usefixtures("_matplotlib")
+def test_a_run_in_which_nothing_ran_can_be_drawn(tmp_path: Path) -> None:
+    idle = [record for record in six_jobs() if not record.intervals]
+    plot_load(tmp_path / "load.png", TWO_NODES, job_columns(idle), stay_columns(idle))
+    plot_gantt(tmp_path / "gantt.png", TWO_NODES, job_columns(idle), stay_columns(idle))
+    assert (tmp_path / "load.png").stat().st_size > 1000
+
+
+def test_a_distribution_of_nothing(tmp_path: Path, texts: list[str]) -> None:
+    plot_distribution(tmp_path / "x.png", [Series("easy", np.zeros(0))], "wait [s]", floor=1)
+    assert "wait [s]" in texts

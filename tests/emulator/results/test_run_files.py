@@ -1,0 +1,209 @@
+"""Results that are written while the run goes on: the same bytes, little memory, and nothing left where it fails."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.emulator.results.samples import (
+    UNEQUAL_NODES,
+    lines_of,
+    preempted_jobs,
+    record,
+    records_on_unequal_nodes,
+    stay,
+)
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.errors import InputError, LinkError
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results import row_buffer
+from cosched_emulator.results.columns import ColumnBuilder, job_columns
+from cosched_emulator.results.figures.metrics import summarise, summarise_columns
+from cosched_emulator.results.files.folder import new_run_folder
+from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.results.row_buffer import RowBuffer
+from cosched_emulator.run.run import Prepared, prepare, run, store
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import Action, Event
+
+BUSY = {"seed": 3, "cluster": {"nodes": 16}, "workload": {"lublin": 300, "aarr": 8.83, "lublin_size": "nodes"}}
+PREEMPTING = {
+    "seed": 5,
+    "cluster": {"nodes": 8, "preset": "g-lomarc-2x2"},
+    "truth": {"contention": "statistical"},
+    "workload": {"lublin": 150, "aarr": 8.0, "self_slowdowns": "table4", "grow": True},
+}
+
+
+def stored(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != "timing.json"}
+
+
+@pytest.mark.parametrize(
+    ("table", "policy"), [(BUSY, "easy"), (BUSY, "conservative"), (PREEMPTING, "g-lomarc-ts"), (PREEMPTING, "easy")]
+)
+def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
+    tmp_path: Path, table: Mapping[str, Any], policy: str
+) -> None:
+    prepared, choice = prepare(read_scenario(None, table)), choose(policy)
+    kept = run(prepared, DirectLink(choice.scheduler))
+    assert [item.job.spec.id for item in kept.records] == list(range(1, kept.jobs + 1))
+    assert kept.jobs == len(prepared.workload.jobs)
+    store(kept, str(tmp_path / "kept"), policy={}, link="direct", force=False)
+    with RunFiles(tmp_path / "written", prepared.nodes) as files:
+        written = run(prepared, DirectLink(choice.scheduler), files=files)
+        assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+        store(written, str(tmp_path / "written"), policy={}, link="direct", force=False, files=files)
+    assert written.records == []
+    assert written.summary == kept.summary == summarise(kept.records, prepared.nodes)
+    assert stored(tmp_path / "written") == stored(tmp_path / "kept")
+
+
+def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
+    short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
+    prepared, choice = prepare(read_scenario(None, short_of_nodes)), choose("easy")
+    waiting = [item.job.spec.id for item in run(prepared, DirectLink(choice.scheduler)).records if item.end_us is None]
+    with RunFiles(tmp_path / "run", prepared.nodes) as files:
+        finished = run(prepared, DirectLink(choice.scheduler), files=files)
+        store(finished, str(tmp_path / "run"), policy={}, link="direct", force=False, files=files)
+    assert finished.unfinished == waiting
+    assert 1 < len(waiting) < 300
+    rows = [line.split(",") for line in (tmp_path / "run" / "jobs.csv").read_text().splitlines()[1:]]
+    assert len(rows) == finished.jobs == 300
+    assert [int(row[0]) for row in rows if row[7] == "SUBMITTED"] == waiting
+    assert [int(row[0]) for row in rows[-len(waiting) :]] == waiting
+
+
+class _Failing(DirectLink):
+    """A link that is lost on the way."""
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        if seq == 100:
+            raise LinkError("lost")
+        return super().exchange(seq, now_us, events)
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    prepared: Prepared = prepare(read_scenario(None, BUSY))
+    with RunFiles(tmp_path / "run", prepared.nodes) as files, pytest.raises(LinkError, match="lost"):
+        run(prepared, _Failing(choose("easy").scheduler), files=files)
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(records_on_unequal_nodes(), st.randoms())
+def test_the_order_of_jobs_that_end_together_does_not_matter(records: list[JobRecord], chance: random.Random) -> None:
+    shuffled = chance.sample(records, len(records))
+    for name in ("jobs.csv", "allocations.csv", "schedule.swf"):
+        assert lines_of(name, shuffled, UNEQUAL_NODES) == lines_of(name, records, UNEQUAL_NODES)
+
+
+@settings(deadline=None, max_examples=60)
+@given(records_on_unequal_nodes(), st.randoms())
+def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], chance: random.Random) -> None:
+    builder = ColumnBuilder()
+    for item in chance.sample(records, len(records)):
+        builder.add(item)
+    assert summarise_columns(*builder.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
+
+
+def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submission() -> None:
+    jobs = [
+        record(number, 40 - number, stays=(stay(50, 60 + number % 7, (0, 1, 1, 1)),), work_s=1)
+        for number in range(1, 31)
+    ]
+    assert [line.split(",")[0] for line in lines_of("allocations.csv", jobs)[1:]] == [str(n) for n in range(1, 31)]
+    rows = [line.split()[0] for line in lines_of("schedule.swf", jobs) if not line.startswith(";")]
+    assert rows == [str(number) for number in range(30, 0, -1)]
+    ends = [(60 + number % 7, number) for number in range(1, 31)]
+    assert [int(line.split(",")[0]) for line in lines_of("jobs.csv", jobs)[1:]] == [
+        number for _, number in sorted(ends)
+    ]
+
+
+def test_a_full_disk_is_an_error_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
+
+    def fill() -> None:
+        with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
+            for number in range(10_000):
+                files.add(record(number, 0, stays=(stay(0, number, (0, 1, 1, 1)),)))
+
+    with pytest.raises(InputError, match="folder that can be written, got No space left on device"):
+        fill()
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    with pytest.raises(InputError, match="Permission denied"):
+        RunFiles(tmp_path / "run", UNEQUAL_NODES)
+
+
+# ---------------------------------------------------------------- columns that grow
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 32, 33, 100])
+def test_columns_grow_over_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_buffer, "_WAITING", 4)
+    monkeypatch.setattr(row_buffer, "_BLOCK", 8)
+    columns = RowBuffer({"number": np.int64, "flag": np.bool_, "small": np.uint32})
+    for row in range(rows):
+        columns.add(row - 3, row % 2 == 0, row)
+    assert len(columns) == rows
+    assert columns.column("number").tolist() == [row - 3 for row in range(rows)]
+    assert columns.column("flag").tolist() == [row % 2 == 0 for row in range(rows)]
+    found = columns.drain(np.arange(rows)[::-1])
+    assert found["small"].tolist() == list(range(rows))[::-1]
+    assert found["small"].dtype == np.uint32
+    assert len(columns) == 0
+    columns.add(5, True, 6)
+    assert columns.column("number").tolist() == [5]
+
+
+def test_a_number_that_does_not_fit_is_refused() -> None:
+    columns = RowBuffer({"small": np.uint32})
+    columns.add(2**32)
+    with pytest.raises(OverflowError):
+        columns.column("small")
+
+
+def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
+    with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
+        builder = ColumnBuilder()
+
+        def add(first: int, last: int) -> None:
+            for number in range(first, last):
+                one = record(number, number, stays=(stay(number, number + 1, (0, 1, 1, 1)),), work_s=1)
+                builder.add(one)
+                files.add(one)
+
+        add(0, 20_000)
+        tracemalloc.start()
+        try:
+            add(20_000, 80_000)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held / 60_000 < 100  # what waits to become blocks; these are not Python's
+    with new_run_folder(tmp_path / "run") as folder:
+        assert list(folder.iterdir()) == []
+
+
+def test_columns_of_preempted_jobs_do_not_depend_on_their_order() -> None:
+    one, other = job_columns(preempted_jobs()), job_columns(preempted_jobs()[::-1])
+    assert one.disk.job.tolist() == other.disk.job.tolist() == [0, 2, 2, 3, 4]
+    assert one.disk.start_us.tolist() == other.disk.start_us.tolist()
+    assert one.disk.ended.tolist() == other.disk.ended.tolist() == [True, True, True, True, False]

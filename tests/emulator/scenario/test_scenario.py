@@ -1,0 +1,565 @@
+"""Scenario files: every section, what is refused and how, overrides."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import idle_matching, idle_slices, prepare
+from cosched_emulator.scenario.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.scenario.schema import (
+    BeliefSection,
+    ClockSection,
+    ClusterSection,
+    MonitoringSection,
+    PreemptionSection,
+    ResultsSection,
+    Scenario,
+    ScriptEntry,
+    TruthSection,
+    WorkloadSection,
+    read_scenario,
+)
+from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
+
+WHOLE = """
+seed = 7
+requeue = true
+
+[cluster]
+nodes = 12
+preset = "rua-4way"
+cores = 3
+memory_bandwidth_mbs = 5000
+network_mbs = 100
+disk_mbs = 50
+memory_mb = 2048
+swap_mb = 4096
+
+[truth]
+contention = "bandwidth"
+composition = "paper"
+resources = ["memory_bandwidth", "network"]
+remainder = false
+c_scope = "cpu_cpu"
+cpu = "standard"
+pair_seed = 4
+good_share = 0.5
+paging = 2
+
+[belief]
+contention = "none"
+composition = "bulk-synchronous"
+resources = []
+demand = "unknown"
+usage = "unknown"
+usage_noise = 0.25
+usage_bias = -0.5
+usage_missing = 0.125
+remainder = true
+c_scope = "all"
+pairs = "unknown"
+
+[workload]
+lublin = 9
+aarr = 9
+gap_factor = 0.5
+run_factor = 0.25
+limits = "estimate"
+estimates = "f-model"
+estimate_factor = 2
+mix = "10:20:70"
+demand_high = [3000, 10, 0]
+demand_medium = [1500, 5, 0]
+demand_low = [100, 0, 1]
+characteristics = "M2"
+annotations = "usage.csv"
+exclusive = true
+memory_mb = 10
+
+[clock]
+mode = "virtual"
+deadline_s = 5
+wait_s = 6.5
+
+[monitoring]
+after_s = 60
+above = 1.5
+
+[preemption]
+resume_s = 7.5
+
+[policy]
+backfill = "sjbf"
+placement = { name = "lessconsume-threshold", threshold = 1.25 }
+
+[results]
+warmup = 1
+cooldown = 2
+
+[[script]]
+at_s = 10
+do = "hold"
+job = 3
+
+[[script]]
+at_s = 20.5
+do = "fail-node"
+node = 11
+"""
+
+
+def scenario_of(text: str, folder: Path, changes: Mapping[str, Any] | None = None) -> Scenario:
+    file = folder / "scenario.toml"
+    file.write_text(text)
+    return read_scenario(str(file), changes or {})
+
+
+def test_every_section(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("job,cpu,network,memory\n3,0.25,0.5,1\n")
+    scenario = scenario_of(WHOLE, tmp_path)
+    assert scenario == Scenario(
+        seed=7,
+        requeue=True,
+        cluster=ClusterSection(12, None, "rua-4way", 3, 5000, 100, 50, 2048, 4096),
+        truth=TruthSection(
+            "bandwidth", "paper", ("memory_bandwidth", "network"), False, "cpu_cpu", "standard", 4, 0.5, 2.0
+        ),
+        belief=BeliefSection(
+            "none", "bulk-synchronous", (), "unknown", "unknown", 0.25, -0.5, 0.125, True, "all", "unknown"
+        ),
+        workload=WorkloadSection(
+            lublin=9,
+            aarr=9.0,
+            gap_factor=0.5,
+            run_factor=0.25,
+            limits="estimate",
+            estimates="f-model",
+            estimate_factor=2.0,
+            mix="10:20:70",
+            demand_high=(3000, 10, 0),
+            demand_medium=(1500, 5, 0),
+            demand_low=(100, 0, 1),
+            characteristics="M2",
+            annotations=str(tmp_path / "usage.csv"),
+            exclusive=True,
+            memory_mb=10,
+        ),
+        clock=ClockSection("virtual", None, 5.0, 6.5),
+        monitoring=MonitoringSection(60.0, 1.5),
+        preemption=PreemptionSection(7.5),
+        results=ResultsSection(1, 2),
+        policy={"backfill": "sjbf", "placement": {"name": "lessconsume-threshold", "threshold": 1.25}},
+        script=(ScriptEntry(10.0, "hold", job=3), ScriptEntry(20.5, "fail-node", node=11)),
+    )
+    prepared = prepare(scenario)
+    (node,) = prepared.nodes
+    assert node == NodeClass(12, 1, 3, 1, 2048, 5000, 100, 50, 4096)
+    assert build_script(scenario, 12, 9) == [Scripted(10_000_000, "hold", 3), Scripted(20_500_000, "fail-node", 11)]
+    assert len(prepared.workload.jobs) == 9
+    for job in prepared.workload.jobs:
+        assert (job.spec.exclusive, job.spec.memory_mb, job.spec.demand) == (True, 10, None)
+        assert job.spec.usage is None
+        assert job.usage is not None
+        assert job.demand in ((3000, 10, 0), (1500, 5, 0), (100, 0, 1))
+        assert job.spec.limit_us == job.spec.estimate_us >= job.run_us
+    assert prepared.workload.jobs[2].usage == ("network", 250_000, 500_000, 250_000, 1_000_000)
+    inventory = build_manager(scenario, prepared.nodes, prepared.workload).inventory()
+    assert inventory.belief == Belief("none", "bulk-synchronous", ())
+    assert inventory.resume_us == 7_500_000
+
+
+def test_nothing_said_is_all_defaults() -> None:
+    assert read_scenario(None, {}) == Scenario()
+    scenario = read_scenario(None, {"workload": {"lublin": 3}})
+    prepared = prepare(scenario)
+    assert sum(item.nodes for item in prepared.nodes) == 128
+    belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert belief == Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+    assert all(job.usage is None and job.spec.usage is None for job in prepared.workload.jobs)
+
+
+@pytest.mark.parametrize(
+    ("belief", "told"),
+    [
+        ({}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000)),
+        ({"pairs": "unknown"}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000, good_share_ppm=0)),
+        (
+            {"remainder": False, "c_scope": "cpu_cpu"},
+            LomarcModel(False, "cpu_cpu", "standard", 3, paging_ppm=2_200_000),
+        ),
+        ({"contention": "bandwidth"}, None),
+    ],
+)
+def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: LomarcModel | None) -> None:
+    truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
+    table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
+    prepared = prepare(read_scenario(None, table))
+    manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload)
+    found = manager.inventory().belief
+    assert found.parameters == (() if told is None else told.parameters())
+    assert found.contention == belief.get("contention", "lomarc")
+    for job in prepared.workload.jobs:
+        assert job.spec.usage == job.usage is not None
+
+
+def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
+    truth = {"contention": "none", "pair_seed": -5, "good_share": 1}
+    table = {"workload": {"lublin": 2}, "truth": truth, "belief": {"contention": "lomarc"}}
+    prepared = prepare(read_scenario(None, table))
+    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
+
+
+def test_any_seed_draws_pairs() -> None:
+    table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
+    prepared = prepare(read_scenario(None, table))
+    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    assert dict(belief.parameters)["pair_seed"] == -1  # the same draws
+
+
+def test_every_node_has_swap_space(tmp_path: Path) -> None:
+    table = {"cluster": {"processors": 9, "preset": "rua-4way", "swap_mb": 64}}
+    assert [(item.nodes, item.swap_mb) for item in build_machine(read_scenario(None, table))] == [(2, 64), (1, 64)]
+    assert build_machine(Scenario())[0].swap_mb == 0
+    file = tmp_path / "machine.toml"
+    file.write_text('[[nodes]]\npreset = "single"\nswap_mb = 9\n[[nodes]]\npreset = "single"\n')
+    machine = build_machine(read_scenario(None, {"cluster": {"file": str(file)}}))
+    assert [item.swap_mb for item in machine] == [9, 0]
+    with pytest.raises(ConfigurationError, match="either a file or other keys"):
+        build_machine(read_scenario(None, {"cluster": {"file": str(file), "swap_mb": 1}}))
+
+
+def ends(scenario: Scenario) -> tuple[int, ...]:
+    """Return when two jobs of 100 s end that start together on one node."""
+    workload = build_workload(scenario, 128)
+    first, second = (
+        job._replace(run_us=100_000_000, spec=JobSpec(number, 0, 1, 10**12), usage=workload.jobs[number - 1].usage)
+        for number, job in enumerate(workload.jobs[:2], 1)
+    )
+    nodes = build_machine(scenario)
+    manager = build_manager(scenario, nodes, workload._replace(jobs=(first, second)))
+    records = Simulation(manager, Agenda(manager, (first, second)), DirectLink(choose("easy").scheduler)).run()
+    return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
+
+
+def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("job,cpu,network,disk,memory\n1,1,0,0,0.5\n2,1,0,0,0.6\n")
+    text = "[workload]\nannotations = 'usage.csv'\n[cluster]\nnodes = 1\npreset = 'rua-4way'\n"
+    text += "[truth]\ncontention = 'lomarc'\npaging = {}"
+    for paging in (2.5, 3):
+        scenario = scenario_of(text.format(paging), tmp_path, {"workload": {"lublin": 2}})
+        assert ends(scenario) == (round(paging * 100_000_000),) * 2
+    unknown = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "belief": {"usage": "unknown"}})
+    assert ends(unknown) == (250_000_000, 250_000_000)  # what is believed changes no truth
+    none = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "truth": {"contention": "none"}})
+    assert ends(none) == (100_000_000, 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "suggestion"),
+    [
+        ("sead = 1", "sead", "seed"),
+        ("[clusters]\nnodes = 1", "clusters", "cluster"),
+        ("[cluster]\nnods = 1", "cluster.nods", "nodes"),
+        ("[truth]\ncontentoin = 'none'", "truth.contentoin", "contention"),
+        ("[belief]\nresorces = []", "belief.resorces", "resources"),
+        ("[workload]\nlublim = 1", "workload.lublim", "lublin"),
+        ("[clock]\ndeadline = 1", "clock.deadline", "deadline_s"),
+        ("[results]\nwarm_up = 1", "results.warm_up", "warmup"),
+        ("[[script]]\nat = 1\ndo = 'hold'", "script[0].at", "at_s"),
+        (
+            "[[script]]\nat_s = 1\ndo = 'hold'\njob = 1\n[[script]]\nat_s = 1\ndo = 'hold'\njb = 1",
+            "script[1].jb",
+            "job",
+        ),
+        ("[workload]\nqqqqqq = 1", "workload.qqqqqq", None),
+    ],
+)
+def test_an_unknown_key_names_its_path_and_the_closest(
+    text: str, path: str, suggestion: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        scenario_of(text, tmp_path)
+    error = caught.value
+    assert (error.path, error.suggestion, error.file) == (path, suggestion, str(tmp_path / "scenario.toml"))
+    assert str(error).startswith(f"{error.file}: {path}: ")
+    assert error.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ("seed = '1'", "seed", "a whole number"),
+        ("seed = 1.0", "seed", "a whole number"),
+        ("seed = true", "seed", "a whole number"),
+        ("requeue = 1", "requeue", "true or false"),
+        ("cluster = 4", "cluster", "a table"),
+        ("policy = 'easy'", "policy", "a table"),
+        ("script = { at_s = 1 }", "script", "a list"),
+        ("script = [3]", "script[0]", "a table"),
+        ("[cluster]\nnodes = '4'", "cluster.nodes", "a whole number"),
+        ("[cluster]\npreset = 4", "cluster.preset", "a text"),
+        ("[truth]\nresources = 'network'", "truth.resources", "a list"),
+        ("[truth]\nresources = ['network', 1]", "truth.resources[1]", "a text"),
+        ("[workload]\naarr = '9'", "workload.aarr", "a number"),
+        ("[workload]\naarr = true", "workload.aarr", "a number"),
+        ("[workload]\ndemand_high = [1, 2.5, 3]", "workload.demand_high[1]", "a whole number"),
+        ("[workload]\nswf = 1", "workload.swf", "a text"),
+        ("[clock]\nwait_s = [1]", "clock.wait_s", "a number"),
+        ("[[script]]\ndo = 'hold'", "script[0].at_s", "a value"),
+    ],
+)  # fmt: skip
+def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        scenario_of(text, tmp_path)
+    assert (caught.value.path, caught.value.expected) == (path, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[cluster]\nnodes = 0", "cluster.nodes"),
+        ("[cluster]\nnodes = 99999999999", "cluster"),
+        ("[cluster]\nprocessors = -1", "cluster.processors"),
+        ("[cluster]\nnodes = 1\nprocessors = 1", "cluster"),
+        ("[cluster]\ncores = 0", "cluster"),
+        ("[cluster]\ncores = 5000", "cluster"),
+        ("[cluster]\npreset = 'rua'", "cluster"),
+        ("[cluster]\nmemory_mb = -1", "cluster"),
+        ("[cluster]\nswap_mb = -1", "cluster"),
+        ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
+        ("[preemption]\nresume_s = nan", "preemption.resume_s"),
+        ("[preemption]\nresume_s = inf", "preemption.resume_s"),
+        ("[cluster]\nfile = 'missing.toml'", "cluster"),
+        ("[cluster]\nfile = 'missing.toml'\nnodes = 3", "cluster"),
+        ("[truth]\ncontention = 'bandwith'", "truth.contention"),
+        ("[truth]\ncomposition = 'papr'", "truth.composition"),
+        ("[truth]\nresources = ['memory']", "truth.resources"),
+        ("[belief]\ncontention = 'bandwith'", "belief.contention"),
+        ("[belief]\ncontention = ''", "belief.contention"),
+        ("[belief]\ncomposition = 'papr'", "belief.composition"),
+        ("[belief]\nresources = ['memory']", "belief.resources"),
+        ("[belief]\ndemand = 'exat'", "belief.demand"),
+        ("[truth]\nc_scope = 'cpu'", "truth.c_scope"),
+        ("[truth]\ncpu = 'hyper'", "truth.cpu"),
+        ("[truth]\ngood_share = 1.1", "truth.good_share"),
+        ("[truth]\ngood_share = nan", "truth.good_share"),
+        ("[truth]\npaging = 0.9", "truth.paging"),
+        ("[truth]\npair_seed = 9223372036854775808", "truth"),
+        ("[belief]\nc_scope = ''", "belief.c_scope"),
+        ("[belief]\npairs = 'none'", "belief.pairs"),
+        ("[belief]\nusage = 'exat'", "belief.usage"),
+        ("[belief]\nusage_noise = 1", "belief.usage_noise"),
+        ("[belief]\nusage_noise = nan", "belief.usage_noise"),
+        ("[belief]\nusage_bias = -1", "belief.usage_bias"),
+        ("[belief]\nusage_bias = inf", "belief.usage_bias"),
+        ("[belief]\nusage_missing = 1.5", "belief.usage_missing"),
+        ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
+        ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
+        ("[monitoring]\nabove = 0.5", "monitoring.above"),
+        ("[clock]\nmode = 'quick'", "clock.mode"),
+        ("[clock]\nmode = 'scaled'", "clock.speed"),
+        ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),
+        ("[clock]\nmode = 'scaled'\nspeed = nan", "clock.speed"),
+        ("[clock]\nmode = 'real'\nspeed = 2", "clock.speed"),
+        ("[clock]\ntakeover_s = 0.1", "clock.takeover_s"),
+        ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
+        ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
+        ("[clock]\nwait_s = -1", "clock.wait_s"),
+        ("[results]\nwarmup = -1", "results"),
+        ("[[script]]\nat_s = 1\ndo = 'cancl'\njob = 1", "script[0].do"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1\njob = 1", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 6", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 0", "script[0].job"),
+        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = 128", "script[0].node"),
+        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = -1", "script[0].node"),
+        ("[[script]]\nat_s = -1\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+        ("[[script]]\nat_s = nan\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+        ("[[script]]\nat_s = inf\ndo = 'cancel'\njob = 1", "script[0].at_s"),
+    ],
+)  # fmt: skip
+def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str, tmp_path: Path) -> None:
+    scenario = scenario_of(text, tmp_path, {"workload": {"lublin": 5}})
+    with pytest.raises(ConfigurationError) as caught:
+        prepare(scenario)
+    assert caught.value.path == path
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        ({}, "workload"),
+        ({"lublin": 3, "swf": "x.swf"}, "workload"),
+        ({"lublin": 3, "first": 1}, "workload.first"),
+        ({"lublin": 3, "jobs": 1}, "workload.jobs"),
+        ({"lublin": 3, "memory_mb": -1}, "workload.memory_mb"),
+        ({"lublin": 3, "characteristics": "M4"}, "characteristics"),
+        ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
+    ],
+)
+def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build_workload(read_scenario(None, {"workload": table}), 128)
+    assert caught.value.path == path
+
+
+def test_files_that_are_no_scenario(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml: expected a readable scenario file, got No such file"):
+        read_scenario(str(tmp_path / "none.toml"), {})
+    with pytest.raises(InputError, match="expected a regular file"):
+        read_scenario(str(tmp_path), {})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"binary\.toml: expected TOML"):
+        read_scenario(str(tmp_path / "binary.toml"), {})
+    with pytest.raises(InputError, match=r"expected TOML, got .*line 2"):
+        scenario_of("seed = 1\nseed = 2\n", tmp_path)
+
+
+def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "jobs.swf").write_text("1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    (inner / "machine.toml").write_text('[[nodes]]\ncount = 3\npreset = "rua-4way"\n')
+    monkeypatch.chdir(tmp_path)
+    text = "[workload]\nswf = 'jobs.swf'\n[cluster]\nfile = 'machine.toml'\n"
+    scenario = scenario_of(text, inner)
+    assert scenario.workload.swf == str(inner / "jobs.swf")
+    prepared = prepare(scenario)
+    assert len(prepared.workload.jobs) == 1
+    assert [(item.nodes, item.threads) for item in prepared.nodes] == [(3, 4)]
+    absolute = scenario_of(text.replace("'jobs", f"'{inner}/jobs"), tmp_path)
+    assert absolute.workload.swf == str(inner / "jobs.swf")
+    override = scenario_of(text, inner, {"workload": {"swf": "here.swf"}})
+    assert override.workload.swf == "here.swf"  # a flag counts from where it was typed
+
+
+def test_overrides_change_single_keys(tmp_path: Path) -> None:
+    changes = {"seed": 9, "workload": {"lublin": 4, "mix": "low"}, "results": {"cooldown": 0}}
+    scenario = scenario_of(WHOLE, tmp_path, changes)
+    plain = scenario_of(WHOLE, tmp_path)
+    assert scenario == dataclasses.replace(
+        plain,
+        seed=9,
+        workload=dataclasses.replace(plain.workload, lublin=4, mix="low"),
+        results=ResultsSection(1, 0),
+    )
+    with pytest.raises(ConfigurationError, match="workload: expected a table, got 3"):
+        scenario_of("workload = 3", tmp_path, changes)
+
+
+def test_every_option_has_a_place_in_the_scenario() -> None:
+    for option, (section, key) in PLACES.items():
+        kind = {field.name: field for field in dataclasses.fields(Scenario)}[section].default_factory
+        assert callable(kind)
+        assert key in {field.name for field in dataclasses.fields(kind())}, option
+    assert overrides({"swf": "x", "nodes": None, "cores": 2, "seed": 0}) == {
+        "workload": {"swf": "x"},
+        "cluster": {"cores": 2},
+        "seed": 0,
+    }
+
+
+def test_processors_make_a_smaller_last_node() -> None:
+    scenario = read_scenario(None, {"cluster": {"processors": 338, "preset": "rua-4way"}})
+    assert [(item.nodes, item.threads, item.memory_bandwidth_mbs) for item in build_machine(scenario)] == [
+        (84, 4, 6000),
+        (1, 2, 6000),
+    ]
+    few = read_scenario(None, {"cluster": {"processors": 3, "preset": "rua-4way"}})
+    assert [(item.nodes, item.threads) for item in build_machine(few)] == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("preset", "processors", "classes"),
+    [
+        ("lomarc-ht", 128, [(128, 1, 1, 2)]),
+        ("g-lomarc-2x2", 9, [(2, 2, 2, 1), (1, 1, 1, 1)]),
+        ("two-socket-2x32", 130, [(2, 2, 32, 2), (1, 1, 2, 2)]),
+    ],
+)
+def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
+        table = {"cluster": {"preset": preset, **cluster}, "workload": workload}
+        prepared = prepare(read_scenario(None, table))
+        assert [item[:4] for item in prepared.nodes] == classes
+        assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
+
+
+USAGE = {"characteristics": "M1"}
+LOMARC = {"contention": "lomarc"}
+STATISTICAL = {"contention": "statistical"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "sections", "told"),
+    [
+        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc)'),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
+        ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
+         "of how jobs use their nodes (belief.usage, belief.usage_missing)"),
+        ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
+        ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
+        ("lomarc-r", {"workload": USAGE, "truth": STATISTICAL},
+         'of pairs (truth.contention = "statistical"; give --contention lomarc)'),
+        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention statistical or lomarc)'),
+        ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
+        ("glts", {"truth": STATISTICAL}, None),
+        ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
+        ("glts", {"workload": USAGE, "truth": LOMARC}, None),
+        ("ssp", {}, None),
+        ("ac", {}, None),
+        ("easy", {}, None),
+    ],
+)  # fmt: skip
+def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
+    table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
+    choice = choose(policy)
+    found = idle_matching(choice, prepare(read_scenario(None, table)))
+    expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
+    assert found == (None if told is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("policy", "memory_mb", "swap_mb", "warns"),
+    [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],
+)
+def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
+    table = {
+        "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
+        "workload": {"lublin": 3, "memory_mb": memory_mb},
+    }
+    found = idle_slices(choose(policy), prepare(read_scenario(None, table)))
+    assert (found is not None) == warns
+    if found is not None:
+        assert "nodes with 0 MB of swap space" in found
+
+
+def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
+    scenario = scenario_of("[workload]\nlublin = 3\nannotations = ''\n", tmp_path)
+    with pytest.raises(ConfigurationError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
+        prepare(scenario)
+
+
+def test_a_scenario_as_plain_values() -> None:
+    values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
+    assert values["cluster"]["preset"] == "single"
+    assert values["policy"] == {"preset": "rua"}
+    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {"faults"}  # where there are none

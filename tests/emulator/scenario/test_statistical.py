@@ -1,0 +1,273 @@
+"""The statistical model of slowdowns in a scenario: its truth, what is told of it, and the jobs that are made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.run import Prepared, prepare, run, store
+from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.workload.annotations import read_annotations
+from cosched_emulator.workload.lublin import LublinParameters, generate
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
+from cosched_plugin.config import choose
+from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical
+from cosched_plugin.core.state import State
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import Belief, JobSpec, Welcome
+
+SECOND = 1_000_000
+NODE = {"nodes": 8, "preset": "g-lomarc-2x2"}
+TABLE_4 = {"lublin": 200, "self_slowdowns": "table4"}
+
+
+def prepared_of(**sections: Mapping[str, Any] | int) -> Prepared:
+    table: dict[str, Any] = {"cluster": NODE, "workload": TABLE_4, "truth": {"contention": "statistical"}, **sections}
+    return prepare(read_scenario(None, table))
+
+
+def told_by(prepared: Prepared) -> Belief:
+    return build_manager(*prepared).inventory().belief
+
+
+def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
+    """They are written beside the workload also where nothing is known of how jobs use their nodes."""
+    prepared = prepared_of(seed=5, workload={**TABLE_4, "lublin": 10})
+    choice = choose("easy")
+    out = tmp_path / "run"
+    store(run(prepared, DirectLink(choice.scheduler)), str(out), policy={}, link="direct", force=False)
+    found = read_annotations(str(out / "workload-usage.csv"))
+    assert found.usages == {}
+    assert list(found.selves.values()) == [job.self_slowdown for job in prepared.workload.jobs]
+
+
+# ---------------------------------------------------------------- belief
+
+
+def test_the_truth_is_told_unless_said_otherwise() -> None:
+    prepared = prepared_of(seed=5, truth={"contention": "statistical", "cos_shares": [50, 50]})
+    belief = told_by(prepared)
+    assert belief.contention == "statistical"
+    assert belief.parameters == (("pair_seed", 5), ("shares", (50, 50)))
+    assert believed_statistical(belief) == StatisticalModel(5, (50, 50))
+    assert believed_pairs(belief) is None
+    assert believed_model(belief).resources == ()
+    for job in prepared.workload.jobs:
+        assert job.spec.self_slowdown == job.self_slowdown == draw_self_slowdown(5, job.source_id)
+
+
+def test_unknown_pairs_are_others_of_the_same_distribution() -> None:
+    exact, unknown = (
+        believed_statistical(told_by(prepared_of(seed=-1, belief={"pairs": pairs}))) for pairs in ("exact", "unknown")
+    )
+    assert exact == StatisticalModel(-1)
+    assert unknown is not None
+    assert unknown.shares == exact.shares
+    pairs = [(job, other) for job in range(1, 60) for other in range(1, 60)]
+    true, believed = ([model.coscheduling(*pair) for pair in pairs] for model in (exact, unknown))
+    assert sum(believed) / len(pairs) == pytest.approx(sum(true) / len(pairs), abs=0.01)
+    slow = [a > 1.25 for a in true]
+    believed_slow = [b > 1.25 for b in believed]
+    both = sum(a and b for a, b in zip(slow, believed_slow, strict=True)) / len(pairs)
+    # Nothing is known of a pair: that it is believed to be slow makes it no likelier to be slow.
+    assert both == pytest.approx(sum(slow) * sum(believed_slow) / len(pairs) ** 2, abs=0.005)
+    again = believed_statistical(told_by(prepared_of(seed=-1, belief={"pairs": "unknown"})))
+    assert again == unknown
+    assert unknown != believed_statistical(told_by(prepared_of(seed=3, belief={"pairs": "unknown"})))
+
+
+def test_self_slowdowns_may_be_unknown_or_noisy() -> None:
+    unknown = prepared_of(belief={"self_slowdowns": "unknown"}).workload
+    noisy = prepared_of(belief={"self_noise": 0.1}).workload
+    exact = prepared_of().workload
+    assert {job.spec.self_slowdown for job in unknown.jobs} == {None}
+    for jobs in zip(unknown.jobs, noisy.jobs, exact.jobs, strict=True):
+        assert len({job.self_slowdown for job in jobs}) == 1  # the truth stays
+    assert any(job.spec.self_slowdown != job.self_slowdown for job in noisy.jobs)
+    assert noisy.notes[-1] == "self slowdowns told to the scheduler of 200 of 200 jobs, noise 0.1"
+
+
+@pytest.mark.parametrize(
+    ("truth", "belief", "parameters"),
+    [
+        ("statistical", "none", ()),
+        ("statistical", "lomarc", None),
+        ("none", "statistical", (("pair_seed", 1), ("shares", (68, 17, 7, 3, 2, 1, 1, 1)))),
+    ],
+)
+def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] | None) -> None:
+    told = told_by(prepared_of(truth={"contention": truth}, belief={"contention": belief}))
+    assert told.contention == belief
+    assert parameters in (None, told.parameters)
+    assert (believed_statistical(told) is None) == (belief != "statistical")
+    assert (believed_pairs(told) is None) == (belief != "lomarc")
+
+
+def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
+    prepared = prepared_of(seed=9)
+    welcome = decode(encode(build_manager(*prepared).inventory()))
+    assert isinstance(welcome, Welcome)
+    view = View(State(welcome))
+    assert view.statistical == StatisticalModel(9)
+    assert view.pairs is None
+    other = build_manager(*prepared_of(truth={"contention": "none"})).inventory()
+    assert View(State(other)).statistical is None
+
+
+@pytest.mark.parametrize("parameters", [(("pairs", 1),), (("shares", (1, 2)),), (("pair_seed", 1.5),)])
+def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters"):
+        believed_statistical(Belief("statistical", "paper", (), parameters))
+
+
+# ---------------------------------------------------------------- truth
+
+
+def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown | None, ...]) -> list[float]:
+    """Return when jobs of 100 s end that start together on one node, in seconds."""
+    jobs = tuple(
+        job._replace(run_us=100 * SECOND, spec=JobSpec(number, 0, size, 10**12), self_slowdown=own)
+        for number, (job, size, own) in enumerate(zip(prepared.workload.jobs, sizes, selves, strict=False), 1)
+    )
+    nodes = (prepared.nodes[0]._replace(nodes=1),)
+    manager = build_manager(prepared.scenario, nodes, prepared.workload._replace(jobs=jobs))
+    records = Simulation(manager, Agenda(manager, jobs), DirectLink(choose("easy").scheduler)).run()
+    return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
+
+
+def test_a_job_is_slowed_by_its_own_processes() -> None:
+    prepared = prepared_of()
+    assert ends(prepared, (4,), ((950_000, 1_200_000),)) == [114.0]
+    assert ends(prepared, (2,), ((950_000, 1_200_000),)) == [120.0]  # first fit takes the two cores of one CPU
+    assert ends(prepared, (1,), ((950_000, 1_200_000),)) == [100.0]
+    assert ends(prepared, (4,), (None,)) == [100.0]
+    unknown = prepared_of(belief={"self_slowdowns": "unknown"})
+    assert ends(unknown, (4,), ((900_000, 1_000_000),)) == [90.0]  # what is believed changes no truth
+
+
+def test_two_jobs_slow_each_other() -> None:
+    # All pairs lose from 0.4 to 0.5, and each of a pair another part of it, whatever is believed.
+    truth = {"contention": "statistical", "pair_seed": 4, "cos_shares": [0, 0, 0, 0, 100]}
+    model = StatisticalModel(4, (0, 0, 0, 0, 100))
+    for belief in ({}, {"pairs": "unknown"}):
+        first, second = ends(prepared_of(truth=truth, belief=belief), (1, 1), (None, None))
+        slowdowns = model.coscheduling(1, 2), model.coscheduling(2, 1)
+        shorter = min(slowdowns)
+        assert min(first, second) == pytest.approx(100 * shorter, abs=1e-5)
+        # The other one goes on alone.
+        done = shorter / max(slowdowns)
+        assert max(first, second) == pytest.approx(100 * (shorter + 1 - done), abs=1e-5)
+
+
+def test_both_couplings_bring_the_same_schedule() -> None:
+    prepared = prepared_of(workload={**TABLE_4, "grow": True})
+    found = []
+    for kind in (DirectLink, LoopbackLink):
+        manager = build_manager(*prepared)
+        found.append(Simulation(manager, Agenda(manager, prepared.workload.jobs), kind(choose("easy").scheduler)).run())
+    assert found[0] == found[1]
+    times = [(stay.end_us - stay.start_us, record.job.run_us) for record in found[0] for stay in record.intervals]
+    assert any(wall_us > 1.4 * run_us for wall_us, run_us in times)
+
+
+# ---------------------------------------------------------------- workload
+
+
+def test_the_models_machine_has_nodes_where_jobs_grow() -> None:
+    workload = {**TABLE_4, "aarr": 10.33}
+    found = prepared_of(seed=2, workload={**workload, "grow": True}).workload
+    plain = generate(200, 8, LublinParameters(aarr=10.33), 2)
+    assert [job.self_slowdown for job in found.jobs] == [draw_self_slowdown(2, number) for number in range(1, 201)]
+    assert [job.spec.processes for job in found.jobs] == [
+        job.spec.processes for job in with_grown_sizes(with_self_slowdowns(plain, 2), 32).jobs
+    ]
+    assert found.notes[1:3] == with_grown_sizes(with_self_slowdowns(plain, 2), 32).notes[1:]
+    assert found.processors == 32
+    for size, grow, largest in (("cores", True, 32), ("nodes", False, 8), ("cores", False, 32), (None, False, 32)):
+        table = {**workload, "grow": grow} | ({} if size is None else {"lublin_size": size})
+        origin = prepared_of(seed=2, workload=table).workload.origin
+        assert origin == f"Lublin-Feitelson model, 200 jobs, {largest} processors, seed 2, aarr=10.33"
+
+
+def test_thresholds_of_growth() -> None:
+    def sizes(**keys: float) -> list[int]:
+        jobs = prepared_of(workload={**TABLE_4, "lublin_size": "nodes", **keys}).workload.jobs
+        return [job.spec.processes for job in jobs]
+
+    plain = sizes()
+    none = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=0)
+    assert none == plain
+    two = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=1000)
+    assert [new for old, new in zip(plain, two, strict=True) if old & (old - 1) == 0] == [
+        old * 2 if old > 1 else 1 for old in plain if old & (old - 1) == 0
+    ]
+    four = sizes(grow=True, grow_max_slowdown=1000)
+    assert [new for old, new in zip(plain, four, strict=True) if old & (old - 1) == 0] == [
+        old * 4 if old > 1 else 1 for old in plain if old & (old - 1) == 0
+    ]
+
+
+LOG = "; MaxProcs: 2\n" + "".join(f"{number} 0 -1 60 2 -1 -1 2 60 -1 1 7 1 9 -1 -1 -1 -1\n" for number in (4, 5))
+
+
+def test_jobs_of_a_log_grow_on_a_machine_that_is_named(tmp_path: Path) -> None:
+    log, selves = tmp_path / "log.swf", tmp_path / "self.csv"
+    log.write_text(LOG)
+    selves.write_text("job,self_node,self_core\n4,0.95,1.1\n")
+    workload = {"swf": str(log), "annotations": str(selves), "grow": True}
+    found = prepared_of(workload=workload, cluster={**NODE, "nodes": 1}).workload
+    assert [job.spec.processes for job in found.jobs] == [8, 2]
+    assert found.notes[-2] == (
+        "sizes grown: 0 jobs twofold, 1 fourfold, 0 not, 1 without self slowdown; largest 8, 1 above the 4 cores"
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        prepared_of(workload=workload, cluster={"preset": "g-lomarc-2x2"})
+    assert caught.value.path == "workload.grow"
+
+
+@pytest.mark.parametrize(
+    ("section", "keys", "path"),
+    [
+        ("workload", {"self_slowdowns": "table5"}, "workload.self_slowdowns"),
+        ("workload", {"lublin_size": "node"}, "workload.lublin_size"),
+        ("workload", {"lublin_size": ""}, "workload.lublin_size"),
+        ("workload", {"grow_max_slowdown": -0.1}, "workload.grow_max_slowdown"),
+        ("workload", {"grow_max_slowdown": float("nan")}, "workload.grow_max_slowdown"),
+        ("workload", {"grow_max_slowdown_cpus": 1001}, "workload.grow_max_slowdown_cpus"),
+        ("workload", {"grow": True}, "workload.grow"),
+        ("truth", {"cos_shares": [50, 49]}, "truth"),
+        ("truth", {"cos_shares": []}, "truth"),
+        ("truth", {"cos_shares": [101, -1]}, "truth"),
+        ("truth", {"cos_shares": [50.5, 49.5]}, "truth.cos_shares[0]"),
+        ("belief", {"self_slowdowns": "exat"}, "belief.self_slowdowns"),
+        ("belief", {"self_noise": 1.0}, "belief.self_noise"),
+        ("belief", {"pairs": "mean"}, "belief.pairs"),
+    ],
+)
+def test_values_that_make_no_sense(section: str, keys: Mapping[str, Any], path: str) -> None:
+    table = {"workload": {"lublin": 5}, section: {"lublin": 5, **keys} if section == "workload" else keys}
+    with pytest.raises(ConfigurationError) as caught:
+        prepare(read_scenario(None, table))
+    assert caught.value.path == path
+
+
+def test_options() -> None:
+    given = {"self_slowdowns": "table4", "grow": True, "belief_self": "unknown", "belief_pairs": "unknown"}
+    assert overrides(given) == {
+        "workload": {"self_slowdowns": "table4", "grow": True},
+        "belief": {"self_slowdowns": "unknown", "pairs": "unknown"},
+    }

@@ -1,0 +1,208 @@
+"""Characteristics of jobs: the paper's distributions, and what is told of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.beliefs.usage import UsageBelief, believed_usage, with_usage_belief
+from cosched_emulator.workload.characteristics import (
+    MIXES,
+    CharacteristicsMix,
+    draw_usage,
+    parse_characteristics,
+    with_characteristics,
+)
+from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.lublin import generate
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
+from cosched_plugin.protocol.messages import UsageTuple
+
+JOBS = 4_000
+WORKLOAD = generate(JOBS, 64, seed=1)
+DRAWN = with_characteristics(WORKLOAD, MIXES["M1"], 3)
+USAGES = [job.usage for job in DRAWN.jobs if job.usage is not None]
+
+
+def parts(usage: UsageTuple) -> dict[str, int]:
+    return dict(zip(BOUNDS, usage[1:4], strict=True))
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_shares_of_a_mix(name: str) -> None:
+    drawn = DRAWN if name == "M1" else with_characteristics(WORKLOAD, MIXES[name], 3)
+    counts = Counter(job.usage[0] for job in drawn.jobs if job.usage is not None)
+    for bound, share in MIXES[name]._asdict().items():
+        assert counts[bound] / JOBS == pytest.approx(share / 100, abs=0.025)  # three standard deviations
+    assert [job._replace(usage=None) for job in drawn.jobs] == list(WORKLOAD.jobs)
+    shares = ":".join(map(str, MIXES[name]))
+    assert drawn.notes[-1].startswith(f"characteristics: mix {shares}, seed 3: {counts['cpu']} cpu, ")
+
+
+def test_named_mixes_are_the_papers() -> None:
+    assert MIXES == {"M1": (40, 30, 30), "M2": (40, 10, 50), "M3": (30, 50, 20)}
+    assert parse_characteristics(" m2") == parse_characteristics("40:10:50") == CharacteristicsMix(40, 10, 50)
+
+
+@pytest.mark.parametrize(
+    ("bound", "own", "other", "total"),
+    [
+        ("cpu", (0.5, 0.9), ("disk", 0.05, 0.4), (0.6, 0.95)),
+        ("network", (0.4, 0.65), ("disk", 0.05, 0.4), (0.5, 0.8)),
+        ("disk", (0.4, 0.65), ("network", 0.05, 0.4), (0.5, 0.8)),
+    ],
+)
+def test_ranges_of_fractions(
+    bound: str, own: tuple[float, float], other: tuple[str, float, float], total: tuple[float, float]
+) -> None:
+    of_class = [parts(usage) for usage in USAGES if usage[0] == bound]
+    name, low, high = other
+    for values, (least, below) in (
+        ([found[bound] for found in of_class], own),
+        ([found[name] for found in of_class], (low, high)),
+        ([found[bound] + found[name] for found in of_class], total),
+    ):
+        assert least * WHOLE_PPM <= min(values)
+        assert max(values) < below * WHOLE_PPM
+        assert max(values) - min(values) > 0.95 * (below - least) * WHOLE_PPM
+    assert {sum(found.values()) for found in of_class} == {WHOLE_PPM}
+    if bound == "cpu":
+        assert all(max(found, key=found.__getitem__) == "cpu" for found in of_class)
+    else:  # the label is what was drawn, even where the CPU's rest is larger
+        assert 0 < sum(found["cpu"] > found[bound] for found in of_class) < len(of_class)
+
+
+def test_memory_is_as_published() -> None:
+    memory = [usage[4] for usage in USAGES]
+    assert min(memory) >= 50_000
+    assert max(memory) <= WHOLE_PPM
+    assert sum(value <= 500_000 for value in memory) / JOBS == pytest.approx(0.70, abs=0.025)
+    assert sum(500_000 < value < 800_000 for value in memory) / JOBS == pytest.approx(0.25, abs=0.025)
+    assert sum(value >= 800_000 for value in memory) / JOBS == pytest.approx(0.05, abs=0.012)
+    # Of random pairs 27 % do not fit into a node's memory together (section 3 of the specification: .27).
+    assert describe(DRAWN).memory_conflict_share == pytest.approx(0.27, abs=0.01)
+
+
+def test_a_jobs_characteristics_depend_on_its_number_only() -> None:
+    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
+    assert with_characteristics(part, MIXES["M1"], 3).jobs == DRAWN.jobs[300:400][::-1]
+    assert draw_usage(MIXES["M1"], 3, 301) == DRAWN.jobs[300].usage != draw_usage(MIXES["M1"], 4, 301)
+    # Another mix changes classes, and neither the memory nor the fractions of a job whose class stays.
+    other = with_characteristics(part, MIXES["M3"], 3)
+    for job, before in zip(other.jobs, DRAWN.jobs[300:400][::-1], strict=True):
+        assert job.usage is not None
+        assert before.usage is not None
+        assert job.usage[4] == before.usage[4]
+        assert job.usage[0] != before.usage[0] or job.usage == before.usage
+
+
+@pytest.mark.parametrize("text", ["", "M4", "40:30", "1:2:3:4", "-1:2:3", "0:0:0", "40 30 30"])
+def test_wrong_mixes_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_characteristics(text)
+    assert caught.value.path == "characteristics"
+
+
+def test_mixes_without_shares_are_refused() -> None:
+    for mix in (CharacteristicsMix(-1, 1, 1), CharacteristicsMix(0, 0, 0)):
+        with pytest.raises(ConfigurationError, match="characteristics"):
+            with_characteristics(WORKLOAD, mix)
+
+
+# ---------------------------------------------------------------- belief
+
+
+def test_exact_and_unknown() -> None:
+    exact = with_usage_belief(DRAWN, UsageBelief())
+    assert [job.spec.usage for job in exact.jobs] == USAGES
+    assert exact.notes[-1] == f"usage told to the scheduler of {JOBS} of {JOBS} jobs"
+    unknown = with_usage_belief(DRAWN, UsageBelief("unknown", 0.5))
+    assert {job.spec.usage for job in unknown.jobs} == {None}
+    assert [job.usage for job in unknown.jobs] == USAGES
+    assert unknown.notes[-1] == f"usage told to the scheduler of 0 of {JOBS} jobs"
+    assert with_usage_belief(WORKLOAD, UsageBelief()) == WORKLOAD
+
+
+def test_missing() -> None:
+    some = with_usage_belief(DRAWN, UsageBelief(missing=0.2), 7)
+    without = {job.source_id for job in some.jobs if job.spec.usage is None}
+    assert len(without) / JOBS == pytest.approx(0.2, abs=0.02)
+    more = with_usage_belief(DRAWN, UsageBelief(missing=0.4), 7)
+    assert without < {job.source_id for job in more.jobs if job.spec.usage is None}
+    assert all(job.usage is not None for job in some.jobs)
+    all_of_them = with_usage_belief(DRAWN, UsageBelief(missing=1.0), 7)
+    assert {job.spec.usage for job in all_of_them.jobs} == {None}
+
+
+@given(
+    bound=st.sampled_from(BOUNDS),
+    cpu=st.integers(0, WHOLE_PPM),
+    share=st.floats(0, 1),
+    memory=st.integers(0, WHOLE_PPM),
+    noise=st.floats(0, 0.999),
+    bias=st.floats(-0.999, 1_000),
+    number=st.integers(0, 1_000),
+)
+@settings(deadline=None, max_examples=60)
+def test_what_is_told_is_a_usage(
+    bound: str, cpu: int, share: float, memory: int, noise: float, bias: float, number: int
+) -> None:
+    network = int((WHOLE_PPM - cpu) * share)
+    usage = (bound, cpu, network, WHOLE_PPM - cpu - network, memory)
+    told = believed_usage(usage, UsageBelief(noise=noise, bias=bias), 1, number)
+    assert told is not None
+    assert told[0] == bound
+    assert sum(told[1:4]) == WHOLE_PPM
+    assert all(0 <= value <= WHOLE_PPM for value in told[1:])
+    # What rounding leaves over goes to the bound, at most two millionths of it.
+    for name, value, before in zip(BOUNDS, told[1:4], usage[1:4], strict=True):
+        assert before > 0 or value <= (2 if name == bound else 0)
+    assert believed_usage(usage, UsageBelief(), 1, number) == usage
+
+
+def test_noise_stays_within_its_bounds() -> None:
+    told = with_usage_belief(DRAWN, UsageBelief(noise=0.3), 2)
+    ratios = []
+    for job in told.jobs:
+        assert job.usage is not None
+        assert job.spec.usage is not None
+        ratios.append(job.spec.usage[4] / job.usage[4])
+        for value, before in zip(job.spec.usage[1:4], job.usage[1:4], strict=True):
+            assert 0.7 / 1.3 - 1e-4 <= value / before <= 1.3 / 0.7 + 1e-4
+    assert 0.7 - 1e-4 <= min(ratios) < 0.71  # memory of some is cut at 1, so not so above
+    assert 1.29 < max(ratios) <= 1.3 + 1e-4
+    assert told.notes[-1].endswith("jobs, noise 0.3, bias 0")
+    assert told.jobs != with_usage_belief(DRAWN, UsageBelief(noise=0.3), 3).jobs
+    part = DRAWN._replace(jobs=DRAWN.jobs[50:60])
+    assert with_usage_belief(part, UsageBelief(noise=0.3), 2).jobs == told.jobs[50:60]
+
+
+def test_bias_by_hand() -> None:
+    usage = ("disk", 500_000, 100_000, 400_000, 600_000)
+    # 0.5, 0.1 and 0.4 x 1.5 = 0.6 make 1.2.
+    told = believed_usage(usage, UsageBelief(bias=0.5), 1, 1)
+    assert told == ("disk", 416_666, 83_333, 500_001, 900_000)
+    assert believed_usage(usage, UsageBelief(bias=1.0), 1, 1) == ("disk", 357_142, 71_428, 571_430, WHOLE_PPM)
+    assert believed_usage(usage, UsageBelief(bias=-0.5), 1, 1) == ("disk", 625_000, 125_000, 250_000, 300_000)
+
+
+@pytest.mark.parametrize(
+    ("belief", "path"),
+    [
+        (UsageBelief("exat"), "belief.usage"),
+        (UsageBelief(noise=1.0), "belief.usage_noise"),
+        (UsageBelief(noise=-0.1), "belief.usage_noise"),
+        (UsageBelief(bias=-1.0), "belief.usage_bias"),
+        (UsageBelief(bias=float("nan")), "belief.usage_bias"),
+        (UsageBelief(missing=1.1), "belief.usage_missing"),
+    ],
+)
+def test_wrong_beliefs_are_refused(belief: UsageBelief, path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        with_usage_belief(WORKLOAD, belief)
+    assert caught.value.path == path

@@ -1,0 +1,163 @@
+"""Jobs as columns: the same jobs, in little memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.building import build_workload
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.workload.characteristics import MIXES, draw_usage
+from cosched_emulator.workload.columns import BLOCK, Computed, Interned, Numbers, Same, columns_of, intern_values
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.lublin import generate
+from cosched_emulator.workload.rounding import round_up_all_us
+from cosched_emulator.workload.shares import choices
+from cosched_hwmodel.draws import choice, uniform
+from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown, draw_self_slowdowns
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_plugin.protocol.messages import JobSpec
+
+times = st.integers(0, 2**62)
+demands = st.none() | st.tuples(times, times, times)
+usages = st.none() | st.tuples(st.sampled_from(["cpu", "disk"]), times, times, times, times)
+pairs = st.none() | st.tuples(times, times)
+specs = st.builds(
+    JobSpec, times, times, times, times, st.none() | times, st.text(), st.text(), times, times, times, times, st.booleans(),
+    demands, usages, pairs,
+)  # fmt: skip
+jobs_of_any_kind = st.lists(
+    st.builds(WorkloadJob, specs, times, demands, times, usages, pairs, st.none() | st.booleans(), st.integers(0, 255)),
+    max_size=6,
+)
+
+
+@given(jobs_of_any_kind, st.slices(6))
+def test_jobs_come_out_as_they_went_in(jobs: list[WorkloadJob], some: slice) -> None:
+    columns = columns_of(jobs)
+    assert list(columns) == jobs
+    assert [columns[row] for row in range(-len(jobs), len(jobs))] == jobs + jobs
+    assert list(columns[some]) == jobs[some]
+    assert columns == jobs
+    assert columns == tuple(jobs)
+    assert columns_of(columns) is columns
+    # Not only equal: what is written of them is the same, too.
+    assert repr(list(columns)) == repr(jobs)
+    with pytest.raises(IndexError):
+        _ = columns[len(jobs)]
+
+
+def test_other_jobs_are_not_equal() -> None:
+    jobs = generate(5, 16).jobs
+    assert jobs != jobs[:4]
+    assert jobs != [*jobs[:4], jobs[3]]
+    assert jobs.__ne__("jobs")
+
+
+def test_columns_of_many_rows() -> None:
+    rows = 2 * BLOCK + 7
+    number = Numbers(np.arange(rows, dtype=np.int32))
+    columns = replace(
+        columns_of(generate(rows, 8).jobs),
+        user=Computed(str, number),
+        name=Interned(np.arange(rows) % 3, ("a", "b", "c")),
+        memory_mb=Same(5),
+    )
+    assert [(job.spec.user, job.spec.name, job.spec.memory_mb) for job in columns] == [
+        (str(row), "abc"[row % 3], 5) for row in range(rows)
+    ]
+    assert [job.spec.user for job in columns[BLOCK - 1 : BLOCK + 2]] == [
+        str(row) for row in range(BLOCK - 1, BLOCK + 2)
+    ]
+    assert type(columns[3].spec.id) is int
+    assert columns.known(columns.name) == columns.known(columns.memory_mb) == rows
+    assert columns.knows(columns.memory_mb)
+    assert columns.known(columns.usage) == 0
+    assert not columns.knows(columns.usage)
+    assert columns.known(Computed(lambda row: row if row % 2 else None, number)) == rows // 2
+
+
+def test_values_that_repeat() -> None:
+    column = intern_values("abacab")
+    assert list(column) == list("abacab")
+    assert column[3] == "c"
+    assert column.where("a").tolist() == [True, False, True, False, True, False]
+    assert not column.where("z").any()
+    assert list(column.select(column.where("a"))) == ["a", "a", "a"]
+    assert len(column) == 6
+    assert list(intern_values([])) == []
+
+
+@pytest.mark.parametrize("workload", [{"lublin": 20_000}, {"lublin": 20_000, "limits": "estimate", "mix": "med"}])
+def test_a_job_takes_little_memory(workload: dict[str, object]) -> None:
+    scenario = read_scenario(None, {"workload": workload})
+    tracemalloc.start()
+    try:
+        jobs = build_workload(scenario, 128, 128).jobs
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(jobs) == 20_000
+    assert held / len(jobs) < 60
+    assert most / len(jobs) < 400
+
+
+# ---------------------------------------------------------------- many draws at once are those of one job after the other
+
+
+def test_choices_are_the_choices() -> None:
+    weights = (0, 3, 0, 5, 2, 0)
+    draws = [0.0, 0.2999, 0.3, 0.3001, 0.7999, 0.8, np.nextafter(1.0, 0.0)]
+    assert choices(np.array(draws), weights).tolist() == [choice(draw, weights) for draw in draws]
+
+
+def test_drawn_usages_are_those_that_the_rule_gives() -> None:
+    """The paper's rule, one job and one draw at a time."""
+    ranges = {
+        "cpu": ("disk", "network", (500_000, 900_000), (600_000, 950_000)),
+        "network": ("disk", "cpu", (400_000, 650_000), (500_000, 800_000)),
+        "disk": ("network", "cpu", (400_000, 650_000), (500_000, 800_000)),
+    }
+    memories = ((50_000, 500_001), (500_001, 800_000), (800_000, WHOLE_PPM + 1))
+
+    def at(low: int, high: int, draw: float) -> int:
+        return low + int(draw * (high - low))
+
+    for job in range(300):
+        bound = ("cpu", "network", "disk")[choice(uniform(9, "class", job), (40, 30, 30))]
+        other_name, rest, own_range, (low, high) = ranges[bound]
+        for attempt in count():
+            own = at(*own_range, uniform(9, "fractions", job, attempt, 0))
+            other = at(50_000, 400_000, uniform(9, "fractions", job, attempt, 1))
+            if low <= own + other < high:
+                break
+        parts = {bound: own, other_name: other, rest: WHOLE_PPM - own - other}
+        memory = at(*memories[choice(uniform(9, "memory", job, 0), (70, 25, 5))], uniform(9, "memory", job, 1))
+        expected = (bound, parts["cpu"], parts["network"], parts["disk"], memory)
+        assert draw_usage(MIXES["M1"], 9, job) == expected
+
+
+def test_drawn_self_slowdowns_are_those_of_one_job() -> None:
+    node_ppm, core_ppm = draw_self_slowdowns(4, np.arange(2_000))
+    assert list(zip(node_ppm.tolist(), core_ppm.tolist(), strict=True)) == [
+        draw_self_slowdown(4, job) for job in range(2_000)
+    ]
+
+
+@given(st.lists(st.floats(0, 1e15)))
+def test_spans_are_rounded_up_alike(spans_us: list[float]) -> None:
+    assert round_up_all_us(np.array(spans_us, dtype=np.float64)).tolist() == [round_up_us(span) for span in spans_us]
+
+
+def test_spans_beyond_64_bits_are_refused() -> None:
+    assert round_up_all_us(np.array([9.2e18])).tolist() == [9_200_000_000_000_000_000]
+    with pytest.raises(ConfigurationError, match="292,000 years"):
+        round_up_all_us(np.array([1.0, 9.3e18]))

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cosched_emulator.cli.commands.workload import workload as group
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.describe import as_table, describe
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.lublin import LublinParameters, generate
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.writer import write_swf
+from cosched_plugin.protocol.messages import JobSpec
+
+SECOND = 1_000_000
+
+
+def job(job_id: int, submit_s: int, size: int, run_s: int, estimate_s: int, user: str = "") -> WorkloadJob:
+    spec = JobSpec(job_id, submit_s * SECOND, size, estimate_s * SECOND, None, user)
+    return WorkloadJob(spec, run_s * SECOND, None, job_id)
+
+
+SMALL = Workload(
+    (job(1, 0, 1, 100, 100, "ann"), job(2, 10, 3, 50, 100, "bob"), job(3, 50, 4, 200, 100, "ann")),
+    8,
+    "by hand",
+    ("a note",),
+)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(group, arguments, catch_exceptions=True)
+
+
+def test_numbers_of_a_workload_by_hand() -> None:
+    found = describe(SMALL)
+    assert found.jobs == 3
+    assert found.span_s == 50
+    assert found.work_processor_s == 100 + 150 + 800
+    assert found.offered_load == pytest.approx(1050 / (8 * 50))
+    assert found.size.mean == pytest.approx(8 / 3)
+    assert (found.size.median, found.size.minimum, found.size.maximum) == (3, 1, 4)
+    assert found.gap_s is not None
+    assert (found.gap_s.mean, found.gap_s.median) == (25, 25)
+    assert found.serial_share == pytest.approx(1 / 3)
+    assert found.power_of_two_share == pytest.approx(2 / 3)
+    assert found.largest_share == 0.5
+    assert found.estimate_accuracy == pytest.approx(2.5 / 3)
+    assert found.exact_estimate_share == pytest.approx(1 / 3)
+    assert found.run_above_estimate_share == pytest.approx(1 / 3)
+    assert found.limited_share == 0
+    assert found.users == 2
+    assert describe(SMALL, 4).offered_load == pytest.approx(1050 / (4 * 50))
+
+
+def test_what_has_no_meaning_is_none() -> None:
+    single = describe(Workload(SMALL.jobs[:1], None, "one"))
+    assert (single.offered_load, single.gap_s, single.largest_share) == (None, None, None)
+    assert "unknown" in as_table(single)
+    json.dumps(single.as_dict(), allow_nan=False)
+    with pytest.raises(ConfigurationError):
+        describe(Workload((), 4, "none"))
+    with pytest.raises(ConfigurationError):
+        describe(SMALL, 0)
+
+
+def test_the_table_is_aligned() -> None:
+    text = as_table(describe(SMALL))
+    assert "by hand" in text
+    assert "a note" in text
+    rows = text.splitlines()[-5:]
+    assert rows[0].endswith("max")
+    assert len({len(line) for line in rows}) == 1
+
+
+def test_lublin_command_writes_what_generate_makes(tmp_path: Path) -> None:
+    out = tmp_path / "w.swf.gz"
+    result = run("lublin", "--jobs", "40", "--processors", "32", "--aarr", "9.83", "--seed", "5", "--out", str(out))
+    assert (result.exit_code, result.output) == (0, f"40 jobs written to {out}\n")
+    expected = generate(40, 32, LublinParameters(aarr=9.83), 5, limits="estimate")
+    assert read_swf(out, VERBATIM).jobs == expected.jobs
+    again = run("lublin", "--jobs", "41", "--out", str(out))
+    assert isinstance(again.exception, InputError)
+    assert "--force" in str(again.exception)
+    assert len(read_swf(out).jobs) == 40
+    assert run("lublin", "--jobs", "41", "--out", str(out), "--force").exit_code == 0
+    assert len(read_swf(out).jobs) == 41
+    assert os.listdir(tmp_path) == ["w.swf.gz"]
+    to_stdout = run("lublin", "--jobs", "3", "--out", "-")
+    assert to_stdout.output.startswith("; Version: 2.2\n")
+    assert [line.split()[0] for line in to_stdout.output.splitlines()[-3:]] == ["1", "2", "3"]
+
+
+def test_describe_command(tmp_path: Path) -> None:
+    path = tmp_path / "w.swf"
+    write_swf(path, SMALL)
+    found = json.loads(run("describe", str(path), "--json").output)
+    assert found["jobs"] == 3
+    assert found["run_s"]["maximum"] == 100  # cut to its estimate
+    assert found["limited_share"] == 1
+    assert any("run time above the estimate" in note for note in found["notes"])
+    logged = json.loads(run("describe", str(path), "--json", "--as-logged").output)
+    assert logged["run_s"]["maximum"] == 200
+    window = json.loads(run("describe", str(path), "--json", "--first", "1", "--jobs", "1", "--processors", "2").output)
+    assert (window["jobs"], window["processors"], window["gap_s"]) == (1, 2, None)
+    assert "offered load" in run("describe", str(path)).output
+    modelled = json.loads(run("describe", "--lublin", "50", "--seed", "2", "--json").output)
+    assert modelled["size"] == describe(generate(50, 128, seed=2)).size._asdict()
+    with open(path, "a") as file:
+        file.write("what is this\n")
+    failed = run("describe", str(path))
+    assert isinstance(failed.exception, InputError)
+    assert run("describe", str(path), "--skip-bad-rows").exit_code == 0
+
+
+def test_characteristics_are_described() -> None:
+    usages = (("cpu", 600_000, 0, 400_000, 500_000), ("disk", 0, 0, 1_000_000, 500_001), None)
+    jobs = tuple(one._replace(usage=usage) for one, usage in zip(SMALL.jobs, usages, strict=True))
+    found = describe(SMALL._replace(jobs=jobs))
+    assert found.usage_share == pytest.approx(2 / 3)
+    assert found.bound_shares == (0.5, 0.0, 0.5)
+    assert found.memory is not None
+    assert (found.memory.minimum, found.memory.maximum) == (0.5, 0.500001)
+    assert found.memory_conflict_share == 1
+    text = (
+        "known of 66.7% of jobs: 50.0% cpu, 0.0% network, 50.0% disk; 100.0% of pairs do not fit into a node's memory"
+    )
+    assert text in as_table(found)
+    nothing = describe(SMALL)
+    assert (nothing.usage_share, nothing.bound_shares, nothing.memory, nothing.memory_conflict_share) == (
+        0,
+        *(None,) * 3,
+    )
+    assert "known of" not in as_table(nothing)
+    single = describe(SMALL._replace(jobs=jobs[:1]))
+    assert single.memory_conflict_share is None
+    assert "do not fit" not in as_table(single)
+
+
+def test_classes_and_self_slowdowns_are_described() -> None:
+    jobs = (
+        job(1, 0, 1, 500, 600)._replace(self_slowdown=(900_000, 1_200_000)),
+        job(2, 10, 3, 500, 601)._replace(self_slowdown=(1_100_000, 1_400_000)),
+        job(3, 50, 4, 1000, 10_800),
+        job(4, 60, 2, 2000, 10_801),
+    )
+    found = describe(SMALL._replace(jobs=jobs))
+    assert found.class_shares == (0.25, 0.5, 0.25)
+    assert found.class_work_shares == (0.05, 0.55, 0.4)
+    assert found.self_share == 0.5
+    assert found.self_node is not None
+    assert found.self_core is not None
+    assert (found.self_node.minimum, found.self_node.mean, found.self_node.maximum) == (0.9, 1.0, 1.1)
+    assert (found.self_core.minimum, found.self_core.maximum) == (1.2, 1.4)
+    table = as_table(found)
+    assert "25.0% short (5.0% of the work), 50.0% medium (55.0% of the work), 25.0% long (40.0% of the work)" in table
+    assert "self slowdown known of 50.0% of jobs" in table
+    assert "slowed by cores  1.30  1.20" in table
+    nothing = describe(SMALL)
+    assert (nothing.self_share, nothing.self_node, nothing.self_core) == (0, None, None)
+    assert "slowed by" not in as_table(nothing)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_commands_draw_self_slowdowns_and_let_jobs_grow(tmp_path: Path) -> None:
+    out, usage = tmp_path / "w.swf", tmp_path / "self.csv"
+    drawn = ("--seed", "5", "--self-slowdowns", "table4")
+    arguments = ("lublin", "--jobs", "40", "--processors", "16", *drawn, "--grow", "--usage-out", str(usage))
+    assert run(*arguments, "--out", str(out)).exit_code == 0
+    expected = with_grown_sizes(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
+    read = with_annotations(read_swf(out, VERBATIM), read_annotations(str(usage)))
+    assert read.processors == 64
+    assert [(one.spec.processes, one.self_slowdown) for one in read.jobs] == [
+        (one.spec.processes, one.self_slowdown) for one in expected.jobs
+    ]
+    modelled = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--grow", "--json").output)
+    assert modelled == json.loads(json.dumps(describe(expected).as_dict()))
+    assert modelled["processors"] == 64
+    of_file = json.loads(run("describe", str(out), *drawn, "--json").output)
+    assert of_file["self_node"] == modelled["self_node"]
+    plain = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--json").output)
+    assert (plain["processors"], plain["self_core"]) == (16, modelled["self_core"])
+    without = run("describe", "--lublin", "40", "--grow")
+    assert isinstance(without.exception, ConfigurationError)
+
+
+def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
+    out, usage = tmp_path / "w.swf", tmp_path / "usage.csv"
+    arguments = ("lublin", "--jobs", "40", "--seed", "5", "--characteristics", "M2", "--usage-out", str(usage))
+    assert run(*arguments, "--out", str(out)).exit_code == 0
+    assert isinstance(run(*arguments[:-1], str(tmp_path / "more.csv"), "--out", str(out)).exception, InputError)
+    assert sorted(os.listdir(tmp_path)) == ["usage.csv", "w.swf"]  # both or none
+    read = with_annotations(read_swf(out), read_annotations(str(usage)))
+    assert read.jobs == with_characteristics(read_swf(out), MIXES["M2"], 5).jobs
+    annotated = json.loads(run("describe", str(out), "--annotations", str(usage), "--json").output)
+    drawn = json.loads(run("describe", str(out), "--characteristics", "M2", "--seed", "5", "--json").output)
+    assert annotated["bound_shares"] == drawn["bound_shares"]
+    assert annotated["memory"] == drawn["memory"]
+    assert drawn["usage_share"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("lublin", "--jobs", "5", "--out", "x", "--characteristics", "M1"),
+        ("lublin", "--jobs", "5", "--out", "x", "--usage-out", "x"),
+        ("lublin", "--jobs", "5", "--out", "x", "--self-slowdowns", "table4"),
+        ("lublin", "--jobs", "5", "--out", "x", "--grow"),
+        ("lublin", "--jobs", "5", "--out", "x", "--grow", "--characteristics", "M1", "--usage-out", "x"),
+        ("describe", "x.swf", "--grow"),
+        ("describe",),
+        ("describe", "x.swf", "--lublin", "5"),
+        ("describe", "x.swf", "--aarr", "9"),
+        ("describe", "x.swf", "--seed", "0"),
+        ("describe", "--lublin", "5", "--first", "0"),
+        ("describe", "--lublin", "5", "--skip-bad-rows"),
+        ("describe", "--lublin", "0"),
+        ("lublin", "--jobs", "5"),
+        ("lublin", "--jobs", "many", "--out", "x"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.output
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("command", ["describe", "lublin"])
+def test_help_has_examples(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"  cosched-emulator workload {command} " in result.output
+
+
+def test_help_imports_no_numpy() -> None:
+    code = (
+        "import sys; from cosched_emulator.cli.commands.workload import workload\n"
+        "try: workload(['lublin', '--help'])\n"
+        "finally: assert 'numpy' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    finished = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "Examples" in finished.stdout

@@ -1,0 +1,200 @@
+"""Jobs for nodes of several cores: draws, growth by hand, what the paper's Table 5 says, and what is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, believed_slowdown, with_self_belief
+from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.lublin import LublinParameters, generate
+from cosched_emulator.workload.multicore import (
+    CPUS_PPM,
+    MAX_SLOWDOWN_PPM,
+    Growth,
+    grown_size,
+    growth_of,
+    with_grown_sizes,
+    with_self_slowdowns,
+)
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown
+
+JOBS = 10_000
+NODES = 128
+CORES = 4 * NODES
+MILLION = 1_000_000
+WORKLOAD = generate(2_000, NODES, seed=1)
+DRAWN = with_self_slowdowns(WORKLOAD, 3)
+
+
+def job(number: int, size: int, own: SelfSlowdown | None) -> WorkloadJob:
+    return WorkloadJob(JobSpec(number, 0, size, MILLION), MILLION, None, number, None, own)
+
+
+# ---------------------------------------------------------------- draws
+
+
+def test_self_slowdowns_belong_to_the_number_in_the_source() -> None:
+    assert [one._replace(self_slowdown=None) for one in DRAWN.jobs] == list(WORKLOAD.jobs)
+    assert all(one.self_slowdown == draw_self_slowdown(3, one.source_id) for one in DRAWN.jobs)
+    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
+    assert with_self_slowdowns(part, 3).jobs == DRAWN.jobs[300:400][::-1]
+    assert with_self_slowdowns(WORKLOAD, 4).jobs != DRAWN.jobs
+    assert DRAWN.notes[-1] == "self slowdowns: drawn from Table 4, seed 3"
+
+
+# ---------------------------------------------------------------- growth
+
+
+@pytest.mark.parametrize(
+    ("size", "own", "growth", "new"),
+    [
+        (1, (900_000, 1_000_000), Growth.NONE, 1),  # serial jobs stay serial
+        (2, (1_000_000, 1_250_000), Growth.FOUR, 8),  # 1.25 itself is not above
+        (2, (1_000_000, 1_250_001), Growth.TWO, 4),
+        (2, (1_120_000, 1_300_000), Growth.TWO, 4),  # nor is 1.12
+        (2, (1_120_001, 1_300_000), Growth.NONE, 2),
+        (2, (1_390_000, 1_000_000), Growth.NONE, 2),
+        (3, (1_250_000, 1_000_000), Growth.FOUR, 10),  # 12 / 1.25 = 9.6
+        (3, (1_200_000, 1_000_000), Growth.FOUR, 10),
+        (127, (900_000, 1_000_000), Growth.FOUR, 564),  # 508 / 0.9 = 564.4: the largest that can be on 128 nodes
+        (128, (900_000, 1_000_000), Growth.FOUR, 512),
+        (3, (1_000_000, 1_500_000), Growth.TWO, 6),
+        (5, (1_120_000, 1_500_000), Growth.TWO, 9),  # 10 / 1.12 = 8.93
+        (5, (900_000, 1_500_000), Growth.TWO, 11),  # 10 / 0.9 = 11.1
+        (7, (1_100_000, 1_100_000), Growth.FOUR, 23),  # 28 / 1.21 = 23.1
+        (9, (960_000, 1_600_000), Growth.TWO, 19),  # 18 / 0.96 = 18.75
+        (15, (960_000, 1_600_000), Growth.TWO, 31),  # 30 / 0.96 = 31.25
+        (6, (960_000, 1_600_000), Growth.TWO, 13),  # 12 / 0.96 = 12.5: a half goes up
+    ],
+)
+def test_sizes_by_hand(size: int, own: SelfSlowdown, growth: Growth, new: int) -> None:
+    assert growth_of(size, own) is growth
+    assert grown_size(size, own, growth) == new
+    (job_after,) = with_grown_sizes(Workload((job(1, size, own),), NODES, "by hand"), CORES).jobs
+    assert job_after == job(1, new, own)  # the run time stays
+
+
+@given(st.integers(1, 10_000), st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000))
+def test_the_formula_of_the_paper(size: int, node_ppm: int, core_ppm: int) -> None:
+    node, core = Fraction(node_ppm, MILLION), Fraction(core_ppm, MILLION)
+    most, two = Fraction(125, 100), Fraction(112, 100)
+    if size == 1 or (node > two and core * node > most):
+        expected, factor = Fraction(size), 1
+    elif core * node > most:
+        expected, factor = size * 2 / node, 2
+    else:
+        expected, factor = size * 4 / core / node, 4
+    if Counter(f"{size:b}")["1"] == 1:
+        expected = Fraction(size * factor)
+    growth = growth_of(size, (node_ppm, core_ppm), MAX_SLOWDOWN_PPM, CPUS_PPM)
+    assert growth == factor
+    assert abs(grown_size(size, (node_ppm, core_ppm), growth) - expected) <= Fraction(1, 2)
+
+
+def test_other_thresholds() -> None:
+    own = (1_200_000, 1_200_000)
+    assert growth_of(2, own) is Growth.NONE
+    assert growth_of(2, own, cpus_ppm=1_200_000) is Growth.TWO
+    assert growth_of(2, own, max_slowdown_ppm=1_440_000) is Growth.FOUR
+    workload = Workload((job(1, 2, own),), NODES, "by hand")
+    assert with_grown_sizes(workload, CORES, 1_440_000).jobs[0].spec.processes == 8
+    assert with_grown_sizes(workload, CORES, cpus_ppm=1_200_000).jobs[0].spec.processes == 4
+
+
+def test_growth_is_counted() -> None:
+    jobs = (
+        job(1, 1, (MILLION, MILLION)),
+        job(2, 3, (900_000, MILLION)),
+        job(3, 2, (MILLION, 1_500_000)),
+        job(4, 5, None),
+        job(5, 2, (MILLION, MILLION)),
+    )
+    found = with_grown_sizes(Workload(jobs, 3, "by hand", ("before",)), 12)
+    assert [one.spec.processes for one in found.jobs] == [1, 13, 4, 5, 8]
+    note = "sizes grown: 1 jobs twofold, 2 fourfold, 1 not, 1 without self slowdown; largest 13, 1 above the 12 cores"
+    assert found.notes == ("before", note)
+    assert found.processors == 12
+    with pytest.raises(ConfigurationError) as caught:
+        with_grown_sizes(WORKLOAD, CORES)
+    assert caught.value.path == "workload.grow"
+
+
+def test_the_papers_workload() -> None:
+    """Table 5, over seeds: single ones differ by half a percent of jobs, and by one or two of the work."""
+    before, after = [], []
+    for seed in range(1, 9):
+        plain = generate(JOBS, NODES, LublinParameters(aarr=10.33), seed)
+        larger = with_grown_sizes(with_self_slowdowns(plain, seed), CORES)
+        assert [one.run_us for one in larger.jobs] == [one.run_us for one in plain.jobs]
+        before.append(describe(plain))
+        after.append(describe(larger))
+    for found, others in zip(after, before, strict=True):
+        assert found.serial_share == others.serial_share
+        # By chance some other sizes become powers of two.
+        assert 0 <= found.power_of_two_share - others.power_of_two_share < 0.005
+        assert found.class_shares == others.class_shares
+        assert found.size.maximum <= 564
+    assert max(found.size.maximum for found in after) > 512
+    assert np.mean([found.serial_share for found in after]) == pytest.approx(0.24, abs=0.01)
+    # The paper prints 75 %. The model, and samples from its authors' own program, have 87 % with serial jobs and 63 % without;
+    # 76 % = .576 / (1 - .244) of the parallel jobs are drawn as powers of two.
+    assert np.mean([found.power_of_two_share for found in after]) == pytest.approx(0.87, abs=0.01)
+    for index, (jobs, work, slack) in enumerate([(0.64, 0.005, 0.001), (0.195, 0.26, 0.02), (0.165, 0.735, 0.02)]):
+        assert np.mean([found.class_shares[index] for found in after]) == pytest.approx(jobs, abs=0.01)
+        assert np.mean([found.class_work_shares[index] for found in after]) == pytest.approx(work, abs=slack)
+
+
+# ---------------------------------------------------------------- belief
+
+
+def test_exact_and_unknown() -> None:
+    exact = with_self_belief(DRAWN, SelfBelief())
+    assert [one.spec.self_slowdown for one in exact.jobs] == [one.self_slowdown for one in DRAWN.jobs]
+    assert exact.notes[-1] == "self slowdowns told to the scheduler of 2000 of 2000 jobs"
+    unknown = with_self_belief(DRAWN, SelfBelief("unknown", 0.5))
+    assert {one.spec.self_slowdown for one in unknown.jobs} == {None}
+    assert [one.self_slowdown for one in unknown.jobs] == [one.self_slowdown for one in DRAWN.jobs]
+    assert unknown.notes[-1] == "self slowdowns told to the scheduler of 0 of 2000 jobs"
+    assert with_self_belief(WORKLOAD, SelfBelief()) == WORKLOAD
+
+
+def test_noise_stays_within_its_bounds() -> None:
+    told = with_self_belief(DRAWN, SelfBelief(noise=0.3), 2)
+    ratios = []
+    for one in told.jobs:
+        assert one.spec.self_slowdown is not None
+        assert one.self_slowdown is not None
+        ratios.append([found / true for found, true in zip(one.spec.self_slowdown, one.self_slowdown, strict=True)])
+    spread = np.array(ratios)
+    assert 0.7 - 1e-6 <= spread.min() < 0.71
+    assert 1.29 < spread.max() <= 1.3 + 1e-6
+    assert abs(np.corrcoef(spread.T)[0, 1]) < 0.1  # drawn for each of the two
+    assert told.notes[-1].endswith("2000 jobs, noise 0.3")
+    assert told.jobs != with_self_belief(DRAWN, SelfBelief(noise=0.3), 3).jobs
+    part = DRAWN._replace(jobs=DRAWN.jobs[50:60])
+    assert with_self_belief(part, SelfBelief(noise=0.3), 2).jobs == told.jobs[50:60]
+    assert min(believed_slowdown((1, 1), SelfBelief(noise=0.999), 1, number) or () for number in range(50)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("belief", "path"),
+    [
+        (SelfBelief("exat"), "belief.self_slowdowns"),
+        (SelfBelief(noise=1.0), "belief.self_noise"),
+        (SelfBelief(noise=-0.1), "belief.self_noise"),
+        (SelfBelief(noise=float("nan")), "belief.self_noise"),
+    ],
+)
+def test_wrong_beliefs_are_refused(belief: SelfBelief, path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        with_self_belief(DRAWN, belief)
+    assert caught.value.path == path

@@ -1,0 +1,90 @@
+"""A small machine with running, waiting and held jobs, and cores that do what they are told there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    PROTOCOL_VERSION,
+    Action,
+    Belief,
+    Event,
+    JobSpec,
+    NodeClass,
+    Note,
+    PendingJob,
+    RunningJob,
+    StartJob,
+    Welcome,
+)
+
+NOW_US = 1000
+NODES = (NodeClass(2, 1, 2, 1, 16, 6000, 0, 0), NodeClass(1, 1, 1, 1, 8, 6000, 0, 0))
+RUNNING = JobSpec(1, 0, 1, 500, None)
+PLAIN = JobSpec(2, 10, 2, 100, None, demand=(1000, 0, 0))
+LIMITED = JobSpec(3, 20, 1, 100, 200, memory_mb=8)
+HELD = JobSpec(4, 30, 1, 100, None)
+WHOLE = JobSpec(5, 40, 1, 100, None, exclusive=True)
+WELCOME = Welcome(
+    version=PROTOCOL_VERSION,
+    features=FEATURES,
+    seq=7,
+    now_us=NOW_US,
+    nodes=NODES,
+    down=(),
+    belief=Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",)),
+    running=(RunningJob(RUNNING, 900, ((0, 1, 1, 1),), 500, None),),
+    pending=(PendingJob(WHOLE, False), PendingJob(PLAIN, False), PendingJob(LIMITED, False), PendingJob(HELD, True)),
+    notes=(Note(2, "seen", 3), Note(4, "seen", 1), Note(None, "level", "high")),
+    wakes=(5000,),
+)
+START_PLAIN = StartJob(2, ((1, 1, 3, 2),), 100, None)
+START_LIMITED = StartJob(3, ((2, 1, 1, 1),), 150, 200)
+
+
+class Scripted:
+    """A policy that decides what it was told, in one pass, and then nothing more."""
+
+    def __init__(self, decisions: Sequence[Action] = ()) -> None:
+        self.decisions = list(decisions)
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - it knows what it wants
+        while self.decisions:
+            yield self.decisions.pop(0)
+
+
+def core_with(*decisions: Action, welcome: Welcome = WELCOME) -> SchedulerCore:
+    return SchedulerCore(Scripted(decisions), welcome)
+
+
+def looks(core: SchedulerCore) -> dict[str, Any]:
+    """Return all that a policy could see."""
+    view = core.view
+    return {
+        "queue": view.queue,
+        "running": dict(view.running),
+        "releases": list(view.releases),
+        "free": view.free,
+        "threads": view.free_threads,
+        "in_service": view.in_service,
+        "memory": list(view.free_memory_mb),
+        "wakes": list(view.wakes()),
+        "plan": list(view.availability()),
+        "notes": {(job, key): view.note(job, key) for job in (None, 1, 2, 3, 4, 5) for key in ("seen", "level", "new")},
+    }
+
+
+def after(*events: Event, welcome: Welcome = WELCOME) -> SchedulerCore:
+    """Return a core that has taken these events in and decided nothing."""
+    core = core_with(welcome=welcome)
+    assert core.handle(NOW_US, events) == []
+    core.check()
+    return core
+
+
+def ids(core: SchedulerCore) -> list[int]:
+    return [job.id for job in core.view.queue]

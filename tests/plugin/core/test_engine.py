@@ -1,0 +1,423 @@
+"""The scheduler core: what a hostile policy cannot do, and what every event does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from tests.plugin.core.parts import (
+    LIMITED,
+    NOW_US,
+    RUNNING,
+    START_LIMITED,
+    START_PLAIN,
+    WELCOME,
+    Scripted,
+    after,
+    core_with,
+    ids,
+    looks,
+)
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    Action,
+    ActionRefused,
+    Belief,
+    JobEnded,
+    JobHeld,
+    JobReleased,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeFailed,
+    NodeReturned,
+    RejectJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    UnknownAction,
+    WakeAt,
+    Woken,
+)
+
+# ---------------------------------------------------------------- the welcome
+
+
+def test_a_core_stands_where_the_welcome_says() -> None:
+    core = core_with()
+    core.check()
+    view = core.view
+    assert ids(core) == [2, 3, 5]  # in order of submission whatever the welcome's
+    assert view.queued == 3
+    assert (view.now_us, view.free, view.free_threads) == (NOW_US, (0b110, 0b011), 4)
+    assert list(view.releases) == [(1400, 1)]
+    assert view.running[1].end_us == 1400
+    assert (view.note(2, "seen"), view.note(None, "level"), view.note(None, "seen")) == (3, "high", None)
+    assert view.wakes() == [5000]
+    assert view.belief == WELCOME.belief
+    assert list(view.availability()) == [(NOW_US, (0b110, 0b011)), (1400, (0b111, 0b011))]
+
+
+def test_nodes_down_from_the_beginning() -> None:
+    core = core_with(welcome=WELCOME._replace(down=(0, 2)))
+    core.check()
+    assert core.view.free == (0b010, 0b010)
+    assert core.view.in_service == (0b010, 0b010)
+    assert core.view.threads_back(core.view.running[1]) == 0
+
+
+def test_a_belief_of_which_nobody_has_heard() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention"):
+        core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
+
+
+# ---------------------------------------------------------------- impossible decisions
+
+IMPOSSIBLE: list[tuple[Action, str]] = [
+    (START_PLAIN._replace(job_id=99), "job 99 does not wait"),
+    (START_PLAIN._replace(job_id=1), "job 1 does not wait"),  # it runs
+    (StartJob(4, ((1, 1, 1, 1),), 100, None), "job 4 does not wait"),  # it is held
+    (START_PLAIN._replace(runs=()), "0 processes placed, 2 wanted"),
+    (START_PLAIN._replace(runs=((0, 1, 3, 2),)), "node 0 is not free there"),
+    (START_PLAIN._replace(runs=((2, 1, 3, 2),)), "node 2 is not free there"),
+    (START_PLAIN._replace(runs=((3, 1, 3, 2),)), "names nodes outside 0..2"),
+    (START_PLAIN._replace(runs=((-1, 1, 3, 2),)), "names nodes outside 0..2"),
+    (START_PLAIN._replace(runs=((1, 1, 4, 1), (2, 1, 1, 1))), "names threads outside 0..1"),
+    (START_PLAIN._replace(runs=((1, 1, 1, 2),)), "1 threads to 2 processes of 1"),
+    (START_PLAIN._replace(runs=((1, 1, 1, 1), (1, 1, 2, 1))), "names a node twice"),
+    (START_PLAIN._replace(runs=((1, 1, 1, 1),)), "1 processes placed, 2 wanted"),
+    (START_PLAIN._replace(estimate_us=0), "an estimate of 0 us"),
+    (START_PLAIN._replace(limit_us=100), "limit 100 for a job whose own is None"),
+    (START_LIMITED._replace(limit_us=None), "limit None for a job whose own is 200"),
+    (START_LIMITED._replace(limit_us=199), "limit 199 us is below the job's own, 200 us"),
+    (StartJob(5, ((1, 1, 1, 1),), 100, None), "node 1 is not taken whole for an exclusive job"),
+    (StartTogether((START_PLAIN, START_PLAIN)), "job 2 does not wait"),
+    (StartTogether((START_PLAIN, StartJob(5, ((1, 1, 3, 1),), 100, None))), "job 5: node 1 is not free there"),
+    (StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))), "job 2: an estimate of -1 us"),
+    (StartTogether((START_LIMITED, StartJob(4, ((1, 1, 1, 1),), 100, None))), "job 4 does not wait"),
+    (SetNote(99, "new", 1), "there is no job 99"),
+    (WakeAt(NOW_US), f"a wake must lie after now, {NOW_US}"),
+    (WakeAt(0), "a wake must lie after now"),
+    (RejectJob(1, "no"), "job 1 does not wait"),
+    (RejectJob(4, "no"), "job 4 does not wait"),
+    (UnknownAction("dance"), "a policy cannot decide a UnknownAction"),
+    (JobEnded(1, COMPLETED), "a policy cannot decide a JobEnded"),  # type: ignore[list-item]
+]
+
+
+@pytest.mark.parametrize(("decision", "reason"), IMPOSSIBLE, ids=[reason for _, reason in IMPOSSIBLE])
+def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> None:
+    core = core_with(decision)
+    before = looks(core)
+    with pytest.raises(PolicyError) as caught:
+        core.handle(NOW_US, ())
+    error = caught.value
+    assert error.decision == decision
+    assert reason in error.reason
+    assert repr(decision) in str(error)
+    assert reason in str(error)
+    assert isinstance(error, PluginError)
+    assert error.exit_code == 4
+    core.check()
+    assert looks(core) == before
+    # ... and the core goes on as if nothing had been said.
+    good = SchedulerCore(Scripted([START_PLAIN, START_LIMITED]), WELCOME)
+    core._policy.decisions = [START_PLAIN, START_LIMITED]  # type: ignore[attr-defined]
+    assert core.handle(NOW_US + 1, ()) == good.handle(NOW_US + 1, ())
+    assert looks(core) == looks(good)
+
+
+def test_what_came_before_an_impossible_decision_stands() -> None:
+    core = core_with(START_PLAIN, START_PLAIN)
+    with pytest.raises(PolicyError, match="job 2 does not wait"):
+        core.handle(NOW_US, ())
+    core.check()
+    assert looks(core) == looks(_handled(START_PLAIN))
+
+
+def _handled(*decisions: Action) -> SchedulerCore:
+    core = core_with(*decisions)
+    assert core.handle(NOW_US, ()) == list(decisions)
+    core.check()
+    return core
+
+
+# ---------------------------------------------------------------- decisions
+
+
+def test_a_start_takes_threads_and_memory() -> None:
+    core = _handled(START_PLAIN, START_LIMITED)
+    view = core.view
+    assert ids(core) == [5]
+    assert (view.free, list(view.free_memory_mb)) == ((0, 0b001), [16, 16, 0])
+    assert list(view.releases) == [(1100, 2), (1150, 3), (1400, 1)]
+    running = view.running[3]
+    assert (running.job, running.start_us, running.end_us, running.limit_us) == (LIMITED, NOW_US, 1150, 200)
+    assert view.note(2, "seen") == 3  # notes outlive the start
+    assert view.memory_at(1149) == [16, 16, 0]
+    assert view.memory_at(1150) == [16, 16, 8]
+
+
+def test_the_view_is_current_while_deciding() -> None:
+    seen: list[tuple[list[int], int]] = []
+
+    class Watching(Scripted):
+        def decide(self, view: View) -> Iterator[Action]:
+            for action in super().decide(view):
+                yield action
+                seen.append(([job.id for job in view.queue], view.free_threads))
+
+    SchedulerCore(Watching([START_PLAIN, START_LIMITED]), WELCOME).handle(NOW_US, ())
+    assert seen == [([3, 5], 2), ([5], 1)]
+
+
+def test_a_group_starts_whole() -> None:
+    together = _handled(StartTogether((START_PLAIN, START_LIMITED)))
+    assert looks(together) == looks(_handled(START_PLAIN, START_LIMITED))
+
+
+def test_notes() -> None:
+    core = _handled(
+        SetNote(2, "seen", None), SetNote(3, "new", (1, "a")), SetNote(None, "new", 0), SetNote(1, "new", False)
+    )
+    view = core.view
+    assert (view.note(2, "seen"), view.note(3, "new"), view.note(None, "new"), view.note(1, "new")) == (
+        None,
+        (1, "a"),
+        0,
+        False,
+    )
+    assert view.note(None, "level") == "high"
+    core.handle(NOW_US + 1, (JobEnded(3, CANCELLED), JobEnded(1, COMPLETED)))
+    assert (view.note(3, "new"), view.note(1, "new"), view.note(None, "new")) == (None, None, 0)
+    core.check()
+
+
+def test_a_note_on_a_held_job() -> None:
+    assert _handled(SetNote(4, "new", 1)).view.note(4, "new") == 1
+    assert _handled(SetNote(2, "none", None)).view.note(2, "none") is None
+
+
+def test_wakes() -> None:
+    core = _handled(WakeAt(2000), WakeAt(2000), WakeAt(5000), WakeAt(1001))
+    assert core.view.wakes() == [1001, 2000, 5000]
+    core.handle(1001, (Woken(1001),))
+    assert core.view.wakes() == [2000, 5000]
+    core.handle(2000, (Woken(2000), Woken(1999)))  # one that nobody remembers does no harm
+    assert core.view.wakes() == [5000]
+
+
+def test_rejected_jobs_are_gone_with_their_notes() -> None:
+    core = _handled(RejectJob(2, "too much"))
+    assert ids(core) == [3, 5]
+    assert core.view.note(2, "seen") is None
+    assert list(core.view.running) == [1]
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_submissions_queue_up() -> None:
+    job = JobSpec(9, NOW_US, 1, 10)
+    assert ids(after(JobSubmitted(job), JobSubmitted(job._replace(id=10)))) == [2, 3, 5, 9, 10]
+
+
+def test_the_end_of_a_running_job_frees_its_threads() -> None:
+    core = after(JobEnded(1, COMPLETED))
+    assert (core.view.free_threads, dict(core.view.running), list(core.view.releases)) == (5, {}, [])
+
+
+@pytest.mark.parametrize(("job_id", "left"), [(2, [3, 5]), (4, [2, 3, 5]), (77, [2, 3, 5])])
+def test_cancelled_while_waiting_held_or_unknown(job_id: int, left: list[int]) -> None:
+    core = after(JobEnded(job_id, CANCELLED))
+    assert ids(core) == left
+    core.handle(NOW_US, (JobReleased(4),))
+    assert (4 in ids(core)) == (job_id != 4)
+
+
+def test_held_jobs_do_not_wait_and_come_back_in_order() -> None:
+    core = after(JobHeld(2))
+    assert ids(core) == [3, 5]
+    core.handle(NOW_US, (JobHeld(3), JobReleased(2), JobReleased(4)))
+    core.check()
+    assert ids(core) == [2, 4, 5]
+    assert core.view.note(2, "seen") == 3
+    before = looks(core)
+    core.handle(NOW_US, (JobHeld(3), JobReleased(2), JobHeld(1)))  # held, waiting, running already: nothing to do
+    assert looks(core) == before
+
+
+def test_requeued_jobs_wait_from_their_submission() -> None:
+    core = after(JobRequeued(1))
+    assert ids(core) == [1, 2, 3, 5]
+    assert core.view.free_threads == 5
+    assert not core.view.running
+
+
+def test_refused_starts_are_undone() -> None:
+    core = core_with(START_PLAIN, START_LIMITED)
+    before = looks(core)
+    core.handle(NOW_US, ())
+    core.handle(NOW_US, (ActionRefused(8, 0, "stale", (2,)),))
+    core.check()
+    assert core.refused == 1
+    assert ids(core) == [2, 5]
+    assert core.view.free == (0b010, 0b011)
+    core.handle(NOW_US, (ActionRefused(8, 1, "stale", (3,)),))
+    assert looks(core) == before
+    core.handle(NOW_US, (ActionRefused(8, 2, "a note", ()), ActionRefused(8, 3, "unknown", (77, 5))))
+    assert looks(core) == before
+    assert core.refused == 4
+
+
+def test_a_refused_group_is_undone_whole() -> None:
+    core = core_with(StartTogether((START_PLAIN, START_LIMITED)))
+    before = looks(core)
+    core.handle(NOW_US, ())
+    core.handle(NOW_US, (ActionRefused(8, 0, "stale", (2, 3)),))
+    core.check()
+    assert looks(core) == before
+
+
+def test_a_failed_node_is_out_of_reach() -> None:
+    core = after(NodeFailed(1))
+    assert core.view.free == (0b100, 0b001)
+    assert core.view.in_service == (0b101, 0b001)
+    core._policy.decisions = [START_PLAIN]  # type: ignore[attr-defined]
+    with pytest.raises(PolicyError, match="node 1 is not free there"):
+        core.handle(NOW_US, ())
+    core.handle(NOW_US, (NodeReturned(1),))
+    core.check()
+    assert looks(core) == looks(core_with())
+
+
+def test_a_job_that_goes_on_on_a_failed_node() -> None:
+    """A drained node: its job ends in its own time, and its threads are no use until the node returns."""
+    core = after(NodeFailed(0))
+    assert list(core.view.availability()) == [(NOW_US, (0b110, 0b010)), (1400, (0b110, 0b010))]
+    core.handle(NOW_US, (NodeReturned(0),))
+    core.check()
+    assert core.view.free == (0b110, 0b011)  # it still holds its thread
+    core.handle(NOW_US, (NodeFailed(0), JobEnded(1, COMPLETED)))
+    core.check()
+    assert core.view.free == (0b110, 0b010)
+    core.handle(NOW_US, (NodeReturned(0),))
+    core.check()
+    assert core.view.free == (0b111, 0b011)
+
+
+def test_a_job_over_its_time_may_end_any_moment() -> None:
+    core = core_with()
+    core.handle(1400, ())
+    assert list(core.view.availability()) == [(1400, (0b110, 0b011)), (1401, (0b111, 0b011))]
+    assert core.view.expected_end(core.view.running[1]) == 1401
+    core.handle(1300, ())
+    assert core.view.expected_end(core.view.running[1]) == 1400
+
+
+# ---------------------------------------------------------------- check
+
+
+def _lose_thread(core: SchedulerCore) -> None:
+    core._state.pool.free = (0, 0)
+
+
+def _lose_memory(core: SchedulerCore) -> None:
+    core._state.pool.free_memory_mb[0] -= 1
+
+
+def _be_twice(core: SchedulerCore) -> None:
+    core._state.queue[1] = RUNNING
+
+
+def _lose_release(core: SchedulerCore) -> None:
+    core._state.releases.clear()
+
+
+def _swap_queue(core: SchedulerCore) -> None:
+    queue = core._state.queue
+    jobs = dict(reversed(queue.items()))
+    queue.clear()
+    queue.update(jobs)
+
+
+def _forget_resident(core: SchedulerCore) -> None:
+    core.view.node_table().put({0: ()})
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (_lose_thread, "free threads differ"),
+        (_lose_memory, "free memory differs"),
+        (_be_twice, "in two places"),
+        (_lose_release, "releases"),
+        (_swap_queue, "not in order"),
+        (_forget_resident, "node table differs"),
+    ],
+)
+def test_check_finds_damage(damage: Callable[[SchedulerCore], None], text: str) -> None:
+    busy = WELCOME.running[0]._replace(spec=RUNNING._replace(demand=(500, 0, 0)))
+    core = core_with(welcome=WELCOME._replace(running=(busy,)))
+    core.view.node_table()
+    core.check()
+    damage(core)
+    with pytest.raises(AssertionError, match=text):
+        core.check()
+
+
+class Failing:
+    """A policy that breaks down in its own code, after one decision."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+        yield SetNote(None, "new", 1)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("boom"), KeyError("job"), SystemExit(0)])
+def test_a_policy_that_breaks_down_is_a_policy_error(error: BaseException) -> None:
+    with pytest.raises(PolicyError, match=rf"the policy failed: {type(error).__name__}.*test_engine.py:\d+"):
+        SchedulerCore(Failing(error), WELCOME).handle(NOW_US + 1, [])
+
+
+class Endless:
+    """A policy that never comes to an end."""
+
+    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+        while True:
+            yield SetNote(None, "new", 1)
+
+
+def test_a_policy_that_never_ends_is_ended() -> None:
+    with pytest.raises(PolicyError, match="decisions at one instant"):
+        SchedulerCore(Endless(), WELCOME).handle(NOW_US + 1, [])
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        SetNote(None, "new", cast(Any, object())),
+        SetNote(None, "new", 1 << 64),
+        SetNote(None, "new", float("nan")),
+        SetNote(None, "new", ("a", (1, float("inf")))),
+        WakeAt(cast(Any, NOW_US + 1.5)),
+        WakeAt(1 << 63),
+        StartJob(2, ((1, 1, 3, 2),), cast(Any, 100.0), None),
+    ],
+)
+def test_what_could_not_travel_is_no_decision_in_one_process_either(decision: Action) -> None:
+    core = core_with(decision)
+    before = looks(core)
+    with pytest.raises(PolicyError):
+        core.handle(NOW_US, [])
+    core.check()
+    assert looks(core) == before

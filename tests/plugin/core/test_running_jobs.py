@@ -1,0 +1,529 @@
+"""What becomes of running jobs: revised, suspended, resumed, measured; and what of that a restarted core knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+import pytest
+from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
+
+from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.running import Running
+from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    FEATURES,
+    NODE_FAIL,
+    PROTOCOL_VERSION,
+    Action,
+    Belief,
+    Event,
+    JobEnded,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    PendingJob,
+    ProgressMeasured,
+    ResumeJob,
+    ReviseJob,
+    RunningJob,
+    StartJob,
+    SuspendJob,
+    Welcome,
+)
+
+# Jobs 1 and 2 share node 0, jobs 2 and 3 share node 1, job 4 is alone on node 2 and suspended.
+ONE = JobSpec(1, 0, 1, 500, 600, memory_mb=4)
+TWO = JobSpec(2, 0, 2, 500, None, demand=(1000, 0, 0))
+THREE = JobSpec(3, 0, 1, 500, None)
+FOUR = JobSpec(4, 0, 1, 500, 600)
+SHARING = WELCOME._replace(
+    running=(
+        RunningJob(ONE, 900, ((0, 1, 1, 1),), 700, 800, None, 1_500_000),
+        RunningJob(TWO, 800, ((0, 1, 2, 1), (1, 1, 1, 1)), 900, None, None, 1_500_000),
+        RunningJob(THREE, 800, ((1, 1, 2, 1),), 300, None, None, 1_200_000),
+        RunningJob(FOUR, 800, ((2, 1, 1, 1),), 1000, 900, 950, 0),
+    ),
+    pending=(PendingJob(JobSpec(5, 10, 1, 100), False), PendingJob(JobSpec(6, 10, 1, 100), True)),
+    notes=(),
+)
+
+
+def handled(*decisions: Action, at_us: int = NOW_US, welcome: Welcome = SHARING) -> SchedulerCore:
+    core = core_with(*decisions, welcome=welcome)
+    assert core.handle(at_us, ()) == list(decisions)
+    core.check()
+    return core
+
+
+def decide(core: SchedulerCore, at_us: int, *decisions: Action) -> None:
+    """Have a core with a scripted policy decide something more."""
+    cast(Scripted, core._policy).decisions = list(decisions)
+    assert core.handle(at_us, ()) == list(decisions)
+    core.check()
+
+
+def measured(core: SchedulerCore) -> dict[int, int]:
+    return {job_id: running.measured_ppm for job_id, running in core.view.running.items() if running.measured_ppm}
+
+
+def test_a_core_stands_where_the_welcome_says() -> None:
+    core = core_with(welcome=SHARING)
+    core.check()
+    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # seating the others has cleared nothing
+    four = core.view.running[4]
+    assert (four.suspended_us, four.end_us, four.limit_us) == (950, 1800, 900)
+    assert [core.view.running[number].suspended_us for number in (1, 2, 3)] == [None] * 3
+    assert (core.view.free_threads, list(core.view.free_memory_mb)) == (0, [12, 16, 8])
+
+
+# ---------------------------------------------------------------- revise
+
+
+def test_a_revised_job_ends_elsewhere() -> None:
+    core = core_with(welcome=SHARING)
+    core.view.node_table()  # kept from now on, and held against the running jobs by the check
+    core.check()
+    assert list(core.view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
+    before = core.view.version
+    decide(core, NOW_US, ReviseJob(2, 250, None), ReviseJob(1, 750, 900), ReviseJob(4, 1200, 900))
+    view = core.view
+    assert view.version > before
+    assert list(view.releases) == [(1050, 2), (1100, 3), (1650, 1), (2000, 4)]
+    assert [at_us for at_us, _ in view.availability()] == [1000, 1050, 1100, 1650, 2000]
+    one = view.running[1]
+    assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
+    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # nobody came or went
+    decide(core, NOW_US + 1, ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
+    assert view.running[1].end_us == 901
+    assert view.expected_end(view.running[1]) == NOW_US + 2
+
+
+# ---------------------------------------------------------------- suspend, resume
+
+
+def test_a_suspended_job_keeps_what_it_holds() -> None:
+    core = core_with(welcome=SHARING)
+    before = looks(core)
+    decide(core, NOW_US, SuspendJob(1))
+    now = looks(core)
+    assert {key for key in now if now[key] != before[key]} == {"running"}
+    assert core.view.running[1] == before["running"][1]._replace(suspended_us=NOW_US, measured_ppm=0)
+    assert measured(core) == {3: 1_200_000}  # it shares no node with job 1
+
+
+def test_the_limit_of_a_suspended_job_waits() -> None:
+    core = handled(SuspendJob(1), SuspendJob(2))
+    decide(core, 1250, ReviseJob(1, 950, 800), ResumeJob(1), ResumeJob(2), ResumeJob(4))
+    running = core.view.running
+    assert [(running[number].limit_us, running[number].suspended_us) for number in (1, 2, 4)] == [
+        (800 + 250, None),
+        (None, None),
+        (900 + 300, None),
+    ]
+    assert [running[number].end_us for number in (1, 2, 4)] == [
+        1850 + 250,
+        1700 + 250,
+        1800 + 300,
+    ]  # so do the ends that were expected
+    with pytest.raises(PolicyError, match="limit 1049 us is below"):
+        decide(core, 1250, ReviseJob(1, 950, 1049))
+    decide(core, 1300, SuspendJob(1))
+    decide(core, 1310, ReviseJob(1, 990, 2000))
+    decide(core, 1340, ResumeJob(1))
+    assert running[1].limit_us == 2000 + 40
+
+
+def test_stopped_and_let_go_on_at_one_instant() -> None:
+    core = handled(SuspendJob(1), ResumeJob(1), SuspendJob(1), ResumeJob(1))
+    one = core.view.running[1]
+    assert (one.suspended_us, one.limit_us, one.end_us) == (None, 800, 1600)
+    assert measured(core) == {3: 1_200_000}
+
+
+@pytest.mark.parametrize("event", [JobEnded(4, CANCELLED), JobEnded(4, COMPLETED), JobRequeued(4)])
+def test_a_suspended_job_may_end_or_wait_again(event: Event) -> None:
+    core = after(event, welcome=SHARING)
+    assert 4 not in core.view.running
+    assert core.view.free == (0b100, 0)
+    if isinstance(event, JobRequeued):
+        decide(core, 1200, StartJob(4, ((2, 1, 1, 1),), 500, 600))
+        four = core.view.running[4]
+        assert (four.suspended_us, four.limit_us, four.start_us) == (None, 600, 1200)
+
+
+# ---------------------------------------------------------------- to disk
+
+SWAPPING = SHARING._replace(nodes=tuple(item._replace(swap_mb=6) for item in NODES), resume_us=40)
+
+
+def test_a_job_on_disk_leaves_its_threads_and_its_memory() -> None:
+    core = core_with(welcome=SWAPPING)
+    core.view.node_table()
+    decide(core, NOW_US, SuspendJob(1, to_disk=True))
+    view = core.view
+    one = view.running[1]
+    assert (one.suspended_us, one.on_disk, one.end_us, one.limit_us) == (NOW_US, True, 1600, 800)
+    assert (view.free, list(view.free_memory_mb)) == ((0b001, 0), [16, 16, 8])
+    assert (list(view.on_disk), core._state.pool.free_swap_mb) == ([1], [2, 6, 6])
+    assert list(view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
+    assert [at_us for at_us, _ in view.availability()] == [1000, 1100, 1700, 1800]  # its end frees nothing
+    assert (view.threads_back(one), view.shadow(2)) == (0, (1100, 0))
+    assert measured(core) == {3: 1_200_000}
+    decide(core, 1250, ResumeJob(1))
+    one = view.running[1]
+    assert (one.suspended_us, one.on_disk, one.idle_us, one.ready_us) == (None, False, 290, 1290)
+    assert (one.end_us, one.limit_us) == (1600 + 290, 800 + 290)
+    assert (view.free_threads, list(view.on_disk), core._state.pool.free_swap_mb) == (0, [], [6, 6, 6])
+    assert list(view.free_memory_mb) == [12, 16, 8]
+
+
+def test_stopped_on_its_way_back() -> None:
+    """Its times have waited until it was to be ready; it goes on no sooner, and waits on from then."""
+    core = handled(SuspendJob(1, to_disk=True), ResumeJob(1), welcome=SWAPPING)
+    one = core.view.running
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    decide(core, 1010, SuspendJob(1))
+    assert core.view.progress_us(one[1]) == 100
+    decide(core, 1020, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    decide(core, 1030, SuspendJob(1, to_disk=True))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
+    assert core.view.progress_us(one[1]) == 100
+    decide(core, 1050, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (90, 1090, 1690, 890)
+    decide(core, 1060, SuspendJob(1))
+    decide(core, 1100, ResumeJob(1))
+    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (100, 1090, 1700, 900)
+    assert core.view.progress_us(one[1]) == 100
+
+
+@pytest.mark.parametrize("event", [JobEnded(1, CANCELLED), JobEnded(1, NODE_FAIL), JobRequeued(1)])
+def test_the_image_of_a_job_goes_with_it(event: Event) -> None:
+    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
+    core.view.node_table()
+    assert core.handle(NOW_US + 1, (event,)) == []
+    core.check()
+    assert (core._state.pool.free_swap_mb, core.view.free, list(core.view.on_disk)) == ([6, 6, 6], (1, 0), [])
+    assert measured(core) == {3: 1_200_000}
+
+
+def test_an_image_stays_on_a_node_that_is_out_of_service() -> None:
+    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
+    assert core.handle(NOW_US, (NodeFailed(0),)) == []
+    core.check()
+    assert not core.view.may_resume(core.view.running[1])
+    with pytest.raises(PolicyError, match="node 0 is not free there"):
+        decide(core, NOW_US, ResumeJob(1))
+    cast(Scripted, core._policy).decisions = []
+    assert core.handle(NOW_US + 5, (NodeReturned(0),)) == []
+    core.check()
+    assert core.view.free == (1, 0)
+    decide(core, NOW_US + 5, ResumeJob(1))
+
+
+def test_room_on_disk_and_back() -> None:
+    core = core_with(welcome=SWAPPING._replace(nodes=tuple(item._replace(swap_mb=3) for item in NODES)))
+    assert list(core.view.free_swap_mb) == [3, 3, 3]
+    with pytest.raises(PolicyError, match="node 0 has 3 MB of swap space free, 4 wanted"):
+        decide(core, NOW_US, SuspendJob(1, to_disk=True))
+    decide(core, NOW_US, SuspendJob(2, to_disk=True))  # without memory
+    core = handled(SuspendJob(1, to_disk=True), StartJob(5, ((0, 1, 1, 1),), 100, None), welcome=SWAPPING)
+    assert not core.view.may_resume(core.view.running[1])
+    assert core.handle(NOW_US + 1, (JobEnded(5, COMPLETED),)) == []
+    assert core.view.may_resume(core.view.running[1])
+
+
+# ---------------------------------------------------------------- measured progress
+
+
+def test_a_measurement_is_taken_and_replaced() -> None:
+    core = after(ProgressMeasured(4, 3_000_000), ProgressMeasured(1, 1_700_000), welcome=SHARING)
+    assert measured(core) == {1: 1_700_000, 2: 1_500_000, 3: 1_200_000, 4: 3_000_000}
+
+
+@pytest.mark.parametrize("job_id", [5, 6, 77])
+def test_a_measurement_of_a_job_that_does_not_run_is_nothing(job_id: int) -> None:
+    core = after(ProgressMeasured(job_id, 3_000_000), welcome=SHARING)
+    assert looks(core) == looks(core_with(welcome=SHARING))
+
+
+@pytest.mark.parametrize(
+    ("event", "left"),
+    [
+        (JobEnded(1, COMPLETED), {3}),
+        (JobEnded(2, COMPLETED), set()),
+        (JobRequeued(3), {1}),
+        (JobEnded(4, CANCELLED), {1, 2, 3}),
+        (JobEnded(5, CANCELLED), {1, 2, 3}),
+        (NodeFailed(0), {1, 2, 3}),
+        (NodeReturned(0), {1, 2, 3}),
+        (JobSubmitted(JobSpec(9, 1000, 1, 1)), {1, 2, 3}),
+    ],
+)
+def test_a_measurement_holds_until_a_neighbour_comes_or_goes(event: Event, left: set[int]) -> None:
+    assert set(measured(after(event, welcome=SHARING))) == left
+
+
+def test_a_newcomer_voids_what_was_measured_on_its_nodes_alone() -> None:
+    core = after(JobEnded(3, COMPLETED), ProgressMeasured(1, 1_100_000), ProgressMeasured(4, 2), welcome=SHARING)
+    decide(core, NOW_US, StartJob(5, ((1, 1, 2, 1),), 100, None))
+    assert set(measured(core)) == {1, 4}
+    core = handled(ResumeJob(4))
+    assert set(measured(core)) == {1, 2, 3}  # it is alone on its node
+
+
+def test_what_happens_at_once_counts_in_its_order() -> None:
+    """Ends come before measurements in a batch: what is measured then is already without those who are gone."""
+    core = after(JobEnded(3, COMPLETED), ProgressMeasured(2, 1_400_000), welcome=SHARING)
+    assert measured(core) == {1: 1_500_000, 2: 1_400_000}
+
+
+# ---------------------------------------------------------------- impossible decisions
+
+IMPOSSIBLE: list[tuple[Action, str]] = [
+    (SuspendJob(1, to_disk=True), "node 0 has 0 MB of swap space free, 4 wanted"),
+    (SuspendJob(4, to_disk=True), "job 4 is suspended"),
+    (ReviseJob(99, 100, None), "job 99 does not run"),
+    (ReviseJob(5, 100, None), "job 5 does not run"),  # it waits
+    (ReviseJob(6, 100, None), "job 6 does not run"),  # it is held
+    (ReviseJob(2, 0, None), "an estimate of 0 us"),
+    (ReviseJob(2, -5, None), "an estimate of -5 us"),
+    (ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
+    (ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
+    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # what was granted, not the user's 600
+    (ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
+    (ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
+    (ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
+    (SuspendJob(99), "job 99 does not run"),
+    (SuspendJob(5), "job 5 does not run"),
+    (SuspendJob(6), "job 6 does not run"),
+    (SuspendJob(4), "job 4 is suspended"),
+    (ResumeJob(99), "job 99 does not run"),
+    (ResumeJob(5), "job 5 does not run"),
+    (ResumeJob(1), "job 1 is not suspended"),
+    (cast(Any, ProgressMeasured(1, 2)), "a policy cannot decide a ProgressMeasured"),
+]
+
+
+@pytest.mark.parametrize(("decision", "reason"), IMPOSSIBLE, ids=[reason for _, reason in IMPOSSIBLE])
+def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> None:
+    core = core_with(decision, welcome=SHARING)
+    before = looks(core)
+    with pytest.raises(PolicyError) as caught:
+        core.handle(NOW_US, ())
+    assert caught.value.decision == decision
+    assert reason in caught.value.reason
+    assert isinstance(caught.value, PluginError)
+    assert caught.value.exit_code == 4
+    core.check()
+    assert looks(core) == before
+
+
+def test_what_came_before_an_impossible_decision_stands() -> None:
+    core = core_with(SuspendJob(1), SuspendJob(1), welcome=SHARING)
+    with pytest.raises(PolicyError, match="job 1 is suspended"):
+        core.handle(NOW_US, ())
+    core.check()
+    assert looks(core) == looks(handled(SuspendJob(1)))
+
+
+def test_check_finds_a_measurement_that_nobody_knows_of() -> None:
+    core = core_with(welcome=SHARING)
+    core._state.measured.discard(2)
+    with pytest.raises(AssertionError, match="measured"):
+        core.check()
+
+
+# ---------------------------------------------------------------- beliefs about pairs
+
+
+def test_what_the_site_believes_of_pairs() -> None:
+    assert core_with(welcome=SHARING).view.pairs is None
+    told = Belief("lomarc", "bulk-synchronous", (), (("pair_seed", 7), ("paging_ppm", 2_200_000)))
+    pairs = core_with(welcome=SHARING._replace(belief=told)).view.pairs
+    assert pairs is not None
+    assert (pairs.pair_seed, pairs.paging_ppm, pairs.remainder) == (7, 2_200_000, LomarcModel().remainder)
+    assert core_with(welcome=SHARING._replace(belief=told._replace(contention="none"))).view.pairs is None
+
+
+@pytest.mark.parametrize("parameters", [(("pair_sede", 7),), (("pair_seed", "7"),), (("bad_c_ppm", 1),)])
+def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters") as caught:
+        core_with(welcome=SHARING._replace(belief=Belief("lomarc", "bulk-synchronous", (), parameters)))
+    assert caught.value.code == "unsupported"
+
+
+# ---------------------------------------------------------------- anything, in any order
+
+
+@dataclass
+class Books:
+    """What should be known after anything that happens: plain facts, from which a welcome can be written at any time."""
+
+    nodes: tuple[NodeClass, ...]
+    running: dict[int, RunningJob] = field(default_factory=dict)
+    pending: dict[int, JobSpec] = field(default_factory=dict)
+    down: set[int] = field(default_factory=set)
+    now_us: int = 0
+    resume_us: int = 0
+
+    def nodes_of(self, job_id: int) -> set[int]:
+        return {n for first, count, _, _ in self.running[job_id].runs for n in range(first, first + count)}
+
+    def disturb(self, job_id: int) -> None:
+        where = self.nodes_of(job_id)  # of one on disk, too: whoever was there when it left knows nothing any more
+        for other in [other for other in self.running if self.nodes_of(other) & where]:
+            self.running[other] = self.running[other]._replace(measured_ppm=0)
+
+    def welcome(self) -> Welcome:
+        pending = tuple(PendingJob(job, False) for job in self.pending.values())
+        return Welcome(
+            PROTOCOL_VERSION, FEATURES, 1, self.now_us, self.nodes, tuple(sorted(self.down)), WELCOME.belief,
+            tuple(job for _, job in sorted(self.running.items())), pending, (), (), self.resume_us,
+        )  # fmt: skip
+
+    def wait(self, job_id: int, span_us: int) -> None:
+        """Have a job's times wait that makes no progress for so long."""
+        job = self.running[job_id]
+        later_us = None if job.limit_us is None else job.limit_us + span_us
+        self.running[job_id] = job._replace(
+            estimate_us=job.estimate_us + span_us, limit_us=later_us, idle_us=job.idle_us + span_us
+        )
+
+    def swap_left_mb(self, node: int) -> int:
+        space = [item.swap_mb for item in self.nodes for _ in range(item.nodes)][node]
+        return space - sum(
+            job.spec.memory_mb for n, job in self.running.items() if job.on_disk and node in self.nodes_of(n)
+        )
+
+    def step(self, random: Random, core: SchedulerCore) -> None:
+        """Let one thing happen to the books and to the core."""
+        self.now_us += random.choice((0, 1, 7))
+        kinds = ["submit", "start", "start", "start", "end", "requeue", "fail", "return"]
+        kind = random.choice([*kinds, *["measure"] * 4, *["suspend", "resume"] * 2, "revise"])
+        job_id = random.choice(sorted(self.running)) if self.running else 0
+        decisions: list[Action] = []
+        events: list[Event] = []
+        match kind:
+            case "submit":
+                number = 1 + max([*self.running, *self.pending], default=0)
+                memory_mb = random.choice((0, 0, 8))
+                job = JobSpec(
+                    number, self.now_us, random.randint(1, 3), 50, random.choice((None, 80)), memory_mb=memory_mb
+                )
+                self.pending[number] = job
+                events.append(JobSubmitted(job))
+            case "start" if self.pending:
+                job = self.pending[random.choice(sorted(self.pending))]
+                runs = [(node, 1, 1 << thread, 1) for node, thread in self.room(random)[: job.processes]]
+                if len(runs) == job.processes and len({run[0] for run in runs}) == len(runs):
+                    del self.pending[job.id]
+                    self.running[job.id] = RunningJob(job, self.now_us, tuple(sorted(runs)), 60, job.limit_us)
+                    self.disturb(job.id)
+                    decisions.append(StartJob(job.id, tuple(sorted(runs)), 60, job.limit_us))
+            case "end" | "requeue" if job_id:
+                if not self.running[job_id].on_disk:
+                    self.disturb(job_id)
+                gone = self.running.pop(job_id)
+                if kind == "requeue":
+                    self.pending = dict(sorted((self.pending | {job_id: gone.spec}).items()))
+                events.append(JobEnded(job_id, COMPLETED) if kind == "end" else JobRequeued(job_id))
+            case "measure" if job_id and self.running[job_id].suspended_us is None:
+                ppm = random.randint(1, 3_000_000)
+                self.running[job_id] = self.running[job_id]._replace(measured_ppm=ppm)
+                events.append(ProgressMeasured(job_id, ppm))
+            case "suspend" if job_id and self.running[job_id].suspended_us is None:
+                job = self.running[job_id].spec
+                to_disk = random.random() < 0.6 and all(
+                    self.swap_left_mb(node) >= job.memory_mb for node in self.nodes_of(job_id)
+                )
+                self.running[job_id] = self.running[job_id]._replace(suspended_us=self.now_us, on_disk=to_disk)
+                self.disturb(job_id)
+                decisions.append(SuspendJob(job_id, to_disk))
+            case "resume" if (
+                job_id
+                and (since_us := self.running[job_id].suspended_us) is not None
+                and self.may_resume(job_id, random)
+            ):
+                waited_us = max(since_us, self.running[job_id].ready_us)  # all that it has, so far
+                if self.running[job_id].on_disk:
+                    self.running[job_id] = self.running[job_id]._replace(ready_us=self.now_us + self.resume_us)
+                self.wait(job_id, max(self.now_us, self.running[job_id].ready_us) - waited_us)
+                self.running[job_id] = self.running[job_id]._replace(suspended_us=None, on_disk=False)
+                self.disturb(job_id)
+                decisions.append(ResumeJob(job_id))
+            case "revise" if job_id:
+                limit_us = self.running[job_id].limit_us
+                revision = ReviseJob(job_id, random.randint(1, 99), None if limit_us is None else limit_us + 3)
+                self.running[job_id] = self.running[job_id]._replace(estimate_us=revision[1], limit_us=revision[2])
+                decisions.append(revision)
+            case "fail" if not self.down:
+                self.down.add(1)
+                events.append(NodeFailed(1))
+            case "return" if self.down:
+                self.down.discard(1)
+                events.append(NodeReturned(1))
+        cast(Scripted, core._policy).decisions = list(decisions)
+        assert core.handle(self.now_us, events) == decisions
+
+    def may_resume(self, job_id: int, random: Random) -> bool:
+        job = self.running[job_id]
+        return not job.on_disk or {(run[0], run[2].bit_length() - 1) for run in job.runs} <= set(self.room(random))
+
+    def room(self, random: Random) -> list[tuple[int, int]]:
+        """Return the free (node, thread) pairs of nodes in service, shuffled."""
+        taken = {
+            (node, mask.bit_length() - 1)
+            for job in self.running.values() if not job.on_disk
+            for node, _, mask, _ in job.runs
+        }  # fmt: skip
+        width = [item.threads for item in self.nodes for _ in range(item.nodes)]
+        places = [(node, thread) for node in range(len(width)) for thread in range(width[node])]
+        return random.sample(free := [p for p in places if p not in taken and p[0] not in self.down], len(free))
+
+
+def everything(core: SchedulerCore) -> dict[str, Any]:
+    return looks(core) | {"on_disk": list(core.view.on_disk), "swap": list(core._state.pool.free_swap_mb)}
+
+
+@pytest.mark.parametrize("resume_us", [0, 25])
+def test_a_core_made_from_what_was_told_is_the_live_one(resume_us: int) -> None:
+    seen: set[str] = set()
+    for seed in range(5):
+        random = Random(seed)
+        books = Books(tuple(item._replace(swap_mb=12) for item in NODES), resume_us=resume_us)
+        core = core_with(welcome=books.welcome())
+        for step in range(300):
+            if step == 100:
+                core.view.node_table()  # from now on kept up to date
+            before = dict(books.running)
+            books.step(random, core)
+            core.check()
+            fresh = core_with(welcome=books.welcome())
+            fresh.check()
+            assert everything(core) == everything(fresh)
+            told = {job_id: told_of(job.start_us + job.estimate_us, job) for job_id, job in books.running.items()}
+            assert told == {job_id: told_of(job.end_us, job) for job_id, job in core.view.running.items()}
+            seen |= {"both" for job in books.running.values() if job.suspended_us is not None and measured(core)}
+            for job_id, job in books.running.items():
+                seen |= {"measured"} if job.measured_ppm else set()
+                seen |= {"suspended"} if job.suspended_us is not None else set()
+                if job.on_disk:
+                    seen |= {"on disk"} | ({"on a node that is down"} if books.nodes_of(job_id) & books.down else set())
+                    seen |= set() if core.view.may_resume(core.view.running[job_id]) else {"no room"}
+                if job.suspended_us is not None and job_id in before and before[job_id].ready_us > books.now_us:
+                    seen.add("on its way back")
+    expected = {"suspended", "measured", "both", "on disk", "on a node that is down", "no room"}
+    assert seen == expected | ({"on its way back"} if resume_us else set())
+
+
+def told_of(end_us: int, job: RunningJob | Running) -> tuple[object, ...]:
+    return end_us, job.limit_us, job.suspended_us, job.measured_ppm, job.idle_us, job.on_disk, job.ready_us

@@ -1,0 +1,136 @@
+"""What the manager has refused had no effect: the core takes it back, and stands where the manager stands."""
+
+from __future__ import annotations
+
+import pytest
+from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, looks
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.errors import RemoteProtocolError, UsageError
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    Action,
+    ActionRefused,
+    Belief,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeFailed,
+    ResumeJob,
+    ReviseJob,
+    RunningJob,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    WakeAt,
+    Welcome,
+)
+
+SWAP = tuple(item._replace(swap_mb=100) for item in NODES)
+LOADED = JobSpec(1, 0, 2, 500, 900, memory_mb=4)
+STOPPED = JobSpec(6, 0, 1, 500, None)
+SITE = WELCOME._replace(
+    nodes=SWAP,
+    running=(
+        RunningJob(LOADED, 900, ((0, 1, 3, 2),), 500, 900),
+        RunningJob(STOPPED, 900, ((1, 1, 1, 1),), 500, None, suspended_us=950),
+    ),
+)
+START = StartJob(2, ((0, 1, 3, 2),), 100, None)  # on the threads that job 1 leaves
+DECIDED = [
+    [SuspendJob(1)],
+    [SuspendJob(1, to_disk=True)],
+    [SuspendJob(1, to_disk=True), START],
+    [ResumeJob(6)],
+    [ReviseJob(1, 700, 950)],
+    [SuspendJob(1), ReviseJob(1, 700, 950)],
+    [WakeAt(9_000)],
+    [SuspendJob(1, to_disk=True), ResumeJob(6), StartTogether((START,)), WakeAt(9_000), ReviseJob(6, 800, None)],
+]
+
+
+def refusals(actions: list[Action], numbers: list[int]) -> list[Event]:
+    started = [
+        tuple(start.job_id for start in action.starts)
+        if isinstance(action, StartTogether)
+        else (action.job_id,)
+        if isinstance(action, StartJob)
+        else ()
+        for action in actions
+    ]
+    return [ActionRefused(7, number, "stale: no", started[number]) for number in numbers]
+
+
+def core_after(actions: list[Action], *events: Event, welcome: Welcome = SITE) -> SchedulerCore:
+    """Return a core that has decided these actions, and then heard of these events."""
+    policy = Scripted(actions)
+    core = SchedulerCore(policy, welcome)
+    assert core.handle(NOW_US, []) == actions
+    assert core.handle(NOW_US, events) == []
+    core.check()
+    return core
+
+
+@pytest.mark.parametrize("actions", DECIDED)
+def test_what_was_refused_altogether_never_was(actions: list[Action]) -> None:
+    core = core_after(list(actions), *refusals(actions, list(range(len(actions)))))
+    assert looks(core) == looks(core_after([]))
+    assert core.refused == len(actions)
+
+
+def test_what_was_not_refused_stays() -> None:
+    actions: list[Action] = [SuspendJob(1), ReviseJob(1, 700, 950), WakeAt(9_000), ResumeJob(6)]
+    core = core_after(actions, *refusals(actions, [0, 3]))
+    assert looks(core) == looks(core_after([ReviseJob(1, 700, 950), WakeAt(9_000)]))
+
+
+def test_refusals_are_taken_back_before_what_happened_meanwhile() -> None:
+    """Job 2 was held, a node has failed, and job 1 was cancelled, while the scheduler decided."""
+    actions: list[Action] = [SuspendJob(1, to_disk=True), START]
+    events: list[Event] = [NodeFailed(0), JobEnded(1, CANCELLED), JobHeld(2)]
+    core = core_after(actions, *refusals(actions, [0, 1]), *events)
+    assert looks(core) == looks(core_after([], *events))
+    assert 2 not in [job.id for job in core.view.queue]
+
+
+def test_a_job_that_was_let_in_keeps_its_threads_from_one_that_comes_back() -> None:
+    """Job 1 was cancelled while it was to go to disk: that is refused, and the start on its threads is not."""
+    actions: list[Action] = [SuspendJob(1, to_disk=True), START]
+    core = core_after(actions, *refusals(actions, [0]), JobEnded(1, CANCELLED))
+    assert core.view.free[0] & 1 == 0
+    assert core.view.free[1] & 1 == 0
+
+
+def test_a_refusal_of_what_another_core_decided_changes_nothing() -> None:
+    core = core_after([], ActionRefused(7, 0, "stale: no", (2,)), ActionRefused(7, 5, "no"))
+    assert looks(core) == looks(core_after([]))
+
+
+def test_a_job_that_is_told_of_late_has_the_place_of_its_submission() -> None:
+    core = core_after([], JobSubmitted(JobSpec(9, 15, 1, 100)))
+    assert [job.id for job in core.view.queue] == [2, 9, 3, 5]
+
+
+def test_events_that_cannot_be_are_the_managers_fault() -> None:
+    core = SchedulerCore(Scripted(), SITE)
+    with pytest.raises(RemoteProtocolError, match="cannot have happened"):
+        core.handle(NOW_US, [JobRequeued(77)])
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [((9, 1, 1, 1),), ((0, 1, 8, 1),), ((2, 5, 1, 1),)],
+    ids=["no such node", "no such thread", "beyond the last node"],
+)
+def test_a_welcome_that_contradicts_itself_is_the_managers_fault(runs: tuple[tuple[int, int, int, int], ...]) -> None:
+    impossible = RunningJob(JobSpec(1, 0, 1, 500, None), 900, runs, 500, None)
+    with pytest.raises(RemoteProtocolError, match="contradicts itself"):
+        SchedulerCore(Scripted(), SITE._replace(running=(impossible,))).check()
+
+
+def test_a_belief_that_names_no_resource_is_unusable() -> None:
+    with pytest.raises(UsageError, match="cannot be used"):
+        SchedulerCore(Scripted(), SITE._replace(belief=Belief("bandwidth", "bulk-synchronous", ("magic",))))

@@ -1,0 +1,163 @@
+"""The decision trace: what is told, when, and that telling changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from tests.plugin.core.parts import NOW_US, START_LIMITED, START_PLAIN, WELCOME, core_with
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.errors import PolicyError
+from cosched_plugin.protocol.messages import (
+    COMPLETED,
+    Action,
+    JobEnded,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    SetNote,
+    StartTogether,
+    SuspendJob,
+    WakeAt,
+    Welcome,
+)
+
+
+class Explain(NamedTuple):
+    job_id: int
+    facts: dict[str, Any]
+
+
+class Tell(NamedTuple):
+    kind: str
+    facts: dict[str, Any]
+
+
+Said = Explain | Tell
+
+
+class Explaining:
+    """A policy that follows a list of things to say and to decide, one list for each batch."""
+
+    def __init__(self, *passes: Sequence[Said | Action]) -> None:
+        self.passes = list(passes)
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for item in self.passes.pop(0) if self.passes else ():
+            match item:
+                case Explain():
+                    if view.trace is not None:
+                        view.trace.explain(item.job_id, **item.facts)
+                case Tell():
+                    if view.trace is not None:
+                        view.trace.tell(item.kind, **item.facts)
+                case _:
+                    yield item
+
+
+def traced(*passes: Sequence[Said | Action], welcome: Welcome = WELCOME) -> list[dict[str, Any]]:
+    """Return what is told of these passes, after a look that an untraced core decides the same."""
+    records: list[dict[str, Any]] = []
+    core = SchedulerCore(Explaining(*passes), welcome, records.append)
+    plain = SchedulerCore(Explaining(*passes), welcome)
+    for number in range(len(passes)):
+        assert core.handle(NOW_US + number, ()) == plain.handle(NOW_US + number, ())
+    assert json.loads(json.dumps(records)) == records  # whoever reads them needs nothing of ours
+    return records
+
+
+PLAIN_START = {
+    "at_us": NOW_US,
+    "kind": "start",
+    "job": 2,
+    "submit_us": 10,
+    "processes": 2,
+    "estimate_us": 100,
+    "expected_us": 100,
+    "runs": [[1, 1, 3, 2]],
+}
+
+
+def test_a_start_is_told_with_what_was_said_of_the_job() -> None:
+    assert traced([START_PLAIN]) == [PLAIN_START]
+    said: list[Said | Action] = [
+        Explain(2, {"reason": "order", "free": 4}),
+        Explain(3, {"reason": "of another"}),
+        Explain(2, {"free": 3, "partner": None}),
+        START_PLAIN,
+    ]
+    assert traced(said) == [PLAIN_START | {"reason": "order", "free": 3, "partner": None}]
+
+
+def test_facts_of_ours_have_an_order_and_others_come_behind() -> None:
+    (record,) = traced(
+        [Explain(2, {"mine": 1, "group": {}, "unfair_to": 5, "no_search": "short", "reason": "promise"}), START_PLAIN]
+    )
+    assert list(record) == [*PLAIN_START, "reason", "no_search", "unfair_to", "group", "mine"]
+
+
+def test_those_that_start_together_name_each_other() -> None:
+    first, second = traced([Explain(3, {"slowdown": 1.5}), StartTogether((START_PLAIN, START_LIMITED))])
+    assert first == PLAIN_START | {"together": [3]}
+    assert (second["job"], second["together"], second["slowdown"]) == (3, [2], 1.5)
+    assert (second["estimate_us"], second["expected_us"], second["runs"]) == (100, 150, [[2, 1, 1, 1]])
+    (alone,) = traced([StartTogether((START_PLAIN,))])
+    assert "together" not in alone
+
+
+def test_stops_and_their_ends_are_told() -> None:
+    records = traced([Explain(1, {"measured_slowdown": 1.8}), SuspendJob(1)], [Explain(1, {"left": 3}), ResumeJob(1)])
+    assert records == [
+        {"at_us": NOW_US, "kind": "suspend", "job": 1, "measured_slowdown": 1.8},
+        {"at_us": NOW_US + 1, "kind": "resume", "job": 1, "left": 3},
+    ]
+
+
+def test_other_decisions_are_not_told() -> None:
+    assert traced([SetNote(1, "a", 1), WakeAt(9000), ReviseJob(1, 600, None)]) == []
+
+
+def test_a_rejection_is_told_with_its_reason() -> None:
+    assert traced([Explain(5, {"reason": "order", "free": 4}), RejectJob(5, "no licence")]) == [
+        {"at_us": NOW_US, "kind": "reject", "job": 5, "reason": "no licence"}
+    ]
+
+
+def test_what_was_said_of_a_job_that_did_not_start_is_forgotten_with_the_instant() -> None:
+    assert traced([Explain(2, {"reason": "old"})], [START_PLAIN]) == [PLAIN_START | {"at_us": NOW_US + 1}]
+
+
+def test_the_same_is_told_once() -> None:
+    reserve: Said = Tell("reserve", {"job": 5, "shadow_us": 1400})
+    later: Said = Tell("reserve", {"job": 5, "shadow_us": 1500})
+    other: Said = Tell("weak", {"free": 3})
+    records = traced([reserve, reserve, other], [reserve, other], [later], [reserve])
+    assert [(record["at_us"] - NOW_US, record["kind"], record.get("shadow_us")) for record in records] == [
+        (0, "reserve", 1400),
+        (0, "weak", None),
+        (2, "reserve", 1500),
+        (3, "reserve", 1400),
+    ]
+
+
+def test_an_impossible_decision_is_not_told() -> None:
+    records: list[dict[str, Any]] = []
+    core = SchedulerCore(Explaining([START_PLAIN, START_PLAIN]), WELCOME, records.append)
+    with pytest.raises(PolicyError, match="job 2 does not wait"):
+        core.handle(NOW_US, ())
+    assert records == [PLAIN_START]
+
+
+def test_nobody_listens_unless_asked() -> None:
+    core = core_with()
+    assert core.view.trace is None
+    assert WholeNodesView(core.view).trace is None
+    records: list[dict[str, Any]] = []
+    listening = SchedulerCore(Explaining(), WELCOME, records.append)
+    assert WholeNodesView(listening.view).trace is listening.view.trace is not None
+    assert listening.handle(NOW_US, (JobEnded(1, COMPLETED),)) == []

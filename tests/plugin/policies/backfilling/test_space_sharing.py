@@ -1,0 +1,96 @@
+"""Our schedulers on whole workloads, through the real manager, against the textbook: every start the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.policies.harness import random_jobs, starts_under
+from tests.reference import space_sharing as reference
+from tests.reference.space_sharing import Job, Starts
+
+Textbook = Callable[[Sequence[Job], int], Starts]
+
+ESTIMATES = ("exact", "over", "over and under")
+WORKLOADS = 35  # of each kind of estimates, for every policy
+
+
+def shortest_backfilled(jobs: Sequence[Job], processors: int) -> Starts:
+    return reference.easy(jobs, processors, candidates="shortest")
+
+
+def conservative(jobs: Sequence[Job], processors: int) -> Starts:
+    return reference.conservative(jobs, processors)[0]
+
+
+POLICIES: dict[str, tuple[dict[str, Any], Textbook]] = {
+    "fcfs": ({"preset": "fcfs"}, reference.fcfs),
+    "shortest": ({"order": "shortest", "backfill": "none"}, reference.shortest_first),
+    "easy": ({"preset": "easy"}, reference.easy),
+    "easy-packed": ({"preset": "easy", "placement": "packed"}, reference.easy),
+    "easy-lessconsume": ({"preset": "easy", "placement": "lessconsume"}, reference.easy),
+    "sjbf": ({"preset": "sjbf"}, shortest_backfilled),
+    "lc": ({"preset": "lc"}, shortest_backfilled),
+    "lct": ({"preset": "lct"}, shortest_backfilled),
+    "conservative": ({"preset": "conservative"}, conservative),
+    "conservative-packed": ({"preset": "conservative", "placement": "packed"}, conservative),
+}
+
+
+@pytest.mark.parametrize("estimates", ESTIMATES)
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_start_is_the_textbooks(name: str, estimates: str) -> None:
+    policy, textbook = POLICIES[name]
+    random = Random(f"{name} {estimates}")
+    waited = 0
+    for _ in range(WORKLOADS // 2 if "conservative" in name else WORKLOADS):  # the textbook is slow
+        processors = random.choice((4, 8, 16))
+        jobs = random_jobs(random, processors, estimates)
+        starts = starts_under(policy, jobs, processors, threads=random.choice((1, 1, 2, 4)))
+        expected = textbook(jobs, processors)
+        assert starts == expected, (jobs, {n: (starts[n], expected[n]) for n in starts if starts[n] != expected[n]})
+        waited += sum(starts[job.id] > job.submit for job in jobs)
+    assert waited > WORKLOADS * 5  # there was something to decide
+
+
+@pytest.mark.parametrize("estimates", ["exact", "over"])
+@pytest.mark.parametrize("name", ["easy", "sjbf", "lc", "lct"])
+def test_easy_keeps_its_reservation(name: str, estimates: str) -> None:
+    random = Random(f"reservation {name} {estimates}")
+    for _ in range(15):
+        processors = random.choice((4, 8, 16))
+        jobs = random_jobs(random, processors, estimates)
+        starts = starts_under({"preset": name}, jobs, processors, threads=random.choice((1, 4)))
+        reference.check_no_overcommit(jobs, starts, processors)
+        reference.check_easy_reservation(jobs, starts, processors)
+
+
+@pytest.mark.parametrize("estimates", ["exact", "over"])
+def test_conservative_keeps_its_promises(estimates: str) -> None:
+    random = Random(f"promises {estimates}")
+    for _ in range(15):
+        processors = random.choice((4, 8, 16))
+        jobs = random_jobs(random, processors, estimates)
+        starts = starts_under({"preset": "conservative"}, jobs, processors, threads=random.choice((1, 4)))
+        reference.check_no_overcommit(jobs, starts, processors)
+        reference.check_conservative(jobs, starts, reference.conservative(jobs, processors)[1], processors)
+
+
+def test_the_checks_can_fail() -> None:
+    """A schedule without backfilling is not EASY, and first come, first served not conservative."""
+    random = Random("can fail")
+    jobs = random_jobs(random, 8, "exact", jobs=60)
+    starts = starts_under({"preset": "fcfs"}, jobs, 8)
+    with pytest.raises(AssertionError):
+        reference.check_easy_reservation(jobs, starts, 8)
+    with pytest.raises(AssertionError):
+        reference.check_conservative(jobs, starts, reference.conservative(jobs, 8)[1], 8)
+
+
+def test_backfilling_by_hand() -> None:
+    """Four processors: 1 holds two until 10, 2 wants all, 3 ends in time and overtakes it, 4 would not and waits."""
+    jobs = [Job(1, 0, 2, 10, 10), Job(2, 1, 4, 5, 5), Job(3, 2, 2, 8, 8), Job(4, 3, 2, 8, 8)]
+    assert starts_under({"preset": "easy"}, jobs, 4) == {1: 0, 2: 10, 3: 2, 4: 15}
+    assert starts_under({"preset": "fcfs"}, jobs, 4) == {1: 0, 2: 10, 3: 15, 4: 15}

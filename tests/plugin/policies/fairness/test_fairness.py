@@ -1,0 +1,255 @@
+"""Fairness: response times expected at submission, and groups that would have somebody end too late, against the reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.glomarc.glts_cases import (
+    PPM,
+    SECOND_US,
+    draw_jobs,
+    nodes_of,
+    play,
+    spec_of,
+    told,
+    view_of,
+)
+from tests.reference.glomarc import Waiting, nodes_for, ppn, run_factor
+from tests.reference.glomarc import forecast as exact_forecast
+from tests.reference.slices import Calendar, wall_of
+
+from cosched_plugin.api import JobSpec, Occupancy, View, WholeNodesView, bits_of
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.fairness import slack as fairness
+from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_ends, expected_response_us
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.seats import Seat
+from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
+from cosched_plugin.policies.slices.slices import Slices
+from cosched_plugin.protocol.messages import Note, RunningJob, SetNote
+
+NODES = 6
+SLICES = Slices()
+
+
+def span_us(job: JobSpec, per_node: int) -> int:
+    """Return how long the reference says a job takes, as whole microseconds, rounded up."""
+    sno, scr = (Fraction(value, PPM) for value in job.self_slowdown or (PPM, PPM))
+    full, rest = divmod(job.processes, per_node)
+    counts = {per_node if full else rest, rest or per_node}
+    return -int(-job.estimate_us * max(run_factor(count, sno, scr) for count in counts) // 1)
+
+
+def waiting_of(job: JobSpec, nodes: int) -> Waiting | None:
+    """Return a job alone on its nodes; None if the machine does not hold it."""
+    sno, scr = (Fraction(value, PPM) for value in job.self_slowdown or (PPM, PPM))
+    try:
+        per_node = ppn(job.processes, sno, scr, nodes=nodes)
+    except ValueError:
+        return None
+    return Waiting(job.id, nodes_for(job.processes, per_node), span_us(job, per_node))
+
+
+def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Occupancy] = ()) -> dict[int, int]:
+    """Return when waiting jobs end as the reference has it, in the view's time."""
+    assert isinstance(view, WholeNodesView)
+    now_us, nodes = view.now_us, view.machine.nodes
+    running = [
+        (max(there.end_us, now_us + 1), sorted({node for run in there.runs for node in range(run[0], run[0] + run[1])}))
+        for there in view.running.values()
+    ]
+    running += [(stay.end_us, [*bits_of(stay.nodes)]) for stay in stays]
+    held = {node for _, there in running for node in there}
+    free = set(bits_of(view.free_nodes))
+    closed = [node for node in range(nodes) if node not in held and node not in free]
+    if closed:
+        running.append((now_us + 1, closed))
+    waiting = [one for job in jobs if (one := waiting_of(job, nodes)) is not None]
+    return {job: int(plan.end) for job, plan in exact_forecast(nodes, now_us, running, waiting).items()}
+
+
+class Witness:
+    """Holds every forecast and every verdict of the check of fairness against the reference."""
+
+    def __init__(self, *, sliced: bool) -> None:
+        self.sliced = sliced
+        self.seen: Counter[str] = Counter()
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = fairness.expected_ends
+        is_fair = fairness._FairGate._is_fair
+        prepare = fairness._FairMatching.prepare
+
+        def watched_forecast(
+            jobs: Sequence[JobSpec], view: View, spread: Spread, stays: Sequence[Occupancy] = ()
+        ) -> dict[int, int]:
+            found = original(jobs, view, spread, stays)
+            assert found == reference_ends(jobs, view, stays)
+            self.seen["forecasts"] += 1
+            return found
+
+        def watched_is_fair(gate: Any, seat: Seat) -> bool:
+            verdict = is_fair(gate, seat)
+            delayed = self.delayed(gate._jobs, gate._view, seat)
+            assert verdict == (not delayed), f"{delayed} would be delayed too much by {seat.job_ids}"
+            self.seen["fair" if verdict else "unfair"] += 1
+            return verdict
+
+        def watched_prepare(matching: Any, view: View) -> Iterator[Any]:
+            for action in prepare(matching, view):
+                if isinstance(action, SetNote) and action.key == fairness.NOTE:
+                    job = next(job for job in view.queue if job.id == action.job_id)
+                    response_us = self.wall_us(reference_ends(view.queue, view)[job.id], view, job) - job.submit_us
+                    assert action.value == round(response_us * 0.75)
+                    self.seen["expected"] += 1
+                yield action
+
+        monkeypatch.setattr(fairness, "expected_ends", watched_forecast)
+        monkeypatch.setattr(fairness._FairGate, "_is_fair", watched_is_fair)
+        monkeypatch.setattr(fairness._FairMatching, "prepare", watched_prepare)
+
+    def delayed(self, jobs: Sequence[JobSpec], view: View, seat: Seat) -> list[int]:
+        """Return who would be delayed beyond 1.5 times the response expected, and beyond what would be without the seat."""
+        own = {stay.job_id: stay.end_us for stay in seat.occupancies}
+        without = reference_ends(jobs, view)
+        without |= {job: max(there.end_us, view.now_us + 1) for job, there in view.running.items()}
+        ends_us = reference_ends([job for job in jobs if job.id not in own], view, seat.occupancies) | own
+        specs = {job.id: job for job in jobs} | {job: there.job for job, there in view.running.items()}
+        late = []
+        for number, end_us in ends_us.items():
+            expected_us = view.note(number, "response")
+            if number not in without or not isinstance(expected_us, int):
+                continue
+            response_us, without_us = (
+                self.wall_us(at_us, view, specs[number]) - specs[number].submit_us
+                for at_us in (end_us, without[number])
+            )
+            if response_us > without_us and response_us > Fraction(3, 2) * expected_us:
+                late.append(number)
+        return late
+
+    def wall_us(self, at_us: int, view: View, job: JobSpec) -> int:
+        """Return when an instant of the class's time will be, by the reference's calendar; short slices come only for short jobs."""
+        if not self.sliced:
+            return at_us
+        present = present_slice(view)
+        assert present is not None
+        calendar = Calendar(3600 * SECOND_US, 600 * SECOND_US, 30, view.resume_us)
+        number, kind = present.begin_us // calendar.interval, SLICES.kind_of(job)
+        exact = wall_of(
+            CLASSES[kind],
+            max(0, at_us - view.now_us),
+            view._state.now_us,
+            lambda interval: present.short if interval <= number else kind == 0,
+            calendar,
+        )
+        return int(exact)
+
+
+@pytest.mark.parametrize(
+    ("policy", "slices"), [("glts", "none"), ("glts", "classes"), ("cstws", "none"), ("glts-nh", "classes")]
+)
+def test_who_is_delayed_by_company(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every expected response, every forecast and every verdict is the reference's; refused groups do delay somebody too much."""
+    witness = Witness(sliced=slices == "classes")
+    witness.install(monkeypatch)
+    for seed in range(2):
+        random = Random(f"fair {seed}")
+        jobs = draw_jobs(random, 30, NODES, gap_s=300, over=seed % 2 == 1)
+        play({"preset": policy, "slices": slices}, jobs, nodes_of(NODES, swap_mb=1_000_000))
+    assert witness.seen["expected"] == 60
+    assert witness.seen["fair"] > 5
+    assert witness.seen["unfair"] > 0
+
+
+# ---------------------------------------------------------------- by hand
+
+
+TABLE: dict[str, Any] = {
+    "preset": "glts",
+    "slices": "none",
+    "matching": {"min_gain": -1, "max_slowdown": 3, "low_load": "none"},
+}
+OWN = (1_000_000, 1_500_000)  # two processes on a node, and no more
+
+
+def decided(waiting: Sequence[JobSpec], notes: Sequence[Note] = (), **table: Any) -> tuple[dict[int, int], set[int]]:
+    """Return what response is expected of each job, and which jobs are started, on two nodes."""
+    core = SchedulerCore(compose({**TABLE, **table}), told(nodes_of(2), waiting, notes=notes))
+    actions = core.handle(NOW_US, ())
+    expected = {
+        action.job_id: action.value
+        for action in actions
+        if isinstance(action, SetNote) and action.key == "response" and isinstance(action.value, int)
+    }
+    return {job or 0: value for job, value in expected.items()}, set(core.view.running)
+
+
+def test_expectations_at_submission() -> None:
+    """One after the other, each on both nodes: 1000, 3000 and 6000 s, and three quarters of that are expected."""
+    jobs = [spec_of(number, 4, 1000 * number, OWN, limit_us=None) for number in (1, 2, 3)]
+    expected, _ = decided(jobs)
+    assert expected == {1: 750 * SECOND_US, 2: 2250 * SECOND_US, 3: 4500 * SECOND_US}
+    expected, _ = decided(jobs, fairness={"name": "slack", "adjust": 1.0})
+    assert expected == {1: 1000 * SECOND_US, 2: 3000 * SECOND_US, 3: 6000 * SECOND_US}
+    # What was expected once is kept; a job that comes later counts the others as if they had not been told of.
+    expected, _ = decided(jobs, [Note(1, "response", 5), Note(2, "response", 6)])
+    assert expected == {3: 4500 * SECOND_US}
+
+
+def test_no_expectations_without_fairness() -> None:
+    assert decided([spec_of(1, 4, 1000, OWN)], fairness="none")[0] == {}
+
+
+@pytest.mark.parametrize(("factor", "adjust", "together"), [(0.5, 1.0, False), (1.0, 0.5, False), (3.0, 1.0, True)])
+def test_slack_factor(factor: float, adjust: float, *, together: bool) -> None:
+    """A job that would be alone ends later in company: beyond half of what was expected in any case, but never thrice that."""
+    jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2)]
+    _, started = decided(jobs, fairness={"name": "slack", "factor": factor, "adjust": adjust})
+    assert (started == {1, 2}) == together
+    assert 1 in started
+
+
+def test_nobody_is_held_up_who_would_be_late_anyway() -> None:
+    """Job 3 is late already: company for jobs 1 and 2 that does not make it later is fair."""
+    jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2, 3)]
+    notes = [Note(number, "response", response) for number, response in ((1, 1 << 50), (2, 1 << 50), (3, 1))]
+    _, started = decided(jobs, notes)
+    assert started == {1, 2}  # one after the other takes 8000 s, together at most 1.8 times 4000
+
+
+def test_jobs_of_which_nothing_was_expected_do_not_count() -> None:
+    view = view_of(told(nodes_of(2), [spec_of(1, 4, 100)], notes=[Note(1, "response", "soon")]))
+    assert expected_response_us(1, view) is None
+    assert expected_response_us(2, view) is None
+
+
+@pytest.mark.parametrize(("notes", "delay"), [([], 1.25), ([Note(1, "response", 500 * SECOND_US)], 2.5)])
+def test_delay_of_running_jobs(notes: list[Note], delay: float) -> None:
+    """Its response so far and to come, over what was expected, or else its estimate: submitted 250 s before it started."""
+    job = spec_of(1, 4, 1000, submit_us=NOW_US - 750 * SECOND_US)
+    running = RunningJob(job, NOW_US - 500 * SECOND_US, ((0, 2, 5, 2),), 1000 * SECOND_US, None)
+    view = view_of(told(nodes_of(2), (), [running], notes))
+    assert delay_of(view.running[1], view) == pytest.approx(delay)
+
+
+def test_forecast_leaves_out_what_never_fits() -> None:
+    jobs = [spec_of(1, 9, 100), spec_of(2, 4, 100, OWN), spec_of(3, 1, 50)]
+    view = view_of(told(nodes_of(2), jobs))
+    assert expected_ends(jobs, view, Spread()) == {2: NOW_US + 100 * SECOND_US, 3: NOW_US + 150 * SECOND_US}
+
+
+def test_a_job_alone_is_in_nobodys_debt() -> None:
+    """Slack so small that everybody is late: all start as they would without groups."""
+    slack = Slack(factor=0.01, adjust=0.01)
+    assert (slack.factor, slack.adjust) == (0.01, 0.01)
+    jobs = [spec_of(1, 2, 4000, OWN), spec_of(2, 2, 4000, OWN)]
+    _, started = decided(jobs, fairness={"name": "slack", "factor": 0.01, "adjust": 0.01})
+    assert started == {1, 2}

@@ -1,0 +1,229 @@
+"""Workloads and machines of G-LOMARC-TS's kind, and runs of them that are watched batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from random import Random
+from typing import Any, NamedTuple
+
+from tests.plugin.policies.cases import NOW_US, welcome_of
+from tests.reference.glomarc_judge import Slice, check_schedule
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.trace import TraceRecord
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.protocol.messages import (
+    Action,
+    Belief,
+    Event,
+    JobSpec,
+    NodeClass,
+    Note,
+    RunningJob,
+    SelfSlowdown,
+    Welcome,
+)
+
+SECOND_US = 1_000_000
+PPM = 1_000_000
+RESUME_US = 60 * SECOND_US
+MODEL = StatisticalModel(3)
+SLICED = ("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh")
+
+Table = Mapping[str, Any]
+
+
+def nodes_of(
+    nodes: int, cpus: int = 2, cores: int = 2, threads: int = 1, memory_mb: int = 8192, swap_mb: int = 8192
+) -> NodeClass:
+    return NodeClass(nodes, cpus, cores, threads, memory_mb, 0, 0, 0, swap_mb)
+
+
+def belief_of(model: StatisticalModel = MODEL) -> Belief:
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def spec_of(
+    number: int,
+    size: int,
+    seconds: float,
+    own: SelfSlowdown | None = (1_000_000, 1_000_000),
+    submit_us: int = NOW_US,
+    **more: Any,
+) -> JobSpec:
+    return JobSpec(number, submit_us, size, round(seconds * SECOND_US), self_slowdown=own, **more)
+
+
+def job_of(spec: JobSpec, run_us: int | None = None) -> WorkloadJob:
+    """Return a job that is as it says, or takes another time."""
+    return WorkloadJob(
+        spec, spec.estimate_us if run_us is None else run_us, None, spec.id, self_slowdown=spec.self_slowdown
+    )
+
+
+def draw_jobs(
+    random: Random,
+    count: int,
+    nodes: int,
+    *,
+    gap_s: float = 600.0,
+    over: bool = False,
+    limits: bool = False,
+    memory: bool = False,
+    even: bool = False,
+) -> list[WorkloadJob]:
+    """Draw short, medium and long jobs of all sizes; ``over``: users believe that some take longer than they do.
+
+    ``even``: in a group no job has fewer processes on its last node than on others.
+    """
+    jobs = []
+    submit_us = 0
+    for number in range(1, count + 1):
+        submit_us += round(random.expovariate(1 / gap_s) * SECOND_US) if random.random() < 0.8 else 0
+        low, high = random.choice(((20, 600), (601, 10_800), (601, 10_800), (10_801, 40_000)))
+        run_us = random.randint(low * SECOND_US, high * SECOND_US)
+        estimate_us = round(run_us * random.uniform(1.0, 2.0)) if over and random.random() < 0.6 else run_us
+        size = random.choice((1, 1, 2, 3, 4, nodes // 2, nodes, 2 * nodes, random.randint(1, 4 * nodes)))
+        jobs.append(
+            job_of(
+                JobSpec(
+                    number,
+                    submit_us,
+                    max(1, size if size == 1 or not even else size - size % 2),
+                    estimate_us,
+                    estimate_us + random.choice((0, 5)) * SECOND_US if limits and random.random() < 0.7 else None,
+                    memory_mb=random.choice((0, 500, 1000, 2000)) if memory else 0,
+                    self_slowdown=draw_self_slowdown(random.randint(1, 99), number),
+                ),
+                run_us,
+            )
+        )
+    return jobs
+
+
+def truth_of(
+    node: NodeClass, jobs: Iterable[WorkloadJob], model: StatisticalModel = MODEL, resume_us: int = RESUME_US
+) -> Manager:
+    """Return a manager of a machine on which jobs slow each other down as the model says, and that says so."""
+    selves = {job.spec.id: job.self_slowdown for job in jobs if job.self_slowdown is not None}
+    cluster = Cluster(Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous"))
+    return Manager([node], belief_of(model), cluster, resume_us=resume_us)
+
+
+class Watched:
+    """A scheduler core that is watched: before a batch, after it, and beside one that has just been started."""
+
+    def __init__(
+        self,
+        table: Table,
+        manager: Manager,
+        trace: list[TraceRecord],
+        look: Callable[[SchedulerCore, int, Sequence[Event], list[Action]], None] | None = None,
+        *,
+        restart: bool = False,
+    ) -> None:
+        self._table = table
+        self._manager = manager
+        self._restart = restart
+        self._look = look
+        self.core = SchedulerCore(compose(table), manager.inventory(), trace=trace.append)
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        self._manager.check()
+        fresh = SchedulerCore(compose(self._table), self._manager.inventory()) if self._restart else None
+        actions = self.core.handle(now_us, events)
+        self.core.check()
+        if fresh is not None:
+            assert fresh.handle(now_us, events) == actions
+            fresh.check()
+        if self._look is not None:
+            self._look(self.core, now_us, events, actions)
+        return actions
+
+
+class Played(NamedTuple):
+    """A run that is over."""
+
+    records: dict[int, JobRecord]
+    trace: list[TraceRecord]
+    node: NodeClass
+    resume_us: int
+    model: StatisticalModel
+
+    def cos(self, job: int, other: int) -> Fraction:
+        """Return the true slowdown of a job beside another."""
+        return Fraction(round(self.model.coscheduling(job, other) * PPM), PPM)
+
+    def calendar(self) -> list[Slice]:
+        """Return the slices as the scheduler told of them."""
+        return [
+            (record["at_us"], record["end_us"], record["kind_of_jobs"])
+            for record in self.trace
+            if record["kind"] == "slice"
+        ]
+
+    def judge(self, **rules: Any) -> None:
+        """Let the judge see the schedule."""
+        check_schedule(list(self.records.values()), [self.node], self.cos, self.resume_us, **rules)
+
+    def groups(self) -> list[Mapping[str, Any]]:
+        """Return the groups that were formed, each once."""
+        found = {}
+        for record in self.trace:
+            if record["kind"] == "start" and "group" in record:
+                found[record["at_us"], record["group"]["primary"]] = record["group"]
+        return [*found.values()]
+
+
+def play(
+    table: Table | str,
+    jobs: Sequence[WorkloadJob],
+    node: NodeClass,
+    *,
+    model: StatisticalModel = MODEL,
+    resume_us: int = RESUME_US,
+    script: Sequence[Scripted] = (),
+    requeue: bool = False,
+    restart: bool = False,
+    look: Callable[[SchedulerCore, int, Sequence[Event], list[Action]], None] | None = None,
+) -> Played:
+    """Run jobs under a composition, with the invariants of both sides checked at every batch."""
+    table = {"preset": table} if isinstance(table, str) else table
+    manager = truth_of(node, jobs, model, resume_us)
+    trace: list[TraceRecord] = []
+    link = DirectLink(lambda _: Watched(table, manager, trace, look, restart=restart))
+    records = Simulation(manager, Agenda(manager, jobs, script, requeue=requeue), link).run()
+    manager.check()
+    assert manager.refused == 0
+    return Played({record.job.spec.id: record for record in records}, trace, node, resume_us, model)
+
+
+def told(
+    node: NodeClass,
+    waiting: Sequence[JobSpec],
+    running: Sequence[RunningJob] = (),
+    notes: Sequence[Note] = (),
+    model: StatisticalModel = MODEL,
+    now_us: int = NOW_US,
+) -> Welcome:
+    welcome = welcome_of([node], running, waiting, belief_of(model))
+    return welcome._replace(notes=tuple(notes), now_us=now_us, resume_us=RESUME_US)
+
+
+def view_of(welcome: Welcome) -> View:
+    """Return the view in which groups are planned."""
+    return WholeNodesView(SchedulerCore(compose({"preset": "pss"}), welcome).view)

@@ -1,0 +1,446 @@
+"""Groups: how they go on, how they are formed, where they lie, and how they come to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.glomarc.glts_cases import (
+    MODEL,
+    PPM,
+    SECOND_US,
+    job_of,
+    nodes_of,
+    play,
+    spec_of,
+    told,
+    view_of,
+)
+from tests.plugin.policies.harness import NO_CONTENTION
+from tests.reference import glomarc
+from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
+
+from cosched_emulator.manager.agenda import Scripted
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.glomarc.company import Slowdown
+from cosched_plugin.policies.glomarc.evolution import Member, evolve, gain_alone
+from cosched_plugin.policies.glomarc.formation import Search, groups, select_candidates
+from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobSpec
+
+ROUNDING_US = Fraction(1, 32)
+ANY_GAIN = -1.0
+
+
+def slowdown_of(random: Random, count: int, most: float = 1.4) -> dict[tuple[int, int], int]:
+    """Draw how much each job slows down beside each other, in millionths."""
+    return {
+        (one, other): random.choice((PPM, 1_250_000, random.randint(PPM, round(most * PPM))))
+        for one in range(count)
+        for other in range(count)
+        if one != other
+    }
+
+
+def as_function(ppm: dict[tuple[int, int], int]) -> Slowdown:
+    return lambda job, other: ppm[job.id, other.id] / PPM
+
+
+def sides_of(nodes: int = 64) -> NodeHalves:
+    return NodeHalves(view_of(told(nodes_of(nodes), ())))
+
+
+class Case:
+    """A primary job, candidates, and how they slow each other down: for the policy and for the reference."""
+
+    def __init__(self, random: Random, candidates: int, *, alike: bool = False) -> None:
+        sides = sides_of()
+        self.ppm = slowdown_of(random, candidates + 1)
+        self.slowdown = as_function(self.ppm)
+        self.members: list[Member] = []
+        self.references: list[glomarc.Member] = []
+        for number in range(candidates + 1):
+            size = random.choice((1, 2, 3, 4, 6, 8, 12, 16)) if number else random.choice((1, 4, 8, 16, 24))
+            # The same time for several of them, that sorting has to leave in order.
+            seconds = random.choice((3600, 7200, 7200.5)) if alike else random.randint(601, 20_000)
+            own = draw_self_slowdown(random.randint(1, 9), number)
+            job = spec_of(number, size, seconds, own)
+            footprint = sides.footprint(job, sides.most_shared(job))
+            self.members.append(Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes))
+            sno, scr = (Fraction(value, PPM) for value in own)
+            # Of three processes the last has a node for itself; the slower node counts.
+            alone = [Fraction(1)] if size % 2 else []
+            factor = max([*alone, coscheduled(number, size, 1, sno, scr).factor]) if size > 1 else 1
+            self.references.append(coscheduled(number, size, job.estimate_us, sno, scr)._replace(factor=factor))
+
+    def cos(self, one: int, other: int) -> Fraction:
+        return Fraction(self.ppm[one, other], PPM)
+
+    def beside(self, member: Member) -> Member:
+        own = self.members[0].job
+        return member._replace(beside=self.slowdown(member.job, own), beside_it=self.slowdown(own, member.job))
+
+
+def ids(members: Sequence[Member]) -> list[int]:
+    return [member.job.id for member in members]
+
+
+# ---------------------------------------------------------------- how a group goes on
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_evolution(seed: int) -> None:
+    """Spans are the reference's, as whole microseconds, rounded up; the gain is formula 6."""
+    random = Random(f"evolve {seed}")
+    case = Case(random, random.randint(1, 6), alike=seed % 3 == 0)
+    outcome = evolve(case.members[0], [case.beside(member) for member in case.members[1:]])
+    exact = glomarc.evolve(case.references[0], case.references[1:], case.cos)
+    assert len(outcome.spans_us) == len(case.members)
+    for number, span_us in enumerate(outcome.spans_us):
+        assert -ROUNDING_US <= span_us - exact.ends[number] < 1
+    assert abs(outcome.together_us - exact.length) <= ROUNDING_US
+    assert abs(outcome.gain - u_gain(case.references[0], case.references[1:], case.cos)) <= 1e-9
+
+
+def test_evolution_by_hand() -> None:
+    """Four nodes. Job 1 (4 processes, 200 s) slows the primary (8, 1000 s) to 1.5, job 2 (4, 400 s) to 1.2, at 1 and 1.25.
+
+    Job 1 ends at 200 s, when the primary has done 133 1/3 of 1000. Job 2 ends at 500 s: by then it has done 133 1/3 + 250. It is alone
+    for the last 616 2/3, until 1116 2/3. Work, in node time at one process a node: 8·383 1/3 + 4·200 + 4·400 = 5466 2/3, on 4 nodes
+    for 500 s: 5466 2/3 / 2000 - 1.
+    """
+    primary = Member(spec_of(0, 8, 1000), 1000 * SECOND_US, 1.0, 2, 4)
+    first = Member(spec_of(1, 4, 200), 200 * SECOND_US, 1.0, 2, 2, beside=1.0, beside_it=1.5)
+    second = Member(spec_of(2, 4, 400), 400 * SECOND_US, 1.0, 2, 2, beside=1.25, beside_it=1.2)
+    spans_us, together_us, gain = evolve(primary, [first, second])
+    assert spans_us == (1_116_666_667, 200 * SECOND_US, 500 * SECOND_US)
+    assert together_us == 500 * SECOND_US
+    assert gain == pytest.approx(5466 / 2000 + 2 / 3 / 2000 - 1, abs=1e-12)
+    # In a hurry: the primary ends first, and job 2 goes on alone, at its own pace.
+    hurried = primary._replace(left_us=100 * SECOND_US)
+    spans_us, together_us, _ = evolve(hurried, [first, second])
+    assert (spans_us, together_us) == ((150_000_000, 200_000_000, 430_000_000), 150_000_000)
+
+
+def test_a_job_alone_gains_by_its_processes() -> None:
+    assert gain_alone(4, 1.25) == pytest.approx(2.2)
+    assert gain_alone(1, 1.0) == 0.0
+    assert gain_alone(4, 1.25) == pytest.approx(float(glomarc.space_gain(4, 1.25)))
+
+
+# ---------------------------------------------------------------- how it is formed
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_preselection(seed: int) -> None:
+    """As in the reference, less those that are larger than any window: slowdowns on the threshold are within it."""
+    random = Random(f"preselect {seed}")
+    case = Case(random, 25, alike=seed % 2 == 0)
+    search = Search(max_slowdown=random.choice((1.1, 1.25)), longer_s=random.choice((0.0, 3000.0, 100_000.0)))
+    found = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())
+    exact = preselect(
+        case.references[0], case.references[1:], case.cos, search.max_slowdown, round(search.longer_s * SECOND_US)
+    )
+    room = case.references[0].nodes * Fraction(9, 8)
+    assert ids(found) == [one.id for one in exact if one.nodes <= room]
+    for member in found:
+        assert member == case.beside(case.members[member.job.id])
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "glts": ({}, {}),
+    "fbo": ({"blocks": "first"}, {"first_block_only": True}),
+    "ns": ({"sort": False}, {"sort": False}),
+    "both": ({"blocks": "first", "sort": False}, {"first_block_only": True, "sort": False}),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_groups_are_formed_as_in_the_reference(variant: str) -> None:
+    """All groups, best first, that steps 1 to 5 leave; those of the reference without the candidates that fit no window."""
+    seen: set[int] = set()
+    several = 0
+    for seed in range(60):
+        random = Random(f"form {seed}")
+        case = Case(random, random.randint(1, 30), alike=seed % 4 == 0)
+        block = random.choice((3, 6, 16))
+        changes, changed = VARIANTS[variant]
+        search = Search(min_gain=ANY_GAIN, block=block, **changes)
+        primary = case.members[0]
+        chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
+        room = case.references[0].nodes * Fraction(9, 8)
+        small = [one for one in case.references[1:] if one.nodes <= room]
+        found = [
+            (ids(group.matched), group.gain) for group in groups(primary, chosen, search, lambda _one, _others: True)
+        ]
+        exact = form_groups(
+            case.references[0], small, case.cos, block_size=block, matched_longer=3000 * SECOND_US, **changed
+        )
+        once = [
+            one for index, one in enumerate(found) if one not in found[:index]
+        ]  # what step 5 makes of two may be alike
+        assert [one for one, _ in once] == [list(group.matched) for group in exact]
+        assert [gain for _, gain in once] == pytest.approx([float(group.gain) for group in exact], abs=1e-9)
+        seen |= {len(one) for one, _ in once}
+        several += len(once) > 1
+    assert len(seen) > 3
+    assert several > 5 or "blocks" in VARIANTS[variant][0]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_best_pair(seed: int) -> None:
+    """With one matched job at most, it is the one of the first block with which the gain is best."""
+    random = Random(f"pair {seed}")
+    case = Case(random, 20)
+    search = Search(min_gain=ANY_GAIN, most=1)
+    primary = case.members[0]
+    chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
+    found = [*groups(primary, chosen, search, lambda _one, _others: True)]
+    gains = [(u_gain(case.references[0], [case.references[member.job.id]], case.cos)) for member in chosen[:16]]
+    if not chosen:
+        assert found == []
+        return
+    assert all(len(group.matched) == 1 for group in found)
+    assert found[0].gain == pytest.approx(float(max(gains)), abs=1e-9)
+    first = Search(min_gain=0.45, most=1, choice="first", blocks="none")
+    shown = [*groups(primary, chosen, first, lambda _one, _others: True)]
+    all_gains = [u_gain(case.references[0], [case.references[member.job.id]], case.cos) for member in chosen]
+    good = [member.job.id for member, gain in zip(chosen, all_gains, strict=True) if gain >= Fraction(45, 100)]
+    assert [ids(group.matched) for group in shown] == [[number] for number in good]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_first_suitable_group(seed: int) -> None:
+    """Without blocks and sorting, groups come as the window slides over all candidates, where the gain is enough."""
+    random = Random(f"first {seed}")
+    case = Case(random, 30)
+    search = Search(min_gain=0.3, choice="first", blocks="none")
+    primary, own = case.members[0], case.references[0]
+    chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
+    exact = [
+        tuple(member.id for member in window)
+        for window in glomarc.windows(own, [case.references[member.job.id] for member in chosen])
+        if u_gain(own, window, case.cos) >= Fraction(3, 10)
+    ]
+    found = [tuple(ids(group.matched)) for group in groups(primary, chosen, search, lambda _one, _others: True)]
+    assert found == exact
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_job_that_has_to_be_in_the_group(seed: int) -> None:
+    """Case 3: it is in every group, also after step 5; and of all windows that show it the best is among them."""
+    random = Random(f"must {seed}")
+    case = Case(random, 20)
+    search = Search(min_gain=ANY_GAIN)
+    chosen = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())
+    if not chosen:
+        return
+    must = chosen[0].job.id
+    for group in groups(case.members[0], chosen, search, lambda _one, _others: True, must):
+        assert must in ids(group.matched)
+        assert sum(member.nodes for member in group.matched) <= case.members[0].nodes * 1.125
+
+
+def test_least_gain() -> None:
+    case = Case(Random("gain"), 20)
+    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
+    all_groups = [*groups(case.members[0], chosen, Search(min_gain=ANY_GAIN), lambda _one, _others: True)]
+    best = all_groups[0].gain
+    few = [*groups(case.members[0], chosen, Search(min_gain=best + 1e-6), lambda _one, _others: True)]
+    assert few == []
+
+
+def test_groups_that_find_no_place_are_left_out() -> None:
+    case = Case(Random("place"), 20)
+    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
+    banned = chosen[0].job.id
+    search = Search(min_gain=ANY_GAIN)
+    found = [*groups(case.members[0], chosen, search, lambda _one, others: banned not in ids(others))]
+    assert found
+    assert all(banned not in ids(group.matched) for group in found)
+
+
+# ---------------------------------------------------------------- how it comes to an end
+
+OPEN: dict[str, Any] = {
+    "preset": "glts",
+    "slices": "none",
+    "fairness": "none",
+    "matching": {"min_gain": -1, "max_slowdown": 3, "low_load": "none", "longer_s": 1_000_000, "short_s": 10},
+}
+OWN = (1_050_000, 1_500_000)
+
+
+def cos(job: int, other: int) -> Fraction:
+    return Fraction(round(MODEL.coscheduling(job, other) * PPM), PPM)
+
+
+def as_reference(specs: dict[int, JobSpec], left: dict[int, Fraction]) -> dict[int, glomarc.Member]:
+    sno, scr = (Fraction(value, PPM) for value in OWN)
+    return {number: coscheduled(number, specs[number].processes, work, sno, scr) for number, work in left.items()}
+
+
+def left_after(members: dict[int, glomarc.Member], span_us: int) -> dict[int, Fraction]:
+    """Return what is left to do of a group of job 1 and others after a time in which nobody ends."""
+    own, *others = members.values()
+    slowest = max(cos(1, other.id) for other in others)
+    left = {1: Fraction(own.left) - span_us / (Fraction(own.factor) * slowest)}
+    left |= {other.id: Fraction(other.left) - span_us / (Fraction(other.factor) * cos(other.id, 1)) for other in others}
+    assert min(left.values()) > 0
+    return left
+
+
+@pytest.mark.parametrize(
+    ("seconds", "gone"),
+    [
+        ((1000, 3000, 2500), None),  # the primary ends first
+        ((5000, 1000, 2000), None),  # all matched ones end first, one after the other
+        ((3000, 1000, 9000), None),
+        ((5000, 3000, 2500), 2),
+        ((5000, 3000, 2500), 3),
+        ((5000, 3000, 2500), 1),
+    ],
+)
+def test_ends_of_a_group(seconds: tuple[int, int, int], gone: int | None) -> None:
+    """Job 1 on two nodes, one matched job on each; ``gone`` is cancelled after 600 s. Ends are the reference's."""
+    sizes = {1: 4, 2: 2, 3: 2}
+    jobs = [job_of(spec_of(number, sizes[number], time, OWN, submit_us=0)) for number, time in enumerate(seconds, 1)]
+    specs = {job.spec.id: job.spec for job in jobs}
+    at_us = 600 * SECOND_US
+    script = [] if gone is None else [Scripted(at_us, "cancel", gone)]
+    noted: dict[int, set[int]] = {}
+
+    def look(core: Any, now_us: int, _events: object, _actions: object) -> None:
+        noted[now_us] = {job for job in core.view.running if core.view.note(job, "group") is not None}
+
+    played = play(OPEN, jobs, nodes_of(2), script=script, restart=True, look=look)
+    (group,) = played.groups()
+    assert (group["primary"], sorted(group["matched"]), group["running"]) == (1, [2, 3], [])
+    members = as_reference(specs, {job.spec.id: Fraction(job.run_us) for job in jobs})
+    offset_us = 0
+    if gone is not None:
+        left = left_after(members, at_us)
+        del left[gone]
+        members = as_reference(specs, left)
+        offset_us = at_us
+    if 1 in members:
+        ends = glomarc.evolve(members[1], [one for number, one in members.items() if number != 1], cos).ends
+    else:  # who was matched is alone
+        ends = {number: Fraction(one.left) * Fraction(one.factor) for number, one in members.items()}
+    for number, record in played.records.items():
+        assert record.state == (CANCELLED if number == gone else COMPLETED)
+        if number != gone:
+            assert record.end_us == pytest.approx(offset_us + ceil(ends[number]), abs=2)
+            assert record.end_us == pytest.approx(record.estimate_us, abs=2)  # as was expected in the end
+    # The group is remembered as long as its primary and a matched job are there.
+    over_us = min(played.records[1].end_us or 0, max(played.records[number].end_us or 0 for number in (2, 3)))
+    for now_us, known in noted.items():
+        there = {number for number, record in played.records.items() if (record.end_us or 0) > now_us}
+        assert known == (there if now_us < over_us else set())
+    played.judge(ended_early={} if gone is None else {gone: CANCELLED}, class_bounds_us=None)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_node_fails_under_a_group(node: int, *, requeue: bool) -> None:
+    """Job 1 and the matched job there are gone, the other is alone. Where they may, they begin again, as if there had been no group."""
+    jobs = [
+        job_of(spec_of(number, size, time, OWN, submit_us=0))
+        for number, size, time in ((1, 4, 5000), (2, 2, 3000), (3, 2, 2500))
+    ]
+    at_us, back_us = 600 * SECOND_US, 700 * SECOND_US
+    script = [Scripted(at_us, "fail-node", node), Scripted(back_us, "return-node", node)]
+    notes: list[tuple[int, ...]] = []
+
+    def look(core: Any, now_us: int, _events: object, _actions: object) -> None:
+        if now_us == at_us:
+            notes.append(tuple(job for job in (1, 2, 3) if core.view.note(job, "group") is not None))
+
+    played = play(OPEN, jobs, nodes_of(2), script=script, requeue=requeue, restart=True, look=look)
+    ended = {number: record.state for number, record in played.records.items() if record.state != COMPLETED}
+    assert len(ended) == (0 if requeue else 2)
+    assert requeue or 1 in ended
+    assert notes == [()] or (
+        requeue and len(notes[0]) in (0, 2)
+    )  # one that begins again at once may be matched at once
+    played.judge(down=[(node, at_us, back_us)], ended_early=ended, class_bounds_us=None)
+    assert sum(record.starts for record in played.records.values()) == (5 if requeue else 3)
+
+
+def test_a_running_job_is_joined() -> None:
+    """Case 3: job 1 runs alone when job 2 comes, which finds no nodes; job 1 is the primary, and takes longer by it.
+
+    It has done 500 of 4000 s by then; its limit is put off by as much as its end.
+    """
+    own = (1_000_000, 1_500_000)
+    jobs = [
+        job_of(spec_of(1, 4, 4000, own, submit_us=0, limit_us=4100 * SECOND_US)),
+        job_of(spec_of(2, 4, 2000, own, submit_us=500 * SECOND_US)),
+    ]
+    played = play(OPEN, jobs, nodes_of(2), restart=True)
+    (group,) = played.groups()
+    assert (group["primary"], group["matched"], group["running"]) in ((1, [2], [1]), (2, [1], [1]))
+    members = [coscheduled(number, 4, work * SECOND_US, 1, 1) for number, work in ((1, 3500), (2, 2000))]
+    ends = glomarc.evolve(members[0], members[1:], cos).ends
+    records = played.records
+    for number in (1, 2):
+        assert records[number].end_us == pytest.approx(500 * SECOND_US + ceil(ends[number]), abs=2)
+    assert records[1].end_us is not None
+    later_us = records[1].end_us - 4000 * SECOND_US
+    assert records[1].limit_us == pytest.approx(4100 * SECOND_US + later_us, abs=2)
+    played.judge(class_bounds_us=None)
+
+
+def test_who_is_unknown_stays_alone() -> None:
+    """A site that believes in no contention knows of no pair, and forms no group."""
+    jobs = [job_of(spec_of(number, 4, 4000, (1_000_000, 1_500_000), submit_us=0)) for number in (1, 2)]
+    believed = play(OPEN, jobs, nodes_of(2))
+    assert len(believed.groups()) == 1
+    assert {record["no_search"] for record in decided_without_belief(jobs)} == {"no-belief"}
+
+
+def decided_without_belief(jobs: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the starts of jobs where nothing is believed of pairs."""
+    welcome = told(nodes_of(2), [job.spec for job in jobs])._replace(belief=NO_CONTENTION)
+    trace: list[dict[str, Any]] = []
+    core = SchedulerCore(compose(OPEN), welcome, trace=trace.append)
+    core.handle(NOW_US, ())
+    return [record for record in trace if record["kind"] == "start"]
+
+
+@pytest.mark.parametrize(("seconds", "grouped"), [((10, 4000), False), ((11, 4000), True), ((4000, 10), False)])
+def test_short_jobs_stay_alone(seconds: tuple[int, int], *, grouped: bool) -> None:
+    own = (1_000_000, 1_500_000)
+    jobs = [job_of(spec_of(number, 4, time, own, submit_us=0)) for number, time in enumerate(seconds, 1)]
+    played = play(OPEN, jobs, nodes_of(2))
+    assert bool(played.groups()) == grouped
+
+
+@pytest.mark.parametrize(
+    ("load", "sizes", "alone"), [("all", (2, 4), True), ("all", (2, 5), False), ("none", (2, 2), False)]
+)
+def test_low_load(load: str, sizes: tuple[int, int], *, alone: bool) -> None:
+    """Six nodes: where they would hold all with a process each, every job gets its nodes so (section 4.3)."""
+    own = (1_000_000, 1_500_000)
+    jobs = [job_of(spec_of(number, size, 4000, own, submit_us=0)) for number, size in enumerate(sizes, 1)]
+    table = {**OPEN, "matching": {**OPEN["matching"], "low_load": load}}
+    played = play(table, jobs, nodes_of(6))
+    runs = [record.intervals[0].runs for record in played.records.values()]
+    assert (max(run[3] for one in runs for run in one) == 1) == alone
+    assert bool(played.groups()) == (not alone)
+
+
+def test_serial_jobs_pair_up_first() -> None:
+    """Job 1 is serial: of jobs 2 (four processes) and 3 (serial) the latter joins it, whatever the gain."""
+    own = (1_000_000, 1_500_000)
+    jobs = [job_of(spec_of(number, size, 4000, own, submit_us=0)) for number, size in ((1, 1), (2, 4), (3, 1))]
+    played = play(OPEN, jobs, nodes_of(3))
+    first = played.groups()[0]
+    assert {first["primary"], *first["matched"]} == {1, 3}

@@ -1,0 +1,435 @@
+"""Two jobs on the same nodes: worked by hand, decision by decision. All pairs here have a slowdown of 1.5 unless said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from tests.plugin.core.parts import Scripted
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.lomarc.lomarc_cases import (
+    GOOD,
+    SECOND_US,
+    decisions,
+    hyperthreaded,
+    running_on,
+    spec_of,
+    welcome,
+)
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.lomarc.pairs import PairMonitor
+from cosched_plugin.protocol.messages import (
+    Action,
+    Belief,
+    JobEnded,
+    JobRequeued,
+    JobSpec,
+    NodeClass,
+    Note,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    RunningJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+)
+
+S = SECOND_US
+# A job of either kind computes or communicates half of its time, and reads for the other half: only the reading collides.
+CPU = ("cpu", 500_000, 0, 500_000, 300_000)
+NETWORK = ("network", 0, 500_000, 500_000, 300_000)
+FIRST = {"name": "first", "weak_load": 1.0}
+
+
+def decided(
+    waiting: Sequence[JobSpec],
+    matching: object = FIRST,
+    *,
+    running: Sequence[RunningJob] = (),
+    nodes: NodeClass | None = None,
+    **table: object,
+) -> list[Action]:
+    """Return what is decided but notes; four nodes of one core with two threads, jobs in order of submission."""
+    told = welcome(nodes or hyperthreaded(4), GOOD, waiting, running)
+    return [action for action in decisions(told, matching=matching, **table)[0] if not isinstance(action, SetNote)]
+
+
+def cpu(number: int, size: int, seconds: float) -> JobSpec:
+    return spec_of(number, size, seconds, CPU)
+
+
+def network(number: int, size: int, seconds: float) -> JobSpec:
+    return spec_of(number, size, seconds, NETWORK)
+
+
+def alone(number: int, first: int, count: int, seconds: int) -> StartJob:
+    return StartJob(number, ((first, count, 1, 1),), seconds * S, None)
+
+
+# ---------------------------------------------------------------- pairs that start together
+
+
+def test_a_pair() -> None:
+    """300 and 1000 s: together until the shorter one has done its work, at 450; then the longer one has 700 s left."""
+    host, guest = cpu(1, 3, 1000), network(2, 2, 300)
+    assert decided([host, guest]) == [
+        StartTogether(
+            (StartJob(1, ((0, 3, 1, 1),), 1150 * S, None), StartJob(2, ((0, 2, 2, 1),), 450 * S, None)),
+        )
+    ]
+
+
+def test_limits_grow_by_what_company_costs() -> None:
+    """150 s each, as in the pair above: the limit of one is twice its estimate, that of the other its estimate."""
+    host = cpu(1, 3, 1000)._replace(limit_us=2000 * S)
+    guest = network(2, 2, 300)._replace(limit_us=300 * S)
+    assert decided([host, guest]) == [
+        StartTogether(
+            (StartJob(1, ((0, 3, 1, 1),), 1150 * S, 2150 * S), StartJob(2, ((0, 2, 2, 1),), 450 * S, 450 * S)),
+        )
+    ]
+
+
+def test_on_nodes_of_several_cores() -> None:
+    """Two cores a node: processes take the first thread of each core, 0 and 1, and guests the second ones, 2 and 3."""
+    host, guest = cpu(1, 5, 1000), network(2, 3, 300)
+    assert decided([host, guest], nodes=hyperthreaded(4, cores=2)) == [
+        StartTogether(
+            (
+                StartJob(1, ((0, 2, 3, 2), (2, 1, 1, 1)), 1150 * S, None),
+                StartJob(2, ((0, 1, 12, 2), (1, 1, 4, 1)), 450 * S, None),
+            ),
+        )
+    ]
+
+
+def test_nobody_shares_under_weak_load() -> None:
+    """Four nodes less a fifth are 3.2: jobs of 2 and 1 nodes are weak load, of 2 and 2 are not."""
+    weak = {"name": "first", "weak_load": 0.2}
+    assert decided([cpu(1, 2, 100), network(2, 1, 100)], weak) == [alone(1, 0, 2, 100), alone(2, 2, 1, 100)]
+    (pair,) = decided([cpu(1, 2, 100), network(2, 2, 100)], weak)
+    assert isinstance(pair, StartTogether)
+
+
+@pytest.mark.parametrize("matching", ["adjacent", "first", "u1", "u2"])
+@pytest.mark.parametrize(
+    "guest",
+    [
+        network(2, 3, 60),  # short
+        network(2, 4, 300),  # larger than the other
+        spec_of(2, 3, 300, ("network", 0, 500_000, 500_000, 700_001)),  # memory
+        cpu(2, 3, 300),  # the same bound: 1 + .4·.5 + .5, too much even for two that go well together
+        spec_of(2, 3, 300, ("disk", 200_000, 200_000, 600_000, 1)),  # 1 + .4·.2 + .5 = 1.58, but as c is 2, 1.7
+        spec_of(2, 3, 300, None),
+        network(2, 3, 300)._replace(exclusive=True),
+    ],
+)
+def test_who_does_not_match(matching: str, guest: JobSpec) -> None:
+    nodes = hyperthreaded(3)
+    told = welcome(nodes, GOOD, [cpu(1, 3, 1000), guest])
+    parameters = (*GOOD.parameters()[:4], ("good_share_ppm", 0))
+    bad = told._replace(belief=Belief("lomarc", "bulk-synchronous", (), parameters))
+    actions, _ = decisions(bad, matching={"name": matching, "weak_load": 1.0})
+    assert [action for action in actions if not isinstance(action, SetNote | RejectJob)] == [alone(1, 0, 3, 1000)]
+
+
+def test_two_that_compute_match_where_they_do_not_compete() -> None:
+    """(.9, .1) and (.5, .5): 1 + .4·.5 + .1 = 1.3 where the pair goes well together."""
+    host, guest = spec_of(1, 1, 100, ("cpu", 900_000, 0, 100_000, 0)), cpu(2, 1, 100)
+    (pair,) = decided([host, guest], nodes=hyperthreaded(1))
+    assert isinstance(pair, StartTogether)
+    assert [start.estimate_us for start in pair.starts] == [130 * S, 130 * S]
+
+
+def test_standard_cpus() -> None:
+    """Only a cpu-bound and a disk-bound job: (.8, .2) and (.3, .1, .6) take 1 + .3 + .2, the CPU being time-shared."""
+    standard = {"name": "first", "cpu": "standard", "weak_load": 1.0}
+    host = spec_of(1, 1, 100, ("cpu", 800_000, 0, 200_000, 0))
+    disk = spec_of(2, 1, 100, ("disk", 300_000, 100_000, 600_000, 0))
+    told = welcome(hyperthreaded(1), GOOD, [host, disk])
+    parameters = (("cpu", "standard"), ("remainder", True))
+    told = told._replace(belief=Belief("lomarc", "bulk-synchronous", (), parameters))
+    pair = decisions(told, matching=standard)[0][0]
+    assert isinstance(pair, StartTogether)
+    assert [start.estimate_us for start in pair.starts] == [150 * S, 150 * S]
+    assert decided([host, network(2, 1, 100)], standard, nodes=hyperthreaded(1)) == [alone(1, 0, 1, 100)]
+
+
+# ---------------------------------------------------------------- those who look at the next job only
+
+
+def test_always() -> None:
+    """The next job comes along whatever it is; if it is the larger one, the first one comes onto its nodes."""
+    first, larger = cpu(1, 1, 100), cpu(2, 3, 200)._replace(usage=None)
+    assert decided([first, larger], "always") == [  # of one job nothing is known: 2 is expected
+        StartTogether((StartJob(2, ((0, 3, 1, 1),), 300 * S, None), StartJob(1, ((0, 1, 2, 1),), 200 * S, None)))
+    ]
+    # 1 + .5 + .4·.5 = 1.7, though memory fits; 2.5 where it does not.
+    (pair,) = decided([first, cpu(2, 1, 200)], "always")
+    assert isinstance(pair, StartTogether)
+    assert [start.estimate_us for start in pair.starts] == [170 * S, 270 * S]
+    greedy = spec_of(2, 1, 200, (*CPU[:4], 900_000))
+    (pair,) = decided([first, greedy], "always")
+    assert isinstance(pair, StartTogether)
+    assert [start.estimate_us for start in pair.starts] == [250 * S, 350 * S]
+
+
+def test_always_alone_where_the_next_one_finds_no_room() -> None:
+    """The larger one would need more nodes than are free, or all threads of its own."""
+    there = [running_on(cpu(9, 2, 1000), ((0, 2, 1, 1),), 1000)]
+    assert decided([cpu(1, 1, 100), cpu(2, 3, 200)], "always", running=there) == [alone(1, 2, 1, 100)]
+    hermit = cpu(2, 1, 200)._replace(exclusive=True)
+    assert decided([cpu(1, 1, 100), hermit], "always") == [
+        alone(1, 0, 1, 100),
+        StartJob(2, ((1, 1, 3, 1),), 200 * S, None),
+    ]
+
+
+def test_adjacent_looks_at_the_next_one_only() -> None:
+    adjacent = {"name": "adjacent", "weak_load": 1.0}
+    actions = decided([cpu(1, 4, 1000), cpu(2, 1, 300), network(3, 1, 300)], adjacent)
+    assert actions == [alone(1, 0, 4, 1000)]
+    actions = decided([cpu(1, 4, 1000), network(3, 1, 300), cpu(4, 1, 300)], adjacent)
+    assert [type(action) for action in actions] == [StartTogether]
+
+
+# ---------------------------------------------------------------- joining a running job
+
+
+def host(seconds: float, size: int = 2, first: int = 0) -> RunningJob:
+    return running_on(cpu(10 + first, size, 5000), ((first, size, 1, 1),), seconds)
+
+
+def revised(number: int, seconds: int) -> ReviseJob:
+    """Return the revision after which a job that started at 0 should take so long from now on."""
+    return ReviseJob(number, NOW_US + seconds * S, None)
+
+
+def test_a_guest() -> None:
+    """The host has 1000 s left. Beside a guest of 300 s it takes 450 s for 300 of them, and 700 for the rest."""
+    busy = host(2000, 2, 2)
+    assert decided([network(1, 1, 300)], running=[host(1000), busy]) == [
+        StartJob(1, ((0, 1, 2, 1),), 450 * S, None),
+        revised(10, 1150),
+    ]
+    # A host that is the first to end: the guest has 200 s left then.
+    assert decided([network(1, 1, 1200)], running=[host(1000), busy]) == [
+        StartJob(1, ((0, 1, 2, 1),), 1700 * S, None),
+        revised(10, 1500),
+    ]
+
+
+def test_a_guest_and_limits() -> None:
+    limited = host(1000)._replace(limit_us=6000 * S)
+    limited = limited._replace(spec=limited.spec._replace(limit_us=5000 * S))
+    guest = network(1, 1, 300)._replace(limit_us=310 * S)
+    assert decided([guest], running=[limited, host(2000, 2, 2)]) == [
+        StartJob(1, ((0, 1, 2, 1),), 450 * S, 460 * S),
+        ReviseJob(10, NOW_US + 1150 * S, 6150 * S),
+    ]
+
+
+def test_nobody_joins_those_who_share_or_stand_still() -> None:
+    guest = running_on(network(20, 1, 5000), ((0, 1, 2, 1),), 1000)
+    still = host(1000, 2, 2)._replace(suspended_us=50)
+    assert decided([network(1, 1, 300)], running=[host(1000), guest, still]) == []
+
+
+def test_a_lengthened_host_must_not_delay_the_head() -> None:
+    """Both pairs of nodes are taken; the head wants all four. A guest of 500 s makes its host end at 1250 instead of 1000."""
+    head, guest = cpu(1, 4, 100), network(2, 2, 500)
+    assert decided([head, guest], running=[host(1000), host(1200, 2, 2)]) == []  # the head could start at 1200
+    joined = [StartJob(2, ((0, 2, 2, 1),), 750 * S, None), revised(10, 1250)]
+    assert decided([head, guest], running=[host(1000), host(1250, 2, 2)]) == joined
+    # The head wants two nodes only, and has two others at 1000: those of either may be held for longer.
+    assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1000, 2, 2)]) == joined
+    # At 1000 only the first host's nodes will be free, and the head counts on them. The other host may end whenever it likes.
+    assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1001, 2, 2)]) == [
+        StartJob(2, ((2, 2, 2, 1),), 750 * S, None),
+        revised(12, 1251),
+    ]
+
+
+def test_a_pair_must_not_delay_the_head() -> None:
+    """Two nodes are free, the head has all four at 700. 2 could run alone until 600; with 3, which takes 300 s, until 750."""
+    waiting = [cpu(1, 4, 100), cpu(2, 2, 600), network(3, 2, 300)]
+    assert decided(waiting, running=[host(700)], order="fcfs") == [alone(2, 2, 2, 600)]
+    (pair,) = decided(waiting, running=[host(750)], order="fcfs")
+    assert isinstance(pair, StartTogether)
+    # Beside 2, which is alone, 3 would have its host end at 750 as well; a guest of 200 s is as much as the head can bear.
+    waiting[2] = network(3, 2, 200)
+    (pair,) = decided(waiting, running=[host(700)], order="fcfs")
+    assert isinstance(pair, StartTogether)
+
+
+# ---------------------------------------------------------------- what becomes of pairs
+
+
+def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> SchedulerCore:
+    """Return a core at an instant with job 1 since 0 and job 2 since 100 s on one node, told to have 500 and 800 s left then.
+
+    ``limited``: both are killed if they take longer than expected.
+    """
+    first, second = cpu(1, 1, 600), network(2, 1, 800)
+    if limited:
+        first, second = first._replace(limit_us=600 * S), second._replace(limit_us=800 * S)
+    one = RunningJob(first, 0, ((0, 1, 1, 1),), 850 * S, 850 * S if limited else None, None, measured_ppm)
+    two = RunningJob(second, 100 * S, ((0, 1, 2, 1),), 1050 * S, 1050 * S if limited else None)
+    notes = [Note(1, "pace", (2, 100 * S, 500 * S, 1.5)), Note(2, "pace", (1, 0, 800 * S, 1.5))]
+    told = welcome(hyperthreaded(1), GOOD, (), (one, two), notes)
+    return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
+
+
+def test_who_is_alone_again_is_as_fast_as_alone() -> None:
+    """At 400 s each has done 200 s of its work. Job 2 ends for whatever reason: 300 s are left. And the other way round."""
+    assert pair_at(400).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
+        ReviseJob(1, 700 * S, None),
+        SetNote(1, "pace", None),
+    ]
+    assert pair_at(400).handle(400 * S, (JobEnded(1, "COMPLETED"),)) == [
+        ReviseJob(2, 900 * S, None),
+        SetNote(2, "pace", None),
+    ]
+    # At 850 s, when job 1 was to end, job 2 was to have 300 s left: all as expected.
+    assert pair_at(850).handle(850 * S, (JobEnded(1, "COMPLETED"),)) == [SetNote(2, "pace", None)]
+
+
+def test_one_of_a_pair_that_is_too_slow_waits_for_the_other() -> None:
+    """Measured at 300 s: 2 instead of 1.5. Of 200 s each has done 100: 400 and 700 s are left. The one that came last waits."""
+    core = pair_at(300, measured_ppm=2_000_000)
+    assert core.handle(300 * S, ()) == [
+        SuspendJob(2),
+        ReviseJob(1, 700 * S, None),
+        ReviseJob(2, 1300 * S, None),  # at 1400 s, since 100 s
+        SetNote(1, "pace", (2, 300 * S, 400 * S, 1.0)),
+        SetNote(2, "pace", (1, 200 * S, 700 * S, 1.0)),
+    ]
+    assert core.view.running[2].suspended_us == 300 * S
+    assert core.handle(500 * S, ()) == []
+    assert core.handle(700 * S, (JobEnded(1, "COMPLETED"),)) == [
+        ResumeJob(2),
+        ReviseJob(2, 1300 * S, None),  # its expected end has waited for 400 s, which it had been told of before
+        SetNote(2, "pace", None),
+    ]
+    assert core.view.running[2].end_us == 1400 * S
+
+
+def test_limits_grow_by_what_a_partner_was_found_to_cost() -> None:
+    """Measured at 800 s: 2.5 instead of 1.5. Of 700 s each has done 280: left are 220 s, to 1020 s, and 520 s, to 1320 s."""
+    core = pair_at(800, measured_ppm=2_500_000, limited=True)
+    assert core.handle(800 * S, ()) == [
+        SuspendJob(2),
+        ReviseJob(1, 1020 * S, 1020 * S),  # 170 s later than expected
+        ReviseJob(2, 1440 * S, 1220 * S),  # at 1540 s, since 100 s; 170 s lost so far, and the limit waits with the job
+        SetNote(1, "pace", (2, 800 * S, 220 * S, 1.0)),
+        SetNote(2, "pace", (1, 700 * S, 520 * S, 1.0)),
+    ]
+    assert core.handle(1020 * S, (JobEnded(1, "COMPLETED"),)) == [
+        ResumeJob(2),
+        ReviseJob(2, 1440 * S, (1220 + 220) * S),
+        SetNote(2, "pace", None),
+    ]
+    assert core.view.running[2].limit_us == (1220 + 220) * S  # just what it needs
+
+
+def test_a_partner_that_leaves_early_takes_no_limit_away() -> None:
+    assert pair_at(400, limited=True).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
+        ReviseJob(1, 700 * S, 850 * S),
+        SetNote(1, "pace", None),
+    ]
+
+
+def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancelled() -> None:
+    core = pair_at(300, measured_ppm=2_000_000)
+    core.handle(300 * S, ())
+    assert core.handle(400 * S, (JobEnded(1, "FAILED"),)) == [
+        ResumeJob(2),
+        ReviseJob(2, 1000 * S, None),
+        SetNote(2, "pace", None),
+    ]
+    core = pair_at(300, measured_ppm=2_000_000)
+    core.handle(300 * S, ())
+    assert core.handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [SetNote(1, "pace", None)]  # 1 was as fast as alone
+
+
+def test_time_on_disk_is_no_work() -> None:
+    """Both go to disk at 200 s, each having done 200/3 s of its work since 100 s; job 1 is cancelled at 700 s."""
+    core = pair_at(200, limited=True)
+    policy = cast(Any, core)._policy
+    cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])
+    core.handle(200 * S, ())
+    cast(Any, core)._policy = policy
+    left_us = 733_333_334  # 800 - 200/3, rounded up
+    assert core.handle(700 * S, (JobEnded(1, "CANCELLED"),)) == [
+        ResumeJob(2),  # by `Composed`, which calls back who was left on disk
+        ReviseJob(2, 600 * S + left_us, (1050 + 500) * S),  # its limit has waited, and it is faster alone
+        SetNote(2, "pace", None),
+    ]
+    assert core.view.running[2].end_us == 700 * S + left_us
+
+
+def test_who_is_on_disk_is_not_called_back_by_what_becomes_of_its_partner() -> None:
+    """Where slices say when a class may go on, news of a pair must not."""
+    core = pair_at(200)
+    cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])
+    core.handle(200 * S, ())
+    cast(Any, core)._policy = Scripted([])
+    core.handle(700 * S, (JobEnded(1, "CANCELLED"),))
+    assert list(PairMonitor(1.6).keep_up(core.view)) == [
+        ReviseJob(2, 600 * S + 733_333_334, None),  # as if it went on now
+        SetNote(2, "pace", None),
+    ]
+
+
+def test_a_pair_within_the_limit_goes_on() -> None:
+    assert pair_at(300, measured_ppm=1_500_000).handle(300 * S, ()) == []
+
+
+def test_what_was_measured_of_a_pair_replaces_what_was_believed() -> None:
+    """Measured at 300 s: 1.6 instead of 1.5. Of 200 s each has done 125: 375 s are left until 900 s, and then 300 s of the other."""
+    core = pair_at(300, measured_ppm=1_600_000, limited=True)
+    assert core.handle(300 * S, ()) == [
+        ReviseJob(1, 900 * S, 900 * S),  # 50 s later, and its limit with it
+        SetNote(1, "pace", (2, 300 * S, 375 * S, 1.6)),
+        ReviseJob(2, 1100 * S, 1100 * S),
+        SetNote(2, "pace", (1, 200 * S, 675 * S, 1.6)),
+    ]
+    assert core.handle(300 * S, ()) == []
+
+
+@pytest.mark.parametrize("table", [{"preset": "am"}, {"preset": "ac", "order": "fcfs"}], ids=str)
+def test_a_requeued_job_is_no_partner_any_more(table: dict[str, object]) -> None:
+    """It starts again where it was, at the same instant; what was remembered of its first stay must not count."""
+    pair = [cpu(1, 1, 1000), network(2, 1, 300)]
+    table = {**table, "matching": {"weak_load": 1.0}} if table["preset"] == "am" else table
+    core = SchedulerCore(compose(table), welcome(hyperthreaded(2), GOOD, pair))
+    actions = core.handle(NOW_US, ())
+    assert isinstance(actions[0], StartTogether)
+    later = NOW_US + 150 * S
+    actions = core.handle(later, (JobRequeued(2),))
+    assert SetNote(2, "pace", None) in actions
+    assert StartJob(2, ((1, 1, 1, 1),), 300 * S, None) in actions
+    assert ReviseJob(1, 1050 * S, None) in actions  # 150 s at 1.5 were worth 100
+    assert core.handle(later, ()) == []
+    assert core.view.note(2, "pace") is None
+
+
+# ---------------------------------------------------------------- jobs that whole nodes cannot hold
+
+
+def test_a_job_with_more_processes_than_cores_is_rejected() -> None:
+    """A manager takes it, as it counts threads; it must not block the queue for ever."""
+    for wide in (
+        cpu(1, 5, 100),
+        cpu(1, 5, 100)._replace(exclusive=True),
+        cpu(1, 1, 100)._replace(threads_per_process=2),
+    ):
+        first, *others = decided([wide, cpu(2, 4, 100)], "none")
+        assert isinstance(first, RejectJob)
+        assert first.job_id == 1
+        assert others == [alone(2, 0, 4, 100)]

@@ -1,0 +1,143 @@
+"""The order by class with aging, against the reference; and the mean wait that it ages by."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.lomarc.lomarc_cases import (
+    GOOD,
+    SECOND_US,
+    decisions,
+    hyperthreaded,
+    spec_of,
+    view_of,
+    welcome,
+)
+from tests.reference.lomarc import class_order
+
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.lomarc.job_columns import JobTable
+from cosched_plugin.policies.lomarc.profit import Future
+from cosched_plugin.policies.lomarc.queue_table import QueueTable
+from cosched_plugin.policies.orders.history import History, Tally, history
+from cosched_plugin.policies.orders.orders import ClassPriority
+from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
+
+HOUR_S = 3600
+NODES = hyperthreaded(2)
+
+
+def arranged(jobs: list[JobSpec], now_us: int, *, age_s: float = 0.0, seen: History | None = None) -> list[int]:
+    note = None if seen is None else seen.note()
+    notes = [] if note is None else [Note(None, note.key, note.value)]
+    view = view_of(welcome(NODES, GOOD, jobs, notes=notes)._replace(now_us=now_us))
+    return [job.id for job in ClassPriority(age_s=age_s).arrange(view.queue, view)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_as_the_reference(seed: int) -> None:
+    random = Random(seed)
+    now_us = random.randint(0, 4 * HOUR_S) * SECOND_US
+    seconds = (1, 59, 60, 61, 600, HOUR_S, HOUR_S + 1, 20 * HOUR_S)
+    jobs = [
+        spec_of(number, 1, random.choice(seconds), None, random.randint(0, now_us // SECOND_US) * SECOND_US)
+        for number in range(1, 20)
+    ]
+    jobs.sort(key=lambda job: (job.submit_us, job.id))
+    plain = [(job.id, job.submit_us, Fraction(job.estimate_us, SECOND_US)) for job in jobs]
+    mean_us = random.choice((0, 1, HOUR_S * SECOND_US // 2, HOUR_S * SECOND_US, 10 * HOUR_S * SECOND_US))
+    seen = History(mean_us * 4, 0, Tally(1, 1), Tally(3, 1))
+    assert arranged(jobs, now_us, seen=seen) == [one[0] for one in class_order(plain, now_us, mean_us)]
+    assert arranged(jobs, now_us) == [one[0] for one in class_order(plain, now_us, None)]
+    fixed = random.choice((1, 1800, HOUR_S))
+    assert arranged(jobs, now_us, age_s=fixed, seen=seen) == [
+        one[0] for one in class_order(plain, now_us, fixed * SECOND_US)
+    ]
+
+
+def test_by_hand() -> None:
+    """At 1000 s, with a mean wait of 300 s: the long job of 100 s has risen to the top, the medium one of 800 s has not risen."""
+    now_us = 1000 * SECOND_US
+    long_job = spec_of(1, 1, 5 * HOUR_S, None, 100 * SECOND_US)
+    medium = spec_of(2, 1, 600, None, 800 * SECOND_US)
+    short = spec_of(3, 1, 60, None, 900 * SECOND_US)
+    jobs = [long_job, medium, short]
+    assert arranged(jobs, now_us) == [3, 2, 1]
+    assert arranged(jobs, now_us, seen=History(600 * SECOND_US, 0, Tally(), Tally(2, 1))) == [1, 3, 2]
+    # The long job has waited 900 s: one level at 500 s, which makes it the older of two medium ones.
+    assert arranged(jobs, now_us, seen=History(1000 * SECOND_US, 0, Tally(), Tally(2, 1))) == [3, 1, 2]
+    assert arranged(jobs, now_us, age_s=1000.0) == [3, 2, 1]
+
+
+def test_the_mean_wait_is_that_of_all_that_have_started() -> None:
+    """One node. Jobs of 100, 100 and 50 s that come at 0, 20 and 30 s start at 0, 150 and 100 s: they wait 0, 130 and 70 s."""
+    core = SchedulerCore(compose({"preset": "pss"}), welcome(hyperthreaded(1), GOOD, ())._replace(now_us=0))
+    jobs = [
+        spec_of(1, 1, 100, None, 0),
+        spec_of(2, 1, 100, None, 20 * SECOND_US),
+        spec_of(3, 1, 50, None, 30 * SECOND_US),
+    ]
+    for job in jobs:
+        core.handle(job.submit_us, (JobSubmitted(job),))
+    assert history(core.view) == History(0, 0, Tally(), Tally(1, 100 * SECOND_US))
+    core.handle(100 * SECOND_US, (JobEnded(1, "COMPLETED"),))
+    core.handle(150 * SECOND_US, (JobEnded(3, "COMPLETED"),))
+    seen = history(core.view)
+    assert seen == History(200 * SECOND_US, 0, Tally(1, 50 * SECOND_US), Tally(2, 200 * SECOND_US))
+    assert seen.mean_wait_us == 200 * SECOND_US // 3
+
+
+def test_who_waits_rises_by_the_waits_of_those_before() -> None:
+    """Two nodes. A short and a medium job start after 10 and 0 s; then a long one that has waited 11 s is two levels up."""
+    now_us = NOW_US + 10 * SECOND_US
+    short, long_job = spec_of(1, 1, 10, None), spec_of(2, 1, 2 * HOUR_S, None)
+    medium = spec_of(3, 1, 600, None, now_us)
+    told = welcome(hyperthreaded(2), GOOD, [short, long_job, medium])._replace(now_us=now_us)
+    core = SchedulerCore(compose({"preset": "pss", "backfill": "none"}), told)
+    started = [action.job_id for action in core.handle(now_us, ()) if isinstance(action, StartJob)]
+    assert started == [1, 3]  # nobody has waited before them: none rises
+    assert history(core.view).mean_wait_us == 5 * SECOND_US
+    later = now_us + SECOND_US
+    younger = spec_of(4, 1, 600, None, later)
+    core.handle(later, (JobSubmitted(younger),))
+    actions = core.handle(later + 1, (JobEnded(1, "COMPLETED"),))
+    assert [action.job_id for action in actions if isinstance(action, StartJob)] == [2]
+
+
+@pytest.mark.parametrize("value", [None, True, 7, (1, 2), (0, 0, 0, 0, 0, "x")])
+def test_a_note_that_is_none_of_ours_is_no_history(value: object) -> None:
+    told = welcome(NODES, GOOD, (), notes=[Note(None, "history", value)])  # type: ignore[arg-type]  # that is the point
+    assert history(view_of(told)) == History()
+    assert decisions(told, order="class-priority")[0] == []
+
+
+def test_jobs_age_by_the_clock_on_the_wall() -> None:
+    """A class's own clock stands still while others have their slices; who waits then has waited all the same."""
+    now_us = 5 * HOUR_S * SECOND_US
+    jobs = [spec_of(1, 1, 600, None, HOUR_S * SECOND_US), spec_of(2, 1, 60, None, 4 * HOUR_S * SECOND_US)]
+    seen = History(2 * HOUR_S * SECOND_US, 0, Tally(), Tally(1, 1)).note()  # a mean wait of two hours
+    machine = VirtualMachine(
+        view_of(welcome(NODES, GOOD, jobs, notes=[Note(None, seen.key, seen.value)])._replace(now_us=now_us)), 0, now_us
+    )
+    machine.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+    assert machine.now_us == 600 * SECOND_US
+    assert [job.id for job in ClassPriority().arrange(machine.queue, machine)] == [
+        1,
+        2,
+    ]  # after four hours it has risen
+    # So do arrivals count by the hours in which they came.
+    busy = [spec_of(number, 2, 9000, None, 0) for number in (1, 2)]
+    plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
+    sliced = VirtualMachine(plain, 0, now_us)
+    sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+
+    def future(jobs: list[JobSpec], view: View) -> Future:
+        return QueueTable(jobs, JobTable()).future(view)
+
+    assert future(sliced.queue, sliced) == future(plain.queue, plain) != future(busy[:1], plain)

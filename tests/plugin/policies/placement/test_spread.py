@@ -1,0 +1,257 @@
+"""Placement spread: as many processes on a node as formula 8 says, on different CPUs first, and two sides for two jobs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.glomarc.glts_cases import PPM, nodes_of, spec_of, told, view_of
+from tests.reference.glomarc import nodes_for, ppn, run_factor
+
+from cosched_hwmodel.statistical.self_slowdown import self_factor
+from cosched_hwmodel.statistical.self_slowdown import spread as used_of
+from cosched_hwmodel.topology import NodeShape
+from cosched_plugin.api import each_node
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.errors import PluginError
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.planning.offers import snapshot_now
+from cosched_plugin.policies.planning.parts import Footprint
+from cosched_plugin.protocol.messages import JobSpec, NodeClass, RunningJob, StartJob
+
+SHAPES = [(2, 2, 1), (1, 4, 1), (2, 1, 1), (4, 2, 1), (2, 2, 2), (1, 1, 2), (2, 1, 2), (2, 3, 1), (1, 4, 2)]
+
+
+def view_with(node: NodeClass, *jobs: JobSpec) -> View:
+    return view_of(told(node, jobs))
+
+
+def draw_own(random: Random, cpus: int, cores: int) -> tuple[int, int]:
+    """Draw slowdowns around the thresholds; what a node of this kind has not cannot slow anybody down."""
+    node_ppm = random.choice((900_000, 1_000_000, 1_120_000, 1_120_001, 1_300_000, random.randint(900_000, 1_400_000)))
+    core_ppm = random.choice((1_000_000, 1_250_000, 1_116_071, random.randint(1_000_000, 1_600_000)))
+    return node_ppm if cpus > 1 else PPM, core_ppm if cores > 1 else PPM
+
+
+# ---------------------------------------------------------------- how many
+
+
+@pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
+def test_footprint_as_in_formula_8(cpus: int, cores: int, threads: int) -> None:
+    """The reference chooses; a job's slowest node counts, which may be the last one, with fewer processes."""
+    random = Random(f"{cpus} {cores} {threads}")
+    chosen = set()
+    raised = refused = 0
+    for number in range(300):
+        nodes = random.choice((1, 3, 8, 40))
+        own = draw_own(random, cpus, cores)
+        job = spec_of(number, random.randint(1, 2 * nodes * cpus * cores), random.randint(1, 99_999), own)
+        view = view_with(nodes_of(nodes, cpus, cores, threads), job)
+        sno, scr = (Fraction(value, PPM) for value in own)
+        footprint = Spread().footprint(job, view)
+        try:
+            expected = ppn(job.processes, sno, scr, cpus, cores, nodes=nodes)
+        except ValueError:
+            refused += 1
+            assert footprint is None
+            continue
+        full, rest = divmod(job.processes, expected)
+        counts = {expected if full else rest, rest or expected}
+        factor = max(run_factor(count, sno, scr, cpus=cpus) for count in counts)
+        assert footprint is not None
+        assert footprint[:2] == (expected, nodes_for(job.processes, expected))
+        assert footprint.factor == pytest.approx(float(factor), rel=1e-15)
+        assert -Fraction(1, 64) <= footprint.run_us - job.estimate_us * factor < 1
+        chosen.add(expected)
+        raised += expected > ppn(job.processes, sno, scr, cpus, cores, nodes=10_000)
+    assert chosen == {1, cpus, cpus * cores}
+    assert refused > 20
+    assert raised > 3 or cpus * cores == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "per_node"),
+    [
+        ((1_000_000, 1_000_000), 4),
+        ((1_120_000, 1_116_071), 4),  # 1.24999952
+        ((1_120_000, 1_116_072), 2),  # 1.25000064
+        ((1_120_001, 1_116_072), 1),
+        ((1_200_000, 1_000_000), 4),  # two processes slow each other down by more than 1.12, four by no more than 1.25
+        (None, 4),
+    ],
+)
+def test_thresholds(own: tuple[int, int] | None, per_node: int) -> None:
+    job = spec_of(1, 8, 100, own)
+    footprint = Spread().footprint(job, view_with(nodes_of(16), job))
+    assert footprint is not None
+    assert footprint.per_node == per_node
+
+
+def test_thresholds_are_parameters() -> None:
+    job = spec_of(1, 8, 100, (1_200_000, 1_300_000))
+    view = view_with(nodes_of(16), job)
+    found = [
+        Spread(max_slowdown=most, max_slowdown_cpus=two).footprint(job, view)
+        for most, two in ((1.25, 1.2), (1.6, 1.0), (1, 1))
+    ]
+    assert [None if one is None else one.per_node for one in found] == [2, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    [
+        ({}, (1, 6)),
+        ({"ppn_min": 2}, (2, 3)),
+        ({"ppn_min": 3}, (3, 2)),
+        ({"ppn_max": 1}, (1, 6)),
+        ({"memory_mb": 1000}, (1, 6)),
+        ({"memory_mb": 4000, "ppn_min": 2}, (2, 3)),
+        ({"memory_mb": 4000, "ppn_min": 3}, None),
+        ({"memory_mb": 9000}, None),
+        ({"ppn_max": 1, "nodes": 5}, None),
+        ({"ppn_max": 3, "nodes": 2}, (3, 2)),  # neither 1 nor 2 on a node would do
+        ({"memory_mb": 2000, "nodes": 1}, None),
+        ({"threads_per_process": 2}, (1, 6)),
+        ({"threads_per_process": 2, "nodes": 3}, (2, 3)),
+        ({"threads_per_process": 2, "nodes": 2}, None),
+        ({"exclusive": True}, (1, 6)),
+        ({"nodes": 3}, (2, 3)),
+        ({"nodes": 2}, (4, 2)),
+        ({"nodes": 1}, None),
+    ],
+)
+def test_wishes(wishes: dict[str, int], expected: tuple[int, int] | None) -> None:
+    """Six processes that would rather have a node each, on 8 nodes unless said otherwise."""
+    wishes = dict(wishes)
+    nodes = wishes.pop("nodes", 8)
+    job = spec_of(1, 6, 100, (1_300_000, 1_300_000), **wishes)
+    footprint = Spread().footprint(job, view_with(nodes_of(nodes), job))
+    assert (None if footprint is None else footprint[:2]) == expected
+
+
+@pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
+def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> None:
+    """With all kinds of wishes: an offer is what the manager would allow, and there is none only where nothing would do."""
+    random = Random(f"wishes {cpus} {cores} {threads}")
+    node = nodes_of(4, cpus, cores, threads, memory_mb=1000)
+    shape = NodeShape("", cpus, cores, 1000, threads)
+    refused = 0
+    for number in range(150):
+        lowest = random.randint(1, 3)
+        job = spec_of(
+            number,
+            random.randint(1, 4 * cpus * cores + 1),
+            100,
+            draw_own(random, cpus, cores),
+            ppn_min=lowest,
+            ppn_max=random.choice((0, 0, random.randint(lowest, 5))),
+            threads_per_process=random.choice((1, 1, 1, 2)),
+            memory_mb=random.choice((0, 0, 100, 400)),
+            exclusive=random.random() < 0.2,
+        )
+        core = SchedulerCore(compose({"preset": "pss"}), told(node, [job]))
+        view = WholeNodesView(core.view)
+        offer = Spread().offer(job, snapshot_now(view))
+        if offer is not None:
+            assert not isinstance(core.view._state.pool.place(job, offer.runs), str)
+            assert StartJob(job.id, offer.runs, offer.run_us, offer.limit_us) == offer.start()
+            assert sum(count for _, count in each_node(offer.runs)) == job.processes
+            # What it holds counts, not only where its processes are: as the hardware has it.
+            truth = max(self_factor(job.self_slowdown, *used_of(shape, mask)) for _, _, mask, _ in offer.runs)
+            assert offer.factor == truth
+        else:
+            refused += 1
+            most = cpus * cores if job.threads_per_process == 1 else cpus * cores * threads // job.threads_per_process
+            most = min(most, job.ppn_max or most, 1000 // job.memory_mb if job.memory_mb else most)
+            assert most < min(job.ppn_min, job.processes) or most * 4 < job.processes
+    assert 0 < refused < 150
+
+
+def test_nodes_that_differ_are_refused() -> None:
+    job = spec_of(1, 1, 100)
+    view = view_of(told(nodes_of(2), [job])._replace(nodes=(nodes_of(2), nodes_of(1, 1, 4))))
+    with pytest.raises(PluginError, match=r"needs nodes that are all alike; this machine has 2 classes"):
+        Spread().footprint(job, view)
+
+
+# ---------------------------------------------------------------- where
+
+
+@pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
+def test_sides(cpus: int, cores: int, threads: int) -> None:
+    """Processes go to different CPUs first, one to a core; what two jobs may have of a node are different cores, or threads."""
+    job = spec_of(1, 1, 1)
+    sides = NodeHalves(view_with(nodes_of(2, cpus, cores, threads), job))
+    shape = NodeShape("", cpus, cores, 1, threads)
+    for count in range(1, sides.whole + 1):
+        mask = sides.mask(count)
+        assert mask.bit_count() == count
+        assert mask < 1 << sides.whole  # first threads only: a core each
+        assert used_of(shape, mask) == (min(count, cpus), -(-count // cpus))
+    for lower in range(1, sides.half + 1):
+        for upper in range(1, sides.half + 1):
+            assert sides.mask(lower) & sides.mask(upper, upper=True) == 0
+        assert used_of(shape, sides.mask(lower, upper=True)) == (min(lower, cpus), -(-lower // cpus))
+    assert sides.half == (cpus * (cores // 2) if cores > 1 else cpus if threads > 1 else 0)
+
+
+def test_who_may_be_beside_another() -> None:
+    view = view_with(nodes_of(4, memory_mb=1000), spec_of(1, 1, 1))
+    sides = NodeHalves(view)
+
+    def shared(processes: int, **wishes: Any) -> int:
+        return sides.most_shared(spec_of(1, processes, 1, **wishes))
+
+    assert (shared(1), shared(2), shared(9)) == (1, 2, 2)
+    assert (shared(9, ppn_max=1), shared(9, ppn_min=2), shared(9, ppn_min=3), shared(1, ppn_min=3)) == (1, 2, 0, 1)
+    assert (shared(9, exclusive=True), shared(9, threads_per_process=2)) == (0, 0)
+    assert (shared(9, memory_mb=600), shared(9, memory_mb=500), shared(9, memory_mb=1001)) == (1, 2, 0)
+    small, large = spec_of(1, 4, 1, memory_mb=200), spec_of(2, 4, 1, memory_mb=301)
+    assert sides.both(small, 2, large, 1)
+    assert not sides.both(small, 2, large, 2)  # 1002 MB
+    assert sides.both(small, 2, large._replace(memory_mb=300), 2)
+    assert not sides.both(small, 3, small, 1)
+    assert not sides.most_shared(small._replace(exclusive=True))
+
+
+def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:
+    view = view_with(nodes_of(4, 1, 1, 1), spec_of(1, 1, 1))
+    assert NodeHalves(view).most_shared(spec_of(1, 1, 1)) == 0
+
+
+def test_the_first_place_in_time() -> None:
+    """Three of four nodes are taken, until 10, 20 and 30 s; three are free after 20 s."""
+    running = [
+        RunningJob(spec_of(10 + index, 1, 1, submit_us=0), 0, ((index, 1, 1, 1),), NOW_US + end_us, None)
+        for index, end_us in enumerate((10, 20, 30))
+    ]
+    job = spec_of(1, 12, 5)
+    view = view_of(told(nodes_of(4), [job], running))
+    assert Spread().offer(job, snapshot_now(view)) is None
+    offer = Spread().earliest(job, view)
+    assert offer is not None
+    assert (offer.start_us, offer.runs) == (NOW_US + 20, ((0, 2, 15, 4), (3, 1, 15, 4)))
+    assert Spread().earliest(spec_of(1, 17, 5), view) is None
+
+
+def test_limits_grow_with_run_times() -> None:
+    job = spec_of(1, 4, 100, (1_100_000, 1_000_000), limit_us=120_000_000)
+    offer = Spread().offer(job, snapshot_now(view_with(nodes_of(1), job)))
+    assert offer is not None
+    assert (offer.run_us, offer.limit_us) == (110_000_000, 130_000_000)
+    assert limit_beside(job, 90_000_000) == 120_000_000
+    assert limit_beside(job._replace(limit_us=None), 90_000_000) is None
+
+
+def test_what_is_known_of_a_job_is_of_that_job() -> None:
+    """Another job under the same number, as after a restart of the workload, has a footprint of its own."""
+    spread = Spread()
+    view = view_with(nodes_of(4), spec_of(1, 1, 1))
+    found = [spread.footprint(spec_of(1, size, 1), view) for size in (4, 8)]
+    assert [one.nodes for one in found if isinstance(one, Footprint)] == [1, 2]

@@ -1,0 +1,275 @@
+"""LessConsume and LessConsume Threshold against the literal greedy and enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from random import Random
+
+import pytest
+from tests.plugin.policies.cases import NOW_US, buckets_of, close, job_of, normal, random_case, request_of, welcome_of
+from tests.reference.sharing import (
+    best_factor,
+    earliest_with_threshold,
+    empty_machine,
+    free_buckets,
+    less_consume,
+    penalty_factor,
+)
+
+from cosched_plugin.api import View, round_up_us
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.offers import snapshot_at, snapshot_now
+from cosched_plugin.policies.planning.penalties import stretch
+from cosched_plugin.policies.planning.reservation import PlacedReservation
+from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
+from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
+
+THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))
+
+
+def test_least_is_the_greedy_and_the_optimum() -> None:
+    random = Random("least")
+    placed = improved = 0
+    for _ in range(1500):
+        case = random_case(random)
+        (job,) = case.waiting
+        view = case.view()
+        expected = less_consume(case.machine, request_of(job), 0)
+        offer = LessConsume().offer(job, snapshot_now(view))
+        assert (offer is None) == (expected is None)
+        if offer is None or expected is None:
+            continue
+        free = free_buckets(case.machine, 0, 0 + job.estimate_us)
+        assert buckets_of(offer.runs) == normal(expected, case.machine, free)
+        best = best_factor(case.machine, request_of(job), 0)
+        assert best == expected.factor
+        assert close(offer.factor, expected.factor)
+        assert close(offer.factor, penalty_factor(case.machine, request_of(job), 0, buckets_of(offer.runs)))
+        placed += 1
+        first = FirstFit().offer(job, snapshot_now(view))
+        assert first is not None
+        improved += first.runs != offer.runs
+    assert placed > 500
+    assert improved > 50  # first fit was not the answer anyway
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
+    random = Random(f"threshold {threshold}")
+    placed = refused = 0
+    for _ in range(600):
+        case = random_case(random)
+        (job,) = case.waiting
+        placement = LessConsume(threshold=float(threshold))
+        offer = placement.offer(job, snapshot_now(case.view()))
+        floor = best_factor(empty_machine(case.machine), request_of(job), 0)
+        assert floor is not None
+        limit = max(threshold, floor)
+        assert close(placement.within_reach(job, case.view(), float(threshold)), limit)
+        expected = less_consume(case.machine, request_of(job), 0, limit)
+        if expected is None or expected.factor > limit:
+            assert offer is None
+            refused += expected is not None
+            continue
+        assert offer is not None
+        free = free_buckets(case.machine, 0, job.estimate_us)
+        assert buckets_of(offer.runs) == normal(expected, case.machine, free)
+        assert close(offer.factor, expected.factor)
+        placed += 1
+    assert placed > 100
+    assert refused > 5
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_earliest_start_is_the_references(threshold: Fraction) -> None:
+    random = Random(f"earliest {threshold}")
+    later = 0
+    for _ in range(600):
+        case = random_case(random, busy=0.7)
+        (job,) = case.waiting
+        offer = LessConsume(threshold=float(threshold)).earliest(job, case.view())
+        expected = earliest_with_threshold(case.machine, request_of(job), 0, threshold)
+        assert offer is not None
+        assert expected is not None
+        assert offer.start_us == NOW_US + expected.start
+        assert close(offer.factor, expected.factor)
+        free = free_buckets(case.machine, expected.start, job.estimate_us)
+        assert buckets_of(offer.runs) == normal(expected, case.machine, free)
+        later += expected.start > 0
+    assert later > 100
+
+
+def test_earliest_without_threshold_is_first_fits_start() -> None:
+    random = Random("earliest")
+    for _ in range(400):
+        case = random_case(random, busy=0.7)
+        (job,) = case.waiting
+        offer = LessConsume().earliest(job, case.view())
+        first = FirstFit().earliest(job, case.view())
+        assert offer is not None
+        assert first is not None
+        assert offer.start_us == first.start_us
+        best = best_factor(case.machine, request_of(job), offer.start_us - NOW_US)
+        assert best is not None
+        assert close(offer.factor, best)
+
+
+@pytest.mark.parametrize("threshold", [None, 1.0, 1.15, 1.25, 1.5])
+@pytest.mark.parametrize("reserved", [False, True])
+def test_promising_leaves_nobody_out(threshold: float | None, reserved: bool) -> None:
+    """Whoever gets an offer is among the promising, in the order given; with a threshold, plain jobs that get none are not."""
+    random = Random(f"promising {threshold} {reserved}")
+    offered = left_out = 0
+    for _ in range(250):
+        case = random_case(random, jobs=6)
+        view = case.view()
+        placement = LessConsume(threshold=threshold)
+        plan = snapshot_now(view)
+        head, *jobs = case.waiting
+        if random.random() < 0.5:
+            jobs[0] = jobs[0]._replace(exclusive=True)
+        if reserved:
+            place = placement.earliest(head, view)
+            assert place is not None
+            plan = PlacedReservation(view, place, placement).with_head(plan)
+        promising = placement.promising(jobs, plan)
+        assert promising == [job for job in jobs if job in promising]
+        for job in jobs:
+            offer = placement.offer(job, plan)
+            if offer is not None:
+                offered += 1
+                assert job in promising
+            elif job not in promising:
+                left_out += 1
+    assert offered > 200
+    assert (left_out > 20) == (threshold is not None)
+
+
+# ---------------------------------------------------------------- by hand
+
+FOUR = NodeClass(2, 1, 4, 1, 0, 6000, 0, 0)
+
+
+def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], int]) -> View:
+    """Return a machine on which jobs with 2000 MB/s a process run until the given ends."""
+    jobs = [
+        RunningJob(
+            job_of(number, sum(count * ppn for _, count, _, ppn in runs), 2000, NOW_US + end)._replace(submit_us=0),
+            0,
+            runs,
+            NOW_US + end,
+            None,
+        )
+        for number, runs, end in running
+    ]
+    return SchedulerCore(compose({"preset": "lc"}), welcome_of(classes, jobs, ())).view
+
+
+def test_one_process_moves_away() -> None:
+    view = view_of([FOUR])
+    job = job_of(1, 4, 2000, 30)
+    offer = LessConsume().offer(job, snapshot_now(view))
+    assert offer is not None
+    assert offer == (job, NOW_US, ((0, 1, 7, 3), (1, 1, 1, 1)), 1.0, 30, None)
+    lax = LessConsume(threshold=1.5).offer(job, snapshot_now(view))
+    assert lax is not None
+    assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)
+
+
+def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
+    """Eight processes fill the machine: 4/3 at best. That is the job's threshold, and it waits for the machine to be empty."""
+    view = view_of([FOUR], (9, ((0, 1, 1, 1),), 5))
+    placement = LessConsume(threshold=1.0)
+    job = job_of(1, 8, 2000, 30)
+    assert placement.within_reach(job, view, 1.0) == 4 / 3
+    assert placement.within_reach(job, view, 1.5) == 1.5
+    assert placement.offer(job, snapshot_now(view)) is None
+    offer = placement.earliest(job, view)
+    assert offer is not None
+    assert (offer.start_us, offer.factor) == (NOW_US + 5, 4 / 3)
+    assert placement.earliest(job._replace(processes=9), view) is None
+
+
+def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
+    view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, ((0, 1, 7, 3),), 50))
+    for job in (job_of(1, 5, 2000, 30), job_of(1, 5, 0, 30), job_of(1, 5, 2000, 30)._replace(demand=None)):
+        offer = LessConsume(threshold=1.0).offer(job, snapshot_now(view))
+        assert offer is not None
+        assert (offer.factor, offer.runs) == (1.0, ((0, 1, 8, 1), (1, 1, 15, 4)))
+
+
+def test_whole_nodes_are_taken_as_first_fit_does() -> None:
+    view = view_of([FOUR], (9, ((0, 1, 1, 1),), 5))
+    job = job_of(1, 4, 2000, 30)._replace(exclusive=True)
+    offer = LessConsume().offer(job, snapshot_now(view))
+    assert offer is not None
+    assert (offer.runs, offer.factor) == (((1, 1, 15, 4),), 4 / 3)
+    assert LessConsume(threshold=1.0).offer(job, snapshot_now(view)) == offer  # its floor: no node does better
+    assert LessConsume().offer(job._replace(processes=8), snapshot_now(view)) is None
+
+
+def test_equal_but_for_rounding_is_equal() -> None:
+    """Three residents until a third of the run, a threshold of exactly what follows: 1 + 1/9 must meet 1 + 1/9."""
+    view = view_of([FOUR._replace(nodes=1)], (9, ((0, 1, 7, 3),), 10))
+    job = job_of(1, 1, 2000, 30)
+    for threshold in (1 + 1 / 9, 10 / 9):
+        assert LessConsume(threshold=threshold).offer(job, snapshot_now(view)) is not None
+    assert LessConsume(threshold=1 + 1 / 9 - 2 * SAME).offer(job, snapshot_now(view)) is None
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "extend", "run_us", "granted_us"),
+    [
+        (None, True, 41334, None),
+        (None, False, 41334, None),
+        (31001, True, 41334, 41335),  # 31001 x 4/3 = 41334.67
+        (31000, True, 41334, 41334),  # 31000 x 4/3 = 41333.33, as the estimate
+        (31001, False, 31001, 31001),  # will be killed then: no use planning for longer
+        (50000, False, 41334, 50000),
+    ],
+)
+def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int, granted_us: int | None) -> None:
+    view = view_of([FOUR._replace(nodes=1)])
+    job = job_of(1, 4, 2000, 31000, limit_us)
+    for placement in (LessConsume(extend_limit=extend), LessConsume(threshold=1.5, extend_limit=extend)):
+        offer = placement.offer(job, snapshot_now(view))
+        assert offer is not None
+        assert close(offer.factor, Fraction(4, 3))
+        assert (offer.run_us, offer.limit_us) == (run_us, granted_us)
+        start = offer.start()
+        assert (start.estimate_us, start.limit_us) == (run_us, granted_us)
+
+
+def test_first_fit_extends_only_when_asked() -> None:
+    view = view_of([FOUR._replace(nodes=1)])
+    job = job_of(1, 4, 2000, 31000, 31001)
+    plain = FirstFit().offer(job, snapshot_now(view))
+    assert plain is not None
+    assert (plain.factor, plain.run_us, plain.limit_us) == (1.0, 31000, 31001)
+    asked = FirstFit(extend_limit=True).offer(job, snapshot_now(view))
+    assert asked is not None
+    assert close(asked.factor, Fraction(4, 3))
+    assert (asked.run_us, asked.limit_us) == (41334, 41335)
+
+
+def test_stretch_is_exact_where_it_can_be() -> None:
+    random = Random("stretch")
+    for _ in range(3000):
+        span_us = random.randint(1, 10**12)
+        lost = Fraction(random.randint(0, 3), random.randint(1, 9))
+        exact = span_us * (1 + lost)
+        got = stretch(span_us, float(1 + lost))
+        assert (
+            exact - Fraction(1, 32) <= got < exact + 1 + Fraction(1, 32)
+        )  # never a microsecond short, never one too many
+        assert got >= span_us
+    assert stretch(30, 4 / 3) == 40
+    assert round_up_us(40.5) == 41
+    later = snapshot_at(view_of([FOUR]), NOW_US + 3, (0,) * 4)
+    assert LessConsume().offer(JobSpec(1, 0, 1, 1), later) is None

@@ -1,0 +1,104 @@
+"""A decision with so much work and no more: it leaves some for later, does nothing wrong, and depends on nothing but what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from tests.contract.cases import lomarc, statistical
+from tests.plugin.policies.cases import welcome_of
+from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.run.run import prepare, run
+from cosched_emulator.scenario.schema import read_scenario
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.fairness.slack import NOTE
+from cosched_plugin.protocol.messages import Action, Event, SetNote, StartTogether, Welcome
+
+LOMARC = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r")
+SLICED = ("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh")
+SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
+    **dict.fromkeys(LOMARC, lomarc),
+    **dict.fromkeys(SLICED, statistical),
+}
+# Units that are too few for all that there is to look at.
+FEW = {"ac": 20, "lomarc-fm": 60, "lomarc-u2": 150, "lomarc-r": 90, "glts": 1500, "cst": 1500, "glts-nh": 1500}
+LAST_LOOK = 1000  # what one look may cost at most in these scenarios
+
+
+class Watched(DirectLink):
+    """A link that sees what each decision has left; its scheduler may be made anew before every batch."""
+
+    def __init__(self, factory: Callable[[Welcome], SchedulerCore], *, anew: bool = False) -> None:
+        super().__init__(factory)
+        self._anew = anew
+        self.left: list[int] = []
+        self.together = 0
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        self._inventory = inventory
+        super().open(inventory)
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        if self._anew:
+            super().open(self._inventory)
+        actions = super().exchange(seq, now_us, events)
+        core = self.scheduler
+        assert isinstance(core, SchedulerCore)
+        core.check()
+        self.left.append(core.view.work.left)
+        self.together += sum(isinstance(action, StartTogether) for action in actions)
+        return actions
+
+
+def play(preset: str, units: int | None, *, anew: bool = False) -> tuple[Any, Watched]:
+    settings = () if units is None else ("budget=counted", f"budget.units={units}")
+    link = Watched(choose(preset, settings).scheduler, anew=anew)
+    return run(prepare(read_scenario(None, SCENARIOS[preset]())), link), link
+
+
+@pytest.mark.parametrize("preset", [*LOMARC, *SLICED])
+def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
+    limited, link = play(preset, 10**9)
+    plain, free = play(preset, None)
+    assert limited.records == plain.records
+    assert set(free.left) == {0}  # without a limit nothing is counted
+    assert min(link.left) > 0
+
+
+@pytest.mark.parametrize(("preset", "units"), FEW.items())
+def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
+    """All jobs come to their end, whoever decides, and work is bounded; the schedule is another, and still has company."""
+    cut, link = play(preset, units)
+    plain, _ = play(preset, None)
+    assert cut.records != plain.records
+    assert link.together > 0
+    ended = cut.summary["states"]
+    assert (ended["UNFINISHED"], ended["REJECTED"], ended["CANCELLED"]) == (0, 0, 1)
+    assert len(cut.records) == len(plain.records)
+    assert -LAST_LOOK < min(link.left) <= 0
+    assert play(preset, units, anew=True)[0].records == cut.records
+
+
+def test_a_response_is_expected_of_those_within_reach() -> None:
+    """Of 40 long jobs those whose starts a part of the budget pays for: the others once they have come so far."""
+    node = nodes_of(2)
+    jobs = [spec_of(number, 8, 20_000, submit_us=number) for number in range(1, 41)]
+    told = welcome_of([node], (), jobs, belief_of())
+
+    def noted(units: int) -> list[int | None]:
+        core = SchedulerCore(compose({"preset": "glts", "budget": {"name": "counted", "units": units}}), told)
+        return [
+            action.job_id
+            for action in core.handle(told.now_us, ())
+            if isinstance(action, SetNote) and action.key == NOTE
+        ]
+
+    assert noted(10**6) == [*range(1, 41)]
+    few = noted(600)
+    assert 5 <= len(few) < 20
+    assert few == [*range(1, len(few) + 1)]

@@ -1,0 +1,210 @@
+"""The command cosched-plugin: help, errors in one line, exit codes, and no wait without an end."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+
+import pytest
+from tests.commands import SMALL, Commands, assert_one_line, ended, wait_until
+
+from cosched_plugin.cli import cli
+from cosched_plugin.policies.composed import KINDS, PRESETS
+
+HELPS = [(), ("serve",), ("policies",), ("check",), ("status",)]
+PROGRAM = "cosched-plugin"
+
+
+@pytest.mark.parametrize("command", HELPS, ids=" ".join)
+def test_help_is_quick_and_has_an_example(command: tuple[str, ...], commands: Commands) -> None:
+    (commands.folder / "helping.py").write_text(
+        "import sys; from cosched_plugin.cli import cli\n"
+        "try: cli.main(sys.argv[1:], prog_name='cosched-plugin')\n"
+        "finally: assert not {'numpy', 'zmq', 'msgpack'} & set(sys.modules), 'start-up pays for what it does not use'"
+    )
+    for flag in ("--help", "-h"):
+        code, out, err = ended(commands.start("helping", *command, flag))
+        assert (code, err) == (0, "")
+        assert out.startswith(f"Usage: cosched-plugin {' '.join(command)}".rstrip())
+    if command:
+        assert re.search(rf"Example(, in two terminals)?:\s.*cosched-plugin {command[0]}", out, re.DOTALL)
+
+
+def test_no_command_is_forgotten() -> None:
+    assert {(name,) for name in cli.commands} == set(HELPS[1:])
+
+
+def test_policies(commands: Commands) -> None:
+    code, out, err = commands.plugin("policies", "--json")
+    assert (code, err) == (0, "")
+    catalogue = json.loads(out)
+    assert [preset["name"] for preset in catalogue["presets"]] == list(PRESETS)
+    assert {kind: [part["name"] for part in parts] for kind, parts in catalogue["parts"].items()} == {
+        kind: list(parts) for kind, parts in KINDS.items()
+    }
+    for preset in catalogue["presets"]:
+        assert set(preset["policy"]) == set(KINDS)
+    code, out, _ = commands.plugin("policies")
+    assert code == 0
+    assert all(f"\n  {name} " in out for name in PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
+        (("--policy", "none.toml"), "none.toml: No such file or directory"),
+        (("--policy", "math:pi"), "policy math:pi: TypeError: 'float' object is not callable"),
+        (("--set", "placement.x=1"), "policy.placement.x: placement first-fit has no such parameter"),
+        (("--set", "x"), "--set x: expected KEY=VALUE"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_configuration_is_told_before_any_manager_is_looked_for(
+    arguments: tuple[str, ...], text: str, commands: Commands
+) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    said = assert_one_line(commands.plugin("serve", "--connect", endpoint, *arguments), 2, PROGRAM)
+    assert said.startswith(text)
+
+
+def test_endpoints_that_leave_the_machine(commands: Commands) -> None:
+    said = assert_one_line(commands.plugin("serve", "--connect", "tcp://192.0.2.1:5000"), 2, PROGRAM)
+    assert "not a loopback address" in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [("serve",), ("nope",), ("serve", "--connect", "ipc://x", "--wait", "-1"), ("check",)], ids=" ".join
+)
+def test_wrong_usage(arguments: tuple[str, ...], commands: Commands) -> None:
+    code, out, err = commands.plugin(*arguments)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].partition(":")[0].lower() in ("error", PROGRAM)
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("serve", "--connect", "ipc://x", "--wait", "-1"), 2, "Invalid value for '--wait'"),
+        (("serve", "--connect", "ipc://x", "--nope"), 2, "No such option"),
+        (("serve", "--connect", "tcp://192.0.2.1:5000"), 2, "not a loopback address"),
+        (("serve", "--connect", "ipc://x", "--policy", "nope"), 2, "no policy 'nope'"),
+        (("serve", "--connect", "ipc://x", "--wait", "0.3"), 3, "no manager welcomed us at ipc://x within 0.3 s"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_with_log_json_the_last_word_is_json_too(
+    arguments: tuple[str, ...], code: int, text: str, commands: Commands
+) -> None:
+    ran = commands.plugin(*arguments, "--log-json")
+    assert (ran.code, ran.out) == (code, "")
+    (line,) = ran.err.splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["event"], told["exit_code"]) == ("error", "failed", code)
+    assert text in told["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("ipc://nobody", "--timeout", "0.3"), 3, "ipc://nobody: no answer within 0.3 s"),
+        (("tcp://192.0.2.1:5000",), 2, "not a loopback address"),
+        (("ipc://@abstract",), 2, "abstract"),
+        (("ipc://x", "--timeout", "0"), 2, "--timeout"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_status_that_is_not_to_be_had(arguments: tuple[str, ...], code: int, text: str, commands: Commands) -> None:
+    assert text in assert_one_line(commands.plugin("status", *arguments), code, PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--status=tcp://192.0.2.1:5000", "not a loopback address"),
+        ("--status=ipc:///dev/null", "something else"),
+        ("--metrics=0.0.0.0:9000", "not a loopback address"),
+        ("--metrics=127.0.0.1", "port"),
+    ],
+)
+def test_places_where_nothing_may_be_told(option: str, text: str, commands: Commands) -> None:
+    said = assert_one_line(commands.plugin("serve", "--connect", "ipc://x", option), 2, PROGRAM)
+    assert said.startswith(option.partition("=")[2])
+    assert text in said
+
+
+def test_no_manager(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    started = time.monotonic()
+    ran = commands.plugin("serve", "--connect", endpoint, "--wait", "0.5")
+    assert time.monotonic() - started < 5
+    assert assert_one_line(ran, 3, PROGRAM) == f"no manager welcomed us at {endpoint} within 0.5 s"
+
+
+def test_a_second_plugin_is_refused_while_the_first_lives(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    (commands.folder / "patient.py").write_text(
+        "import time\nclass Patient:\n    def decide(self, view):\n"
+        "        open('deciding', 'w').close()\n        time.sleep(2.5)\n        return iter(())\n"
+    )
+    manager = commands.start("cosched_emulator", "serve", "--lublin", "1", "--bind", endpoint)
+    first = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "patient:Patient", "--quiet")
+    wait_until((commands.folder / "deciding").exists)
+    second = commands.plugin("serve", "--connect", endpoint, "--wait", "0.7", "--quiet")
+    said = assert_one_line(second, 3, PROGRAM)
+    assert re.search(r"within 0\.7 s: the manager reports busy: scheduler .* is being served", said)
+    assert ended(manager).code == 1  # nothing was ever started
+    assert ended(first).code == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopping_a_plugin(number: signal.Signals, code: int, commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint, "--deadline", "1")
+    (commands.folder / "slow_policy.py").write_text(
+        "import time\nclass Slow:\n    def decide(self, view):\n"
+        "        open('deciding', 'w').close()\n        time.sleep(0.05)\n        return iter(())\n"
+    )
+    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow")
+    wait_until((commands.folder / "deciding").exists)
+    plugin.send_signal(number)
+    ran = ended(plugin)
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.splitlines()[-1] == f"cosched-plugin: leaving on {number.name}"
+    said = assert_one_line(ended(manager), 3)
+    assert f"within 1 s; the scheduler left: {number.name}" in said
+
+
+def test_a_killed_manager_is_waited_for_and_given_up(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    (commands.folder / "slow_policy.py").write_text(
+        "import time\nclass Slow:\n    def decide(self, view):\n"
+        "        open('deciding', 'w').close()\n        time.sleep(0.05)\n        return iter(())\n"
+    )
+    manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint)
+    plugin = commands.start(
+        "cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--wait", "3", "--quiet"
+    )
+    wait_until((commands.folder / "deciding").exists)
+    manager.kill()
+    ran = ended(plugin, 20)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.splitlines() == [
+        f"{PROGRAM}: warning: lost the connection to the manager at {endpoint}; saying hello until it is back",
+        f"{PROGRAM}: error: the manager at {endpoint} has been gone for 3 s",
+    ]
+
+
+def test_a_policy_that_decides_the_impossible(commands: Commands) -> None:
+    endpoint = f"ipc://{commands.folder}/socket"
+    (commands.folder / "wrong.py").write_text(
+        "from cosched_plugin.api import WakeAt\nclass Wrong:\n    def decide(self, view):\n        yield WakeAt(view.now_us)\n"
+    )
+    manager = commands.start("cosched_emulator", "serve", *SMALL, "--bind", endpoint)
+    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "wrong:Wrong", "--quiet")
+    said = assert_one_line(ended(plugin), 4, PROGRAM)
+    assert said == "impossible decision WakeAt(at_us=0): a wake must lie after now, 0"
+    assert "the scheduler reports policy: impossible decision WakeAt(at_us=0)" in assert_one_line(ended(manager), 3)

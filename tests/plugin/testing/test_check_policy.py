@@ -1,0 +1,452 @@
+"""The conformance suite passes every policy of ours, and catches what no policy may do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from cosched_plugin.api import (
+    Action,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    View,
+    WakeAt,
+    each_node,
+    first_fit,
+    layers_of,
+    minus,
+)
+from cosched_plugin.core.engine import Policy
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.state import State
+from cosched_plugin.errors import MachineError, PluginError
+from cosched_plugin.policies.composed import PRESETS, compose, resolve
+from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy
+
+S = 1_000_000
+COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
+    {"order": "shortest", "backfill": "easy", "placement": "packed"},
+    {"backfill": "conservative", "placement": "packed"},
+    {"backfill": "none", "placement": {"name": "lessconsume-threshold", "threshold": 1}},
+    {"backfill": "easy", "placement": {"name": "first-fit", "extend_limit": True}},
+    {"preset": "lomarc-r", "matching": {"future": "all", "weak_load": 0}},
+    {"preset": "lomarc-r", "matching": {"future": "none"}, "order": {"age_s": 30}, "backfill": "sjbf"},
+    {"preset": "lomarc-u1", "matching": {"cpu": "standard", "weak_load": 1}, "backfill": "none"},
+    {"preset": "am", "matching": {"weak_load": 1, "max_slowdown": 2.5}, "order": "shortest"},
+    {"preset": "ac", "order": "fcfs"},
+    {"preset": "lomarc-r", "slices": "classes"},
+    {"preset": "lomarc-r", "fairness": "slack"},
+    {"preset": "am", "slices": "classes", "fairness": "slack", "matching": {"weak_load": 1}},
+    {"preset": "glts", "slices": "none"},
+    {"preset": "ssp", "slices": "none"},
+]
+
+
+@pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
+def test_ours_pass(table: dict[str, object]) -> None:
+    report = check_policy(lambda: compose(table), seed=3, runs=9)
+    assert (report.runs, report.declined) == (9, report.declined if _needs_nodes_alike(table) else 0)
+    assert report.declined <= 4
+    assert report.batches > (report.runs - report.declined) * 20
+    assert report.decisions > report.jobs * 0.8  # nearly every job starts, and some more than once
+
+
+@pytest.mark.parametrize("table", [{"preset": "ssp"}, {"preset": "glts"}, {"preset": "cstws"}], ids=str)
+@pytest.mark.parametrize("seed", range(40, 46))
+def test_time_slices_pass_on_more_machines(table: dict[str, object], seed: int) -> None:
+    assert check_policy(lambda: compose(table), seed=seed, runs=6).declined < 6
+
+
+def _needs_nodes_alike(table: dict[str, object]) -> bool:
+    parts = resolve(table)
+    return "spread" in parts["placement"].values() or "slack" in parts["fairness"].values()
+
+
+def test_report_is_one_line() -> None:
+    report = check_policy(Greedy, runs=2)
+    assert "\n" not in str(report)
+    assert str(report.jobs) in str(report)
+    assert report == check_policy(Greedy, runs=2)
+    assert report != check_policy(Greedy, runs=2, seed=2)
+    assert isinstance(report, Report)
+
+
+# ---------------------------------------------------------------- policies, good and bad
+
+
+class Greedy:
+    """Start whatever fits, in order of submission: sound, if unfair."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for job in view.queue:
+            runs = first_fit(job, view.free, view.machine, view.free_memory_mb)
+            if runs is not None:
+                yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+
+class Group(Greedy):
+    """Start whatever fits, all in one decision, with notes and wakes: what few policies use."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        starts: list[StartJob] = []
+        free = view.free
+        for job in view.queue:
+            if job.memory_mb or view.note(job.id, "alone"):
+                continue
+            runs = first_fit(job, free, view.machine, view.free_memory_mb)
+            if runs is not None:
+                start = StartJob(job.id, runs, job.estimate_us, job.limit_us)
+                starts.append(start)
+                free = minus(free, layers_of(runs, view.machine.depth))
+        if starts:
+            yield StartTogether(tuple(starts))
+        for job in view.queue:
+            if job.memory_mb and not view.note(job.id, "alone"):
+                yield SetNote(job.id, "alone", True)
+                if view.now_us + 1_000_000 not in view.wakes():
+                    yield WakeAt(view.now_us + 1_000_000)
+            elif job.memory_mb and job.submit_us < view.now_us:
+                yield RejectJob(job.id, "memory is out of fashion")
+        if view.note(None, "waiting") != view.queued:
+            yield SetNote(None, "waiting", view.queued)
+
+
+class Stateful(Greedy):
+    """Remember how many passes there were, and be idle in some of them."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def decide(self, view: View) -> Iterator[Action]:
+        self.passes += 1
+        if self.passes % 7:
+            yield from super().decide(view)
+
+
+class StatefulEstimates(Greedy):
+    """Learn from the past in the process, where a restart loses it."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            assert isinstance(action, StartJob)
+            self.seen.add(action.job_id)
+            yield action._replace(estimate_us=action.estimate_us + len(self.seen))
+
+
+class Starving(Greedy):
+    """Never start wide jobs."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            assert isinstance(action, StartJob)
+            if sum(count * processes for _, count, _, processes in action.runs) < 4:
+                yield action
+
+
+class HalfHearted(Greedy):
+    """Start one job a pass."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            yield action
+            return
+
+
+class DoubleStarting(Greedy):
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            yield action
+            yield action
+
+
+class Overcommitting(Greedy):
+    def decide(self, view: View) -> Iterator[Action]:
+        for job in view.queue:
+            runs = first_fit(job, view.machine.exists, view.machine, view.machine.memory_mb)
+            assert runs is not None
+            yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+
+class Raising(Greedy):
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        if len(view.running) > 2:
+            raise KeyError("lost")
+
+
+class SleepingBadly(Greedy):
+    """Wake itself for ever."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        if not view.wakes():
+            yield WakeAt(view.now_us + 1)
+
+
+class Pausing(Greedy):
+    """Stop for a second whoever is very slow: sound, if of no use."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for job_id in sorted(view.running):
+            running = view.running[job_id]
+            if running.suspended_us is not None and running.suspended_us < view.now_us:
+                yield ResumeJob(job_id)
+                running = view.running[job_id]  # its times have waited, too
+                yield ReviseJob(job_id, running.end_us - running.start_us, running.limit_us)
+            elif running.suspended_us is None and running.measured_ppm > 2_000_000:
+                yield SuspendJob(job_id)
+                if view.now_us + 1_000_000 not in view.wakes():
+                    yield WakeAt(view.now_us + 1_000_000)
+        yield from super().decide(view)
+
+
+class Swapping(Greedy):
+    """Take everybody who has run for ten minutes to disk for another ten, if there is room, and start others meanwhile.
+
+    Who is on his way back is stopped where he is for a second: which must not get him there any sooner. Sound, if of no use.
+    """
+
+    def decide(self, view: View) -> Iterator[Action]:
+        more = True
+        while more:  # who goes makes room for others to come, and the other way round
+            more = False
+            for action in (action for job_id in sorted(view.running) for action in self._swapped(job_id, view)):
+                yield action
+                more = True
+        for action in super().decide(view):
+            yield action
+            yield from _wake(view, 600)
+
+    def _swapped(self, job_id: int, view: View) -> Iterator[Action]:
+        running = view.running[job_id]
+        stopped_us = running.suspended_us
+        if stopped_us is None:
+            on_its_way = running.ready_us - view.resume_us < view.now_us < running.ready_us
+            if on_its_way and not view.note(job_id, "stopped"):
+                yield SetNote(job_id, "stopped", True)
+                yield SuspendJob(job_id)
+                yield from _wake(view, 1)
+            elif self._is_due(running, view):
+                yield SetNote(job_id, "swapped", True)
+                yield SuspendJob(job_id, to_disk=True)
+                yield from _wake(view, 600)
+        elif stopped_us + (600 * S if running.on_disk else 1) <= view.now_us and (
+            not running.on_disk or view.may_resume(running)
+        ):
+            yield ResumeJob(job_id)
+            yield from _wake(view, 1)
+
+    def _is_due(self, running: Running, view: View) -> bool:
+        memory_mb = running.job.memory_mb
+        room = all(memory_mb * count <= view.free_swap_mb[node] for node, count in each_node(running.runs))
+        return room and not view.note(running.job.id, "swapped") and view.now_us >= running.start_us + 600 * S
+
+
+def _wake(view: View, seconds: int) -> Iterator[Action]:
+    if view.now_us + seconds * S not in view.wakes():
+        yield WakeAt(view.now_us + seconds * S)
+
+
+class Choosy(Greedy):
+    """Decline machines of several kinds of nodes; ``late``: only once something was started."""
+
+    def __init__(self, *, late: bool = False, most: int = 1) -> None:
+        self._late = late
+        self._most = most
+
+    def decide(self, view: View) -> Iterator[Action]:
+        if len(view.machine.classes) > self._most and (view.running or not self._late):
+            raise MachineError("nodes of several kinds")
+        yield from super().decide(view)
+
+
+class Forgetful(Pausing):
+    """Stop whoever is slow, and never let it go on."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            if isinstance(action, ResumeJob):
+                return
+            yield action
+
+
+class Stingy(Greedy):
+    """Take back time that was granted."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        for job_id, running in sorted(view.running.items()):
+            if running.limit_us is not None and running.limit_us > 1:
+                yield ReviseJob(job_id, 1, running.limit_us - 1)
+
+
+class Hurried(Greedy):
+    """Let a job go on that never stopped."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from super().decide(view)
+        for job_id in sorted(view.running):
+            yield ResumeJob(job_id)
+
+
+def mutating(change: Callable[[View], None]) -> type[Greedy]:
+    class Mutating(Greedy):
+        def decide(self, view: View) -> Iterator[Action]:
+            yield from super().decide(view)
+            change(view)
+
+    return Mutating
+
+
+def _lend_memory(view: View) -> None:
+    view.free_memory_mb[0] += 1  # type: ignore[index]
+
+
+def _forget_ends(view: View) -> None:
+    view.releases.clear()  # type: ignore[attr-defined]
+
+
+def _evict(view: View) -> None:
+    view.running.clear()  # type: ignore[attr-defined]
+
+
+def _change_plan(view: View) -> None:
+    view.availability().append((1 << 60, view.machine.exists))  # type: ignore[attr-defined]
+
+
+def _grow_node(view: View) -> None:
+    view.machine.threads_of[0] += 8
+
+
+def _change_counts(view: View) -> None:
+    view.thread_counts(view.free)[0] += 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        (Stateful, "a restart changes decisions"),
+        (StatefulEstimates, "a restart changes decisions"),
+        (Starving, "these could start"),
+        (HalfHearted, "one more pass"),
+        (DoubleStarting, "does not wait"),
+        (Overcommitting, "is not free there"),
+        (Raising, "KeyError: 'lost'"),
+        (SleepingBadly, "no end after"),
+        (Forgetful, "these are suspended"),
+        (Stingy, "is below the job's own"),
+        (Hurried, "is not suspended"),
+        (partial(Choosy, late=True), "MachineError: nodes of several kinds"),
+        (mutating(_lend_memory), "free memory differs"),
+        (mutating(_forget_ends), "releases"),
+        (mutating(_evict), "free threads differ"),
+        (mutating(_change_plan), "AttributeError: 'Availability' object has no attribute 'append'"),
+        (mutating(_grow_node), "machine.threads_of"),
+        (mutating(_change_counts), "thread_counts"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_ones_are_caught(policy: Callable[[], Policy], problem: str) -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(policy, seed=5)
+    error = caught.value
+    assert problem in error.problem
+    assert (error.seed, error.exit_code) == (5, 1)
+    assert 1 <= error.run <= 20
+    assert isinstance(error, PluginError)
+    text = str(error)
+    assert f"run {error.run} of seed 5" in text
+    assert f"at {error.now_us} us" in text
+    assert all(repr(event) in text for event in error.events[:12])
+    # ... and the description replays it: the same again, and nothing wrong in the runs before.
+    with pytest.raises(PolicyCheckError) as again:
+        check_policy(policy, seed=5, runs=error.run)
+    assert again.value.args == error.args
+    if error.run > 1:
+        check_policy(policy, seed=5, runs=error.run - 1)
+
+
+def test_one_policy_for_all_is_caught() -> None:
+    only = Greedy()
+    with pytest.raises(PolicyCheckError, match="a new policy at every call"):
+        check_policy(lambda: only)
+
+
+@pytest.mark.parametrize("policy", [Greedy, Group, Pausing, Swapping])
+def test_good_ones_pass(policy: Callable[[], Policy]) -> None:
+    assert check_policy(policy, seed=5).jobs > 100
+
+
+def test_a_policy_may_decline_a_machine_but_not_all() -> None:
+    report = check_policy(Choosy, seed=5)
+    assert 0 < report.declined < 10
+    assert str(report).endswith(f"; declined the machines of {report.declined} runs")
+    assert report.jobs < check_policy(Greedy, seed=5).jobs
+    with pytest.raises(PolicyCheckError, match="declines every machine; this one as: nodes of several kinds"):
+        check_policy(partial(Choosy, most=0), seed=5)
+
+
+def _left(self: State, cause: Running) -> None:
+    """Leave measurements as they are, whoever comes and goes."""
+
+
+def _lazy(self: State, job_id: int) -> None:
+    """Let a job go on, and its limit as it was."""
+    self.version += 1
+    self.running[job_id] = running = self.running[job_id]._replace(suspended_us=None)
+    self._disturb(running)
+
+
+def _at_once(self: State, job_id: int) -> None:
+    """Let a job go on that was stopped on its way back from disk, as if it had arrived."""
+    running = self.running[job_id]
+    if not running.on_disk and running.ready_us > self.now_us:
+        self.running[job_id] = running._replace(ready_us=self.now_us)
+    RESUME(self, job_id)
+
+
+RESUME = State.resume
+
+
+@pytest.mark.parametrize(
+    ("method", "instead", "policy"),
+    [
+        ("_disturb", _left, Pausing),
+        ("resume", _lazy, Pausing),
+        ("resume", _at_once, Swapping),
+    ],
+)
+def test_the_core_and_the_manager_must_agree(
+    method: str, instead: Callable[..., None], policy: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ends follow the protocol by themselves where no event tells; this manager does so in its own way."""
+    monkeypatch.setattr(State, method, instead)
+    with pytest.raises(PolicyCheckError, match=r"not what the manager says: running|a restart changes|would fall"):
+        check_policy(policy, seed=5, runs=40)
+
+
+def test_the_suite_stands_alone() -> None:
+    """It ships with the plugin: no emulator, no sockets, no command line."""
+    code = "import sys, cosched_plugin.testing.check; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+        timeout=60,
+    ).stdout.split()
+    assert "cosched_plugin" in loaded
+    assert not {"cosched_emulator", "zmq", "click", "msgpack"} & set(loaded)

@@ -1,0 +1,150 @@
+"""The comparison of two commits, on a tiny repository whose program spends as much time, and writes the schedule, as it is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from scripts.bench import against, main
+from scripts.bench.against import SUBJECTS, Subject, against_lines, compare, ratio_figures, slower, start_up
+from scripts.bench.checkout import CommitError, checkout
+
+from cosched_emulator.cli.main import cli
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+until = time.process_time() + {seconds}
+while time.process_time() < until:
+    pass
+if "--out" in sys.argv:
+    out = Path(sys.argv[sys.argv.index("--out") + 1])
+    out.mkdir()
+    (out / "jobs.csv").write_text({schedule!r})
+{last}
+"""
+SIMULATION = Subject("easy", "a few jobs", "cosched_emulator", ("simulate",))
+
+
+def write_program(tree: Path, seconds: float, schedule: str = "1", last: str = "") -> None:
+    package = tree / "emulator" / "cosched_emulator"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__main__.py").write_text(PROGRAM.format(seconds=seconds, schedule=schedule, last=last))
+    (package / "__init__.py").touch()
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a repository whose last commit takes 0.05 s, and whose tree takes 0.15 s."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    write_program(folder, 0.05)
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "first")
+    write_program(folder, 0.15)
+    return folder
+
+
+def silent(_done: int, _count: int, _text: str) -> None:
+    pass
+
+
+def test_a_commit_is_checked_out_and_goes_away(project: Path) -> None:
+    with checkout(project, "HEAD") as (name, tree):
+        assert re.fullmatch("[0-9a-f]{7,}", name)
+        assert "0.05" in (tree / "emulator" / "cosched_emulator" / "__main__.py").read_text()
+    assert not tree.exists()
+    with pytest.raises(KeyboardInterrupt), checkout(project, "HEAD") as (_, tree):
+        raise KeyboardInterrupt
+    assert not tree.exists()
+    for commit in ("nosuch", "--help", ""):
+        with pytest.raises(CommitError, match="there is no commit"), checkout(project, commit):
+            pass
+
+
+def test_what_is_slower_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "PROJECT", project)
+    monkeypatch.setattr(main, "SUBJECTS", {"easy": SIMULATION})
+    figures = project / "figures.json"
+    code = main.main(["--against", "HEAD", "--pairs", "6", "--limit", "1.5", "--json", str(figures)])
+    said = capsys.readouterr()
+    assert code == 1
+    assert said.err == "bench: easy takes more than 1.5 times as long\n"
+    assert re.search(r"^\| easy    \| a few jobs \| .* \| the same \|$", said.out, re.MULTILINE)
+    (row,) = json.loads(figures.read_text())["subjects"]
+    assert len(row["old_s"]) == len(row["new_s"]) == 6
+    assert min(row["old_s"]) > 0.05
+    assert min(row["new_s"]) > 0.15
+    assert 1.5 < row["interval"][0] <= row["ratio"] <= row["interval"][1] < 6
+
+
+def test_other_schedules_and_failing_runs_are_said(tmp_path: Path) -> None:
+    write_program(tmp_path / "old", 0.0)
+    write_program(tmp_path / "other", 0.0, schedule="2")
+    rows = compare(
+        tmp_path / "old", tmp_path / "other", [SIMULATION, start_up("cosched_emulator")._replace(starts=2)], 1, silent
+    )
+    assert rows[0]["old_schedule"] != rows[0]["new_schedule"]
+    assert rows[1]["subject"] == "emulator-help"
+    assert rows[1]["old_schedule"] is None
+    lines = against_lines(rows, "abc", 1)
+    assert "**differs**" in lines[2]
+    assert lines[3].endswith("- |")
+    assert list(slower(rows, 0.0)) == []  # a single pair says nothing
+    write_program(tmp_path / "new", 0.0, last="sys.exit('no more\\nof this')")
+    rows = compare(tmp_path / "old", tmp_path / "new", [SIMULATION], 1, silent)
+    assert rows[0]["reason"] == "new: exit code 1: of this"
+    assert "new: exit code 1: of this" in against_lines(rows, "abc", 1)[2]
+    assert list(slower(rows, 1e9)) == ["easy could not be compared"]
+
+
+def test_a_limit_is_exceeded_only_beyond_doubt() -> None:
+    rows = [{"subject": "easy", **ratio_figures([1.0] * 6, [1.2, 1.2, 1.2, 1.2, 1.2, last])} for last in (1.2, 1.0)]
+    assert [row["ratio"] for row in rows] == [1.2, 1.2]
+    assert [row["interval"] for row in rows] == [[1.2, 1.2], [1.0, 1.2]]
+    assert list(slower(rows, 1.1)) == ["easy takes more than 1.1 times as long"]
+
+
+def test_runs_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "RUN_S", 0.2)
+    write_program(tmp_path, 30.0)
+    (row,) = compare(tmp_path, tmp_path, [SIMULATION], 1, silent)
+    assert row["reason"] == "old: more than 0 s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--against", "no such commit"], "bench: there is no commit 'no such commit' in "),
+        (["--pairs", "3"], "--pairs and --limit want --against"),
+        (["--against", "HEAD", "--quick"], "--against goes without --quick and --write-docs"),
+        (["--against", "HEAD", "--only", "latency"], "--only: choose from easy, "),
+        (["--only", "easy"], "--only: choose from goals, "),
+        (["--against", "HEAD", "--limit", "1.03", "--pairs", "5"], "--limit wants 6 pairs at least"),
+    ],
+)
+def test_command_lines_that_cannot_be(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code: object = main.main(arguments)
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", [name for name, subject in SUBJECTS.items() if subject.starts == 1])
+def test_the_program_understands_the_subjects(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cli.main([*SUBJECTS[name].arguments, "--lublin", "10", "--out", str(out)], standalone_mode=False)
+    assert (out / "jobs.csv").exists()

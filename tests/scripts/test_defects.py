@@ -1,0 +1,79 @@
+"""The proof that the tests catch defects, on a tiny project with a test of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scripts.proofs import defects
+from scripts.proofs.defect_table import DEFECTS, Defect
+from scripts.proofs.defects import StaleError, attempt, occurrences
+
+QUICK = ("-n", "0")
+FEWER = Defect("fewer", "one less", "sums.py", "a + b", "a + b - 1")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a project with one function and its test."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text('[build-system]\n[tool.pytest.ini_options]\npythonpath = ["."]\n')
+    (folder / "sums.py").write_text("def add(a, b):\n    return a + b\n")
+    (folder / "test_sums.py").write_text("from sums import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n")
+    return folder
+
+
+def test_a_defect_is_caught_by_a_test(project: Path) -> None:
+    assert attempt(defects.NONE, QUICK, 60, project).as_wanted
+    outcome = attempt(FEWER, QUICK, 60, project)
+    assert (outcome.result, outcome.test, outcome.as_wanted) == ("caught", "test_sums.py::test_add", True)
+    assert "a + b\n" in (project / "sums.py").read_text()  # the project itself stays as it is
+
+
+@pytest.mark.parametrize(
+    ("new", "arguments", "result"),
+    [
+        ("b + a", (), "passed"),
+        ("[a for a in iter(int, 1)]", (), "late"),
+        ("a + b - 1", ("--no-such-option",), "failed"),
+    ],
+)
+def test_a_defect_is_not_caught(new: str, arguments: tuple[str, ...], result: str, project: Path) -> None:
+    deadline_s = 2.0 if result == "late" else 60.0
+    outcome = attempt(FEWER._replace(new=new), (*QUICK, *arguments), deadline_s, project)
+    assert (outcome.result, outcome.as_wanted) == (result, False)
+
+
+def test_a_defect_that_does_not_fit_is_refused(project: Path) -> None:
+    assert occurrences(FEWER, project) == 1
+    assert occurrences(FEWER._replace(file="missing.py"), project) == 0
+    with pytest.raises(StaleError, match="is found 2 times in sums"):
+        attempt(FEWER._replace(old=" b"), QUICK, 60, project)
+
+
+def test_the_command_tries_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = FEWER._replace(name="same", new="b + a")
+    monkeypatch.setattr(defects, "DEFECTS", (FEWER, same))
+    figures = project.parent / "figures.json"
+    assert defects.main(["--json", str(figures), "--", *QUICK], project) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "none: passed",
+        "fewer: caught",
+        "same: passed",
+        "1 of 2 defects caught",
+    ]
+    assert [row["result"] for row in json.loads(figures.read_text())] == ["passed", "caught", "passed"]
+    monkeypatch.setattr(defects, "DEFECTS", (FEWER._replace(old="gone"),))
+    assert defects.main([], project) == 2
+    assert defects.main(["--list"], project) == 0
+    assert "| fewer  | **stale** | one less" in capsys.readouterr().out
+
+
+def test_defects_have_names_of_their_own_and_change_something() -> None:
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) == 20
+    assert all(defect.old != defect.new for defect in DEFECTS)
