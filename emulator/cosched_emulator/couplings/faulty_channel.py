@@ -140,7 +140,7 @@ class FaultyChannel(Channel):
         try:
             super().send(socket, frames)
         except zmq.ZMQError:
-            self.counts["lost"] += 1  # whom it was for has gone, or does not read
+            self.counts["lost"] += 1  # its receiver has gone, or does not read
 
 
 _PAST: Final = {"drop": "dropped", "duplicate": "duplicated", "delay": "delayed", "reorder": "reordered"}

@@ -1,7 +1,7 @@
-"""The manager's socket for its scheduler: who is served, who is refused, who takes over. It never waits longer than a slice.
+"""The manager's socket for its scheduler: it serves one scheduler and refuses others. It never waits longer than a slice.
 
-What a message means is the session's affair; when to give up is that of whoever uses the port: `zmq_link` in virtual time, where
-the manager waits for the answer, `live.server` where it does not.
+The session knows what a message means, `standby` when a second scheduler takes over. When to give up is decided by the user of
+the port: `zmq_link` in virtual time, where the manager waits for the answer, `live.server` where it does not.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SchedulerPort:
 
     @property
     def instance(self) -> str:
-        """Return who is served, empty if nobody is."""
+        """Return the scheduler that is served, empty if none is."""
         served = self.session is not None and self.session.state not in (State.START, State.CLOSED)
         return (
             self.session.peer.instance if served and self.session is not None and self.session.peer is not None else ""
@@ -116,7 +116,7 @@ class SchedulerPort:
         return self._standby.instance(time.monotonic())
 
     def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
-        """Begin a conversation, with whoever says hello."""
+        """Begin a conversation with the next scheduler that says hello."""
         self.session = ManagerSession(inventory, lockstep=lockstep)
         return self.session
 
@@ -170,7 +170,7 @@ class SchedulerPort:
         return most_s if due_s is None else min(most_s, due_s)
 
     def tend(self) -> None:
-        """Do what time brings: send again what was not answered, ask a scheduler behind whom another waits, let that one take over."""
+        """Do what is due: send again what was not answered; where a standby waits, ask the scheduler, or let the standby take over."""
         session = self.require_session()
         now_s = time.monotonic()
         if session.state in (State.OPEN, State.WELCOMED) and now_s >= self._resend_at_s:

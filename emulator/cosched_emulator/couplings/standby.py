@@ -30,15 +30,15 @@ class StandbyPlace:
     def __init__(self, takeover_s: float, now_s: float) -> None:
         self.waiting: Standby | None = None
         self._takeover_s = takeover_s
-        self._free_since_s = now_s  # since when nobody is served, if nobody is
+        self._free_since_s = now_s  # since when no scheduler is served, if none is
         self._ping_s = 0.0  # when the scheduler that is served is to be asked next
 
     def set_free(self, now_s: float) -> None:
-        """Note that nobody is served from now on."""
+        """Note that no scheduler is served from now on."""
         self._free_since_s = now_s
 
     def is_reserved(self, now_s: float) -> bool:
-        """Return whether a scheduler that is no standby is still waited for, where nobody is served."""
+        """Return whether a scheduler that is no standby is still waited for, where none is served."""
         return now_s - self._free_since_s < self._takeover_s
 
     def instance(self, now_s: float) -> str:

@@ -1,8 +1,8 @@
-"""A manager that lives in running time: what happens, happens at once, and the scheduler is told when it listens.
+"""A live manager: events apply at once while time runs on, and the scheduler is told when it listens.
 
-Without sockets, clocks and files. Its inputs are `advance`, `command` and `answer`, each with the time; the same inputs give the same
-state, which is how a manager that was killed comes back: they are read from the journal and played again. What it has to say to the
-scheduler waits in a batch (`batch`); what came of its inputs, for the accounting, in `drain`.
+It has no sockets, clocks or files. Its inputs are `advance`, `command` and `answer`, each with the time. The same inputs give
+the same state: a manager that was killed reads them from the journal and plays them again. `batch` returns what there is to
+tell the scheduler, `drain` what has changed, for the accounting.
 
 A late answer is checked against the present state: time has gone on, and so have ends, kills and cancellations.
 """
@@ -139,7 +139,7 @@ class LiveManager:
         return self._open, self.now_us, events
 
     def discard_events(self) -> None:
-        """Forget what there is to tell: nobody listens, and whoever comes gets the present state."""
+        """Forget the events that wait for the scheduler: it has gone, and the next one gets the present state."""
         self._refusals.clear()
         self._outbox.clear()
 

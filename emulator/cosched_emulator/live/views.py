@@ -97,7 +97,7 @@ class _View:
 
     @cached_property
     def node_use(self) -> NodeUse:
-        """Return who is where."""
+        """Return which jobs are on which node."""
         return node_use(self.machine, self.manager.running)
 
     @cached_property

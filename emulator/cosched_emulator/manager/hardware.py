@@ -40,7 +40,7 @@ class _Resident:
 
 
 class NoContention:
-    """A contention model in which nobody slows anybody: for a cluster that exists because its nodes may be slow."""
+    """A contention model in which no job slows another one: for a cluster that exists because its nodes may be slow."""
 
     __slots__ = ()
     name = "none"

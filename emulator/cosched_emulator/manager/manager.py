@@ -1,7 +1,7 @@
-"""The resource manager: the job state machine, who holds which threads, limits, notes and wakes.
+"""The resource manager: the states of jobs, the threads that they hold, limits, notes and wakes.
 
-It owns its state alone: a batch of events is committed only when the scheduler has answered it, then the actions in listed order,
-each validated against the state at that moment. `inventory` therefore always tells the state as of the last answered batch.
+A batch of events is committed only when the scheduler has answered it, and then the actions in listed order, each checked
+against the state at that moment. So `inventory` always tells the state as of the last answered batch.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Manager:
         self.wakes: set[int] = set()
         self._executor = ActionExecutor(self.pending, self._running_jobs, self.notes, self.wakes, self.timeline)
         self.refused = 0
-        # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
+        # Takes the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
     @property
@@ -302,7 +302,7 @@ class Manager:
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Re-derive who holds what; InvariantError where it differs."""
+        """Re-derive what each job holds; InvariantError where it differs."""
         check_holdings(self.machine, self._pool, self.running, self.pending)
         self._progress.check()
 

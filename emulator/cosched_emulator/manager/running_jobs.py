@@ -12,7 +12,7 @@ from cosched_plugin.protocol.messages import ReviseJob, StartJob
 class RunningJobs:
     """Running jobs by id, with the threads, memory and swap space that they hold, and how they get on.
 
-    Whoever calls has checked what only he knows: that a job waits before it starts, that it has a place.
+    The caller has checked that a job is pending before it starts, and has taken its threads.
     """
 
     __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool")
