@@ -43,11 +43,11 @@ class Extent(NamedTuple):
     most_s: float  # longest time of them all
 
 
-class Enough(Exception):
+class Complete(Exception):
     """All decisions that were wanted have been timed."""
 
 
-class Door(Agenda):
+class OpenAgenda(Agenda):
     """An agenda to which submissions can be added while time goes on, in order."""
 
     __slots__ = ("coming",)
@@ -74,7 +74,7 @@ class Door(Agenda):
         return events
 
 
-class Crowd(DirectLink):
+class FullQueueLink(DirectLink):
     """A link that lets jobs come: under a filler until enough are queued, then another one whenever one has left the queue.
 
     With the queue full the scheduler that is to be timed takes over.
@@ -106,7 +106,7 @@ class Crowd(DirectLink):
         super().open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch to whose turn it is; raises Enough in the end."""
+        """Pass the batch to whose turn it is; raises Complete in the end."""
         if self._full and self._timed is not None:
             self.scheduler = self._timed(self._inventory())
             self._timed = None
@@ -131,7 +131,7 @@ class Crowd(DirectLink):
         self.times_s.append(time_s)
         self.queued.append(queued)
         if len(self.times_s) == self._extent.decisions or sum(self.times_s) > self._extent.most_s:
-            raise Enough
+            raise Complete
 
     def _submit(self, now_us: int, jobs: int) -> None:
         """Let so many jobs come, a second apart."""
@@ -148,13 +148,13 @@ def decide(policy: str, budget: str, extent: Extent) -> Figures:
     filler = choose("fcfs", (f"shape={PRESETS[policy].table.get('shape', 'threads')}",))
     timed = choose(policy, (f"budget={budget}",))
     manager = build_manager(prepared)
-    door = Door(manager)
-    crowd = Crowd(filler.scheduler, timed.scheduler, prepared.workload.jobs, door.coming, extent)
-    with suppress(Enough):
-        Simulation(manager, door, crowd).run()
-    if not crowd.times_s:
+    agenda = OpenAgenda(manager)
+    link = FullQueueLink(filler.scheduler, timed.scheduler, prepared.workload.jobs, agenda.coming, extent)
+    with suppress(Complete):
+        Simulation(manager, agenda, link).run()
+    if not link.times_s:
         return {"reason": "the run ended before a decision was timed"}
-    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **percentiles(crowd.times_s)}
+    return {"batches": len(link.times_s), "queued": round(fmean(link.queued)), **percentiles(link.times_s)}
 
 
 def percentiles(times_s: Sequence[float]) -> Figures:
