@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, TextIO
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]
@@ -246,16 +246,29 @@ def _forget_the_test() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.excepthook, sys.unraisablehook = sys.__excepthook__, sys.__unraisablehook__
     threading.excepthook = threading.__excepthook__
+    warnings.showwarning = _show_warning
     warnings.resetwarnings()
     for kind in HIDDEN_WARNINGS:
         warnings.simplefilter("ignore", kind)
     tempfile.tempdir = None
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
     known = (str(ROOT), sys.prefix, sys.base_prefix)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file is not None and not file.startswith(known):  # a policy of another test, perhaps of the same name
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 # ---------------------------------------------------------------- waiting, ending

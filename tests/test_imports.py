@@ -184,3 +184,27 @@ def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:
 def test_no_module_imports_itself_by_way_of_others() -> None:
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"]}) != []
     assert circles({name: IMPORTS[name] & (NAMES - {name}) for name in NAMES}) == []
+
+
+def rooms(package: str) -> dict[str, set[str]]:
+    """Return the sub-packages and modules of a package, each with the others that something in it imports."""
+
+    def room(name: str) -> str | None:
+        return name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else None
+
+    arrows: dict[str, set[str]] = {}
+    for name in NAMES:
+        here = room(name)
+        if here is not None:
+            there = {other for other in map(room, IMPORTS[name]) if other is not None}
+            arrows.setdefault(here, set()).update(there - {here})
+    return arrows
+
+
+@pytest.mark.parametrize(
+    "package", ["cosched_hwmodel", "cosched_plugin", "cosched_plugin.policies", "cosched_emulator"]
+)
+def test_no_room_imports_itself_by_way_of_others(package: str) -> None:
+    arrows = rooms(package)
+    assert len(arrows) > 5
+    assert circles(arrows) == []

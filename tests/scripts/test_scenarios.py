@@ -24,7 +24,7 @@ SLOW = {
     "keys": "emulator/cli/test_keys.py and test_user_commands.py: a manager with keys",
     "kill-nine": "contract/test_kill_nine.py",
     "live-day": "emulator/cli/test_user_commands.py: against a real manager",
-    "matchmaking": "emulator/cli/test_trace.py: explanations of pairs, guests and jobs that were stopped",
+    "matchmaking": "emulator/explain/test_sentences.py: explanations of pairs, guests and jobs that were stopped",
     "plugin-restart": "contract/test_same_schedule.py: a plugin that is killed and restarted",
     "same-schedule": "contract/test_same_schedule.py: every coupling",
     "standby": "contract/test_frozen_peers.py and emulator/couplings/test_standby.py",
