@@ -96,10 +96,10 @@ DEFECTS: Final = (
     Defect(
         "manager-wake-dropped",
         "a wake is scheduled only if no other one is to come",
-        f"{MANAGER}/manager.py",
-        "                    self.kernel.schedule(action.at_us, WAKE, 0)",
-        """                    if len(self.wakes) == 1:
-                        self.kernel.schedule(action.at_us, WAKE, 0)""",
+        f"{MANAGER}/actions.py",
+        "            self._timeline.schedule(at_us, WAKE, 0)",
+        """            if len(self._wakes) == 1:
+                self._timeline.schedule(at_us, WAKE, 0)""",
     ),
     Defect(
         "manager-void-end",
@@ -148,12 +148,12 @@ DEFECTS: Final = (
     Defect(
         "live-release-untold",
         "the scheduler is not told of a job that was released",
-        f"{LIVE}/live_manager.py",
-        "        self._event(JobHeld(job_id) if hold else JobReleased(job_id))",
+        f"{LIVE}/commands.py",
+        "        self._apply(JobHeld(job_id) if hold else JobReleased(job_id))",
         """        if hold:
-            self._event(JobHeld(job_id))
+            self._apply(JobHeld(job_id))
         else:
-            manager.happen(self.now_us, (JobReleased(job_id),))""",
+            manager.apply(now_us, (JobReleased(job_id),))""",
     ),
     Defect(
         "live-journal-gap",
