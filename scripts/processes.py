@@ -22,6 +22,16 @@ def environment(tree: Path = PROJECT) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and give it time to end its own children; by force where it takes too long."""
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(END_S)
+
+
 class Programs:
     """Processes by name; all of them end with the context. What process NAME prints is in ``folder/NAME.log``."""
 
@@ -51,10 +61,10 @@ class Programs:
                 stderr=log,
             )
 
-    def failures(self) -> list[str]:
-        """Return what each process printed last that has ended with another exit code than 0."""
+    def exit_codes(self) -> dict[str, int]:
+        """Return the exit codes of the processes that have ended."""
         codes = {name: process.poll() for name, process in self._processes.items()}
-        return [f"the {name}'s exit code is {code}; {self.tail()}" for name, code in codes.items() if code]
+        return {name: code for name, code in codes.items() if code is not None}
 
     def tail(self) -> str:
         """Return what each process printed last."""
@@ -72,11 +82,7 @@ class Programs:
             process.send_signal(signal.SIGCONT)
             process.terminate()
         for process in self._processes.values():
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(END_S)
+            end(process)
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"

@@ -1,18 +1,14 @@
-"""Run the real commands as processes of their own."""
+"""The two commands as a user types them, and what they say when they fail."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = [str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]
+from tests.processes import Forked, Process, Ran, ended, environment, fork_program, killed_at_the_end, start_python
+
 RUN_FILES = {
     "jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json",
 }  # fmt: skip
@@ -20,38 +16,24 @@ SMALL = ("--lublin", "15", "--nodes", "16")
 ROW = "{} {} -1 {} {} -1 -1 {} {} -1 1 1 1 1 1 -1 -1 -1\n"
 
 
-class Ran(NamedTuple):
-    """A command that is over."""
-
-    code: int
-    out: str
-    err: str
-
-
 class Commands:
-    """Starts commands in a folder, with everything that they leave behind in there too; kills what still runs at the end."""
+    """Starts commands in a folder, with everything that they leave behind in there too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, children: list[Process]) -> None:
         self.folder = folder
-        self.children: list[subprocess.Popen[str]] = []
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([*PACKAGES, str(folder)]),
-            "TMPDIR": str(folder / "t"),
-        }
+        self.children = children
+        self.environment = environment(folder, TMPDIR=str(folder / "t"))
         (folder / "t").mkdir()
 
-    def start(self, package: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start ``python -m package arguments``."""
-        child = subprocess.Popen(
-            [sys.executable, "-m", package, *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def start(self, module: str, *arguments: str) -> Forked:
+        """Start ``python -m module arguments`` as a fork of this process."""
+        child = fork_program(module, *arguments, folder=self.folder, env=self.environment)
+        self.children.append(child)
+        return child
+
+    def start_python(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start Python itself with some arguments."""
+        child = start_python(*arguments, folder=self.folder, env=self.environment)
         self.children.append(child)
         return child
 
@@ -70,37 +52,9 @@ class Commands:
 
 @contextmanager
 def commands_in(folder: Path) -> Iterator[Commands]:
-    """Yield `Commands` and clean up after them."""
-    commands = Commands(folder)
-    try:
-        yield commands
-    finally:
-        for child in commands.children:
-            if child.poll() is None:
-                child.kill()
-            child.communicate(timeout=10)
-
-
-def ended(child: subprocess.Popen[str], seconds: float = 60.0) -> Ran:
-    """Wait for a command's end and return what came of it."""
-    out, err = child.communicate(timeout=seconds)
-    return Ran(child.returncode, out, err)
-
-
-def wait_until(happened: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for something; AssertionError if it does not happen."""
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    """Yield `Commands` and kill what still runs at the end."""
+    with killed_at_the_end() as children:
+        yield Commands(folder, children)
 
 
 def assert_one_line(ran: Ran, code: int, program: str = "cosched-emulator") -> str:

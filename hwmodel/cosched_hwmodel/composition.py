@@ -66,7 +66,6 @@ class Paper:
         return [1.0 + penalty for penalty in penalties]
 
 
-DEFAULT_COMPOSITION = BulkSynchronous.name
 COMPOSITIONS: MappingProxyType[str, Composition] = MappingProxyType(
     {composition.name: composition for composition in (BulkSynchronous(), Paper())}
 )

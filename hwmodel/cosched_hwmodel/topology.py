@@ -97,16 +97,6 @@ class NodeShape:
         """Return the socket of a hardware thread; raises IndexError for a thread the node has not."""
         return self.core_of(thread) // self.cores_per_socket
 
-    def threads_sharing_cache(self, thread: int, level: int) -> int:
-        """Return the set of threads (bit mask) that use the same cache of ``level`` as ``thread``, itself included.
-
-        A level that is not described is private to each core.
-        """
-        cores = next((cache.cores for cache in self.caches if cache.level == level), 1)
-        first = self.core_of(thread) // cores * cores
-        one_layer = ((1 << cores) - 1) << first
-        return sum(one_layer << (layer * self.cores) for layer in range(self.threads_per_core))
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -130,15 +120,6 @@ class Machine:
     def threads(self) -> int:
         """Return the number of hardware threads of all nodes."""
         return sum(count * shape.threads for count, shape in self.classes)
-
-    def shape_of(self, node: int) -> NodeShape:
-        """Return the shape of a node; raises IndexError for a node that the machine has not."""
-        first = 0
-        for count, shape in self.classes:
-            if first <= node < first + count:
-                return shape
-            first += count
-        raise IndexError(f"node {node} of a machine with {first}")
 
 
 # ---------------------------------------------------------------- reading

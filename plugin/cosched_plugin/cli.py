@@ -1,4 +1,7 @@
-"""The command ``cosched-plugin``, and the one place where its errors become exit codes."""
+"""The command ``cosched-plugin``, and the one place where its errors become exit codes.
+
+A command imports what it runs when it runs: ``--help`` must not pay for numpy, zmq and the policies.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,7 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
       cosched-plugin status ipc:///tmp/cosched-status.sock --json | jq .queue_length
     """
     from cosched_plugin.common.status.counters import status_lines  # noqa: PLC0415 - --help should not pay for it
-    from cosched_plugin.common.status.server import ask_status  # noqa: PLC0415
+    from cosched_plugin.status_server import ask_status  # noqa: PLC0415
 
     answer = ask_status(endpoint, timeout_s)
     click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))

@@ -15,7 +15,6 @@ from cosched_plugin.common.log import WARNING, Log
 from cosched_plugin.common.signals import stop_on_signals
 from cosched_plugin.common.status.counters import Gauge, Status, Value
 from cosched_plugin.common.status.metrics import MetricsServer
-from cosched_plugin.common.status.server import StatusServer
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.protocol.codec import decode
@@ -24,6 +23,7 @@ from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session.base import report_of
 from cosched_plugin.protocol.session.scheduler import SchedulerSession
 from cosched_plugin.protocol.session.table import State
+from cosched_plugin.status_server import StatusServer
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 

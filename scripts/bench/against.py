@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from scripts.bench.process import Figures
 from scripts.intervals import median_interval
-from scripts.processes import environment
+from scripts.processes import end, environment
 from scripts.tables import NOTHING, aligned_table
 
 PAIRS: Final = 15
@@ -159,23 +159,24 @@ class _Side:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, schedule
 
     def _start(self, command: Sequence[str]) -> None:
-        try:
-            # In a folder of its own: Python looks for modules in the present one first.
-            done = subprocess.run(
-                command,
-                cwd=self._folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=RUN_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise RunError(f"more than {RUN_S:.0f} s") from None
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            raise RunError(f"exit code {done.returncode}: {last}")
+        with subprocess.Popen(
+            command,
+            cwd=self._folder,  # of its own: Python looks for modules in the present one first
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C reaches this process alone, which then ends the run
+        ) as process:
+            try:
+                _, said = process.communicate(timeout=RUN_S)
+            except subprocess.TimeoutExpired:
+                raise RunError(f"more than {RUN_S:.0f} s") from None
+            finally:
+                end(process)
+        if process.returncode:
+            last = said.decode(errors="replace").strip().rpartition("\n")[2]
+            raise RunError(f"exit code {process.returncode}: {last}")
 
 
 def slower(rows: Sequence[Figures], limit: float) -> Iterator[str]:

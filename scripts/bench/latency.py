@@ -17,7 +17,7 @@ from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.building import build_manager
+from cosched_emulator.run.parts import build_manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
@@ -43,11 +43,11 @@ class Extent(NamedTuple):
     most_s: float  # longest time of them all
 
 
-class Enough(Exception):
+class Complete(Exception):
     """All decisions that were wanted have been timed."""
 
 
-class Door(Agenda):
+class OpenAgenda(Agenda):
     """An agenda to which submissions can be added while time goes on, in order."""
 
     __slots__ = ("coming",)
@@ -74,7 +74,7 @@ class Door(Agenda):
         return events
 
 
-class Crowd(DirectLink):
+class FullQueueLink(DirectLink):
     """A link that lets jobs come: under a filler until enough are queued, then another one whenever one has left the queue.
 
     With the queue full the scheduler that is to be timed takes over.
@@ -106,7 +106,7 @@ class Crowd(DirectLink):
         super().open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch to whose turn it is; raises Enough in the end."""
+        """Pass the batch to whose turn it is; raises Complete in the end."""
         if self._full and self._timed is not None:
             self.scheduler = self._timed(self._inventory())
             self._timed = None
@@ -131,7 +131,7 @@ class Crowd(DirectLink):
         self.times_s.append(time_s)
         self.queued.append(queued)
         if len(self.times_s) == self._extent.decisions or sum(self.times_s) > self._extent.most_s:
-            raise Enough
+            raise Complete
 
     def _submit(self, now_us: int, jobs: int) -> None:
         """Let so many jobs come, a second apart."""
@@ -144,20 +144,20 @@ class Crowd(DirectLink):
 def decide(policy: str, budget: str, extent: Extent) -> Figures:
     """Time a preset's decisions with so many jobs waiting, and return how long they take."""
     jobs = round(extent.queue * OVERLOAD) + 2 * extent.decisions + 1_000
-    scenario, nodes, workload = prepare_at(model(policy, jobs, NODES), OVERLOAD)
+    prepared = prepare_at(model(policy, jobs, NODES), OVERLOAD)
     filler = choose("fcfs", (f"shape={PRESETS[policy].table.get('shape', 'threads')}",))
     timed = choose(policy, (f"budget={budget}",))
-    manager = build_manager(scenario, nodes, workload)
-    door = Door(manager)
-    crowd = Crowd(filler.scheduler, timed.scheduler, workload.jobs, door.coming, extent)
-    with suppress(Enough):
-        Simulation(manager, door, crowd).run()
-    if not crowd.times_s:
+    manager = build_manager(prepared)
+    agenda = OpenAgenda(manager)
+    link = FullQueueLink(filler.scheduler, timed.scheduler, prepared.workload.jobs, agenda.coming, extent)
+    with suppress(Complete):
+        Simulation(manager, agenda, link).run()
+    if not link.times_s:
         return {"reason": "the run ended before a decision was timed"}
-    return {"batches": len(crowd.times_s), "queued": round(fmean(crowd.queued)), **spread(crowd.times_s)}
+    return {"batches": len(link.times_s), "queued": round(fmean(link.queued)), **percentiles(link.times_s)}
 
 
-def spread(times_s: Sequence[float]) -> Figures:
+def percentiles(times_s: Sequence[float]) -> Figures:
     """Return the median and the 99th percentile, nearest rank, in milliseconds."""
     ordered = sorted(times_s)
     ranks = {"p50_ms": 50, "p99_ms": 99}

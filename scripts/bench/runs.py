@@ -18,8 +18,10 @@ from scripts.papers.lomarc import runs as lomarc_runs
 from scripts.papers.rua import runs as rua_runs
 
 from cosched_emulator.cli.main import cli
-from cosched_emulator.run.run import Prepared, coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.policies.catalogue import PRESETS
 
@@ -221,7 +223,7 @@ def run_goal(goal: Goal, most_s: float) -> Figures:
     return row
 
 
-def stored(jobs: int) -> Figures:
+def run_and_store(jobs: int) -> Figures:
     """Run the command that writes a run folder, here, and return its time and its memory."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -234,8 +236,8 @@ def stored(jobs: int) -> Figures:
 
 def growth(few: int, many: int, most_s: float) -> list[Figures]:
     """Return the goals of many jobs: what one costs beside one of few, and how much memory each further one takes."""
-    small = in_process(stored, few, timeout_s=most_s)
-    large = in_process(stored, many, timeout_s=most_s)
+    small = in_process(run_and_store, few, timeout_s=most_s)
+    large = in_process(run_and_store, many, timeout_s=most_s)
     names = (f"easy, time a job at {many:,} over that at {few:,}", f"easy, memory a job, {few:,} to {many:,}")
     rows: list[Figures] = [
         {"name": names[0], "goal": 1.5, "unit": "x"},

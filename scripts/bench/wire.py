@@ -18,8 +18,10 @@ from scripts.bench.runs import model
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
-from cosched_emulator.run.run import coupling, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.limits import MAGIC
@@ -108,7 +110,7 @@ class Beside:
         return self._link.exchange(seq, now_us, events)
 
 
-def pinned_apart() -> None:
+def pin_apart() -> None:
     """Put this process on one processor and its children on another, threads and all."""
     ours, theirs, *_ = sorted(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
@@ -133,7 +135,7 @@ def beside(jobs: int, apart: bool) -> Figures:
     bare = PingPong(sizes)
     try:
         with coupling("zmq", choice, prepared) as link:
-            both = Beside(link, bare, pinned_apart if apart else lambda: None)
+            both = Beside(link, bare, pin_apart if apart else lambda: None)
             wall_s = run(prepared, both).wall_s - both.open_s - bare.spent_s
         bare.play(len(sizes))  # what is left
     finally:

@@ -19,8 +19,9 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from scripts.processes import PROJECT
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.run import Finished, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 

@@ -98,7 +98,7 @@ def _run_tests(copy: Path, log: Path, pytest_arguments: Sequence[str], deadline_
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *PYTEST, *pytest_arguments],
             cwd=copy,
-            env={**environment(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment(copy),  # with bytecode: some tests kill processes a moment after their start
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import selectors
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.processes import PROJECT, Programs, environment
+from scripts.progress import Progress
 from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_peers import SOCKETS
 from scripts.proofs.fuzz_plugin import plugin_lives
@@ -33,9 +35,8 @@ from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused,
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import write_keys
-from cosched_plugin.common.status.server import ask_status
+from cosched_plugin.status_server import ask_status
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")
 CALM_S: Final = 2.0  # of honest traffic alone, before
 PAUSE_S: Final = 0.05  # between an honest client's requests
@@ -43,7 +44,6 @@ ANSWER_S: Final = 10.0
 END_S: Final = 60.0  # for honest jobs to end when all is over
 MOST_GROWTH_MB: Final = 16.0
 WARM: Final = 0.2  # of the messages: before them, memory may grow
-TERMINAL_S: Final = 0.5
 LIVES_EVERY: Final = 5_000  # messages inside for each life of a real scheduler's process
 
 
@@ -52,68 +52,27 @@ class FuzzError(Exception):
 
 
 class Site:
-    """The processes, in a folder of their own."""
+    """A manager and a scheduler, in a folder of their own."""
 
     def __init__(self, folder: Path, speed: float = 100.0) -> None:
-        self.folder = folder
         self.scheduler_endpoint = f"ipc://{folder}/scheduler"
         self.users_endpoint = f"ipc://{folder}/users"
         self.status_endpoint = f"ipc://{folder}/status"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.speed = speed
+        self.programs = Programs(folder, environment())
+        self._speed = speed
 
     def start_manager(self, *more: str) -> None:
-        arguments = (
-            "--nodes",
-            "8",
-            "--clock",
-            "scaled",
-            "--speed",
-            f"{self.speed:g}",
-            "--check",
-            "--bind",
-            self.scheduler_endpoint,
-        )
-        self.start("manager", "cosched_emulator", "serve", *arguments, *more)
+        machine = ("--nodes", "8", "--clock", "scaled", "--speed", f"{self._speed:g}", "--check")
+        self.programs.start("manager", "cosched_emulator", "serve", *machine, "--bind", self.scheduler_endpoint, *more)
 
     def start_plugin(self) -> None:
         where = ("--connect", self.scheduler_endpoint, "--status", self.status_endpoint)
-        self.start("plugin", "cosched_plugin", "serve", *where, "--quiet")
+        self.programs.start("plugin", "cosched_plugin", "serve", *where, "--quiet")
 
-    def start(self, name: str, *command: str) -> None:
-        """Start ``python -m ...``; what it says goes into a file."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=PROJECT, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )  # fmt: skip
-
-    def look(self) -> None:
+    def check(self) -> None:
         """Raise FuzzError where a process has ended."""
-        for name, process in self.processes.items():
-            code = process.poll()
-            if code is not None:
-                said = (self.folder / f"{name}.log").read_text(errors="replace")[-2_000:]
-                raise FuzzError(f"the {name} ended with {code}:\n{said}")
-
-    def memory_mb(self, name: str) -> float:
-        pages = int(Path(f"/proc/{self.processes[name].pid}/statm").read_text().split()[1])
-        return round(pages * os.sysconf("SC_PAGESIZE") / 2**20, 1)
-
-    def close(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def environment() -> dict[str, str]:
-    """Return the environment for processes that run this source."""
-    places = [str(PROJECT), *[str(PROJECT / part) for part in ("hwmodel", "plugin", "emulator")]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+        for name, code in self.programs.exit_codes().items():
+            raise FuzzError(f"the {name} ended with {code}; {self.programs.tail()}")
 
 
 class Traffic(threading.Thread):
@@ -144,7 +103,7 @@ class Traffic(threading.Thread):
         """From now on it is not calm any more."""
         self._calm = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Raise FuzzError where an answer did not come, or was none."""
         if self.trouble is not None:
             raise FuzzError(f"the honest client failed: {self.trouble!r}")
@@ -153,7 +112,7 @@ class Traffic(threading.Thread):
         """End, wait until all jobs have ended, and return how many in which state; FuzzError when some do not."""
         self._over.set()
         self.join(2 * ANSWER_S)
-        self.look()
+        self.check()
         with Connection(self._site.users_endpoint, ANSWER_S, *self._keys) as connection:
             deadline = time.monotonic() + END_S
             while True:
@@ -165,7 +124,7 @@ class Traffic(threading.Thread):
                 if time.monotonic() > deadline - END_S / 2:  # some may have been suspended by a scheduler that is gone
                     mine = sorted(set(left) & set(self.jobs))
                     connection.ask(CancelJobs(tuple(Target(job_id) for job_id in mine)))
-                self._site.look()
+                self._site.check()
                 time.sleep(0.2)
             states: Counter[str] = Counter()
             for first in range(0, len(self.jobs), 500):
@@ -202,24 +161,6 @@ class Traffic(threading.Thread):
             self.jobs += answer.result["job_ids"]
 
 
-class Bar:
-    """How far it has come, on a terminal."""
-
-    def __init__(self, title: str, count: int) -> None:
-        self._title, self._count, self._next_s = title, count, 0.0
-        self._shown = sys.stderr.isatty()
-
-    def __call__(self, number: int) -> None:
-        if self._shown and time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + TERMINAL_S
-            sys.stderr.write(f"\r\x1b[K{self._title}: {number:,} of {self._count:,} messages")
-            sys.stderr.flush()
-
-    def close(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-
-
 def outside(endpoint: str, count: int, seed: int, folder: Path) -> dict[str, Any]:
     """Send messages to an endpoint of real processes while honest traffic goes on; return the figures."""
     site = Site(folder)
@@ -230,10 +171,8 @@ def outside(endpoint: str, count: int, seed: int, folder: Path) -> dict[str, Any
         site.start_manager("--users", site.users_endpoint, "--keys", str(folder / "keys"))
     else:
         site.start_manager("--users", site.users_endpoint)
-    try:
+    with site.programs:
         return _storm(site, endpoint, count, seed, keys)
-    finally:
-        site.close()
 
 
 def _storm(site: Site, endpoint: str, count: int, seed: int, keys: dict[str, list[str]]) -> dict[str, Any]:
@@ -245,35 +184,35 @@ def _storm(site: Site, endpoint: str, count: int, seed: int, keys: dict[str, lis
     _pass(CALM_S, site, traffic)
     address = {"users": site.users_endpoint, "status": site.status_endpoint}.get(endpoint, site.scheduler_endpoint)
     watched = "plugin" if endpoint == "status" else "manager"
-    before_mb = site.memory_mb(watched)
+    before_mb = site.programs.memory_mb(watched)
     traffic.begin_measuring()
-    bar = Bar(endpoint, count)
+    progress = Progress()
     arguments = [endpoint, address, str(count), str(seed), *keys.get("strangers", ())]
     with _peer(arguments) as told:
         for line in told:
-            site.look()
-            traffic.look()
+            site.check()
+            traffic.check()
             if line.startswith("{"):
                 found = json.loads(line)
             elif line:
-                bar(int(line))
+                progress.bar(int(line), count, endpoint)
                 if int(line) < WARM * count:
-                    before_mb = site.memory_mb(watched)
-    bar.close()
-    after_mb = site.memory_mb(watched)
+                    before_mb = site.programs.memory_mb(watched)
+    progress.clear()
+    after_mb = site.programs.memory_mb(watched)
     if hostile:
         site.start_plugin()
     states = traffic.stop()
     if endpoint == "status":
         ask_status(site.status_endpoint, ANSWER_S)
-    site.look()
+    site.check()
     # Jobs that have ended are kept on disk; here, without a database, in memory: this much each.
     if after_mb - before_mb > MOST_GROWTH_MB:
-        raise FuzzError(f"the {watched} grew from {before_mb} to {after_mb} MB")
+        raise FuzzError(f"the {watched} grew from {before_mb:.1f} to {after_mb:.1f} MB")
     return {
         "messages": count,
         **found,
-        "memory_mb": [before_mb, after_mb],
+        "memory_mb": [round(before_mb, 1), round(after_mb, 1)],
         "latency_ms": {"before": traffic.latency_ms(calm=True), "during": traffic.latency_ms(calm=False)},
         "jobs": dict(sorted(states.items())),
     }
@@ -282,8 +221,8 @@ def _storm(site: Site, endpoint: str, count: int, seed: int, keys: dict[str, lis
 def _pass(seconds: float, site: Site, traffic: Traffic) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until or not traffic.latencies_s[True]:
-        site.look()
-        traffic.look()
+        site.check()
+        traffic.check()
         time.sleep(0.05)
 
 
@@ -336,8 +275,6 @@ def _keys(folder: Path) -> dict[str, list[str]]:
 
 
 def _free_port() -> int:
-    import socket  # noqa: PLC0415
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -346,10 +283,10 @@ def _free_port() -> int:
 
 def inside(endpoint: str, count: int, seed: int) -> dict[str, Any]:
     """Send messages to one end in this process; return what became of them."""
-    bar = Bar(f"{endpoint}, inside", count)
+    progress = Progress()
     began_s = time.monotonic()
-    found = INSIDE[endpoint](count, seed, bar)
-    bar.close()
+    found = INSIDE[endpoint](count, seed, lambda number: progress.bar(number, count, f"{endpoint}, inside"))
+    progress.clear()
     return {"messages": count, "seconds": round(time.monotonic() - began_s, 1), **dict(sorted(found.items()))}
 
 
@@ -362,7 +299,11 @@ def fuzz(endpoint: str, count: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
         if endpoint == "plugin":
             lives = max(3, count // LIVES_EVERY)
-            figures["processes"] = plugin_lives(lives, seed, Path(folder), environment(), Bar("plugin's lives", lives))
+            progress = Progress()
+            figures["processes"] = plugin_lives(
+                lives, seed, Path(folder), environment(), lambda number: progress.bar(number, lives, "plugin's lives")
+            )
+            progress.clear()
         else:
             figures["processes"] = outside(endpoint, count, seed, Path(folder))
     return figures

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from scripts.proofs.fuzz_messages import ACTIONS, EVENTS, WELCOME, Fuzz, packed
+from scripts.proofs.fuzz_messages import ACTIONS, EVENTS, WELCOME, Fuzz, action_map, pack
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import CHANGES
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.run.run import prepare
-from cosched_emulator.scenario.building import build_agenda, build_manager
-from cosched_emulator.scenario.faults import build_faults
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
 from cosched_emulator.users.server.requester import Requester
 from cosched_hwmodel.draws import key
@@ -63,7 +63,7 @@ def plugin_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
                 "now_us": session.now_us,
                 "greeting": 1,
             }
-            frames = [frames[0] if draw == 5 else b"cosched/1", packed(raw)]
+            frames = [frames[0] if draw == 5 else b"cosched/1", pack(raw)]
         try:
             received = session.receive(decode(frames))
             for answer in received.send:
@@ -94,9 +94,8 @@ class _Site:
 
     def __init__(self) -> None:
         prepared = prepare(read_scenario(None, SCENARIO))
-        faults = build_faults(prepared.scenario, 4)
-        manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload, live=True)
-        agenda = build_agenda(prepared.scenario, manager, prepared.workload._replace(jobs=()), (), faults)
+        manager = build_manager(prepared, live=True)
+        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
         self.books = Accounting.create(None, {})
         self.live = LiveManager(manager, agenda, 1, self.books.ended_state, self.books.tasks)
         self.ann = Requester("ann", False)
@@ -106,16 +105,16 @@ class _Site:
     def submit(self, request: SubmitJob) -> None:
         self.books.append(command_step(self.live.now_us, self.ann, request))
         self.live.command(self.live.now_us, self.ann, request)
-        self.took_effect()
+        self.record_effect()
 
-    def took_effect(self) -> None:
+    def record_effect(self) -> None:
         self.books.record(self.live.drain())
         self.live.check()
 
     def go_on(self, by_us: int) -> None:
         self.books.append(time_step(self.live.now_us + by_us))
         self.live.advance(self.live.now_us + by_us)
-        self.took_effect()
+        self.record_effect()
 
     def close(self) -> None:
         encode(self.live.inventory())
@@ -126,7 +125,7 @@ class _Site:
 def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
     """Have a live manager hear ``count`` messages of its scheduler, which greets properly and answers with nonsense."""
     fuzz = Fuzz("scheduler", seed)
-    answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [action]} for action in map(_written, ACTIONS)])
+    answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [action]} for action in map(action_map, ACTIONS)])
     found: Counter[str] = Counter()
     site = _Site()
     session = ManagerSession(site.live.inventory, lockstep=False)
@@ -141,13 +140,9 @@ def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
         try:
             if session.state in (State.START, State.CLOSED, State.GREETED):
                 greeting += 1
-                session.receive(m.Hello((1,), m.FEATURES, "fuzz", "nonsense", False, greeting))
-                session.receive(m.Ready(site.live.manager.seq, greeting))
+                _greet(session, site, greeting)
             if session.state is State.READY:
-                batch = site.live.batch()
-                if batch is not None:
-                    for message in session.submit(*batch):
-                        encode(message)
+                _submit_batch(session, site)
             frames = fuzz.frames(number)
             if session.state is State.OPEN and session.batch is not None and draw < 14:
                 many = [
@@ -156,7 +151,7 @@ def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
                     for item in _actions(answers.raw(3 * number + each), site, draw)
                 ]
                 batch_now = {"seq": session.batch.seq, "now_us": session.batch.now_us}
-                frames = [b"cosched/1", packed({"type": "actions", "actions": many, "greeting": greeting, **batch_now})]
+                frames = [b"cosched/1", pack({"type": "actions", "actions": many, "greeting": greeting, **batch_now})]
             delivered = session.receive(decode(frames)).deliver
             found[type(delivered).__name__] += 1
             if isinstance(delivered, m.Actions):
@@ -164,7 +159,7 @@ def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
                 site.live.answer(site.live.now_us, delivered.seq, delivered.actions)
                 found["refused"] += site.live.manager.refused
                 site.live.manager.refused = 0
-                site.took_effect()
+                site.record_effect()
         except RemoteProtocolError as error:
             found[error.code] += 1
             session.peer_lost()
@@ -176,8 +171,16 @@ def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
     return found
 
 
-def _written(action: m.Action) -> dict[str, Any]:
-    return write(m.Actions(1, 1, (action,)))["actions"][0]  # type: ignore[no-any-return]
+def _greet(session: ManagerSession, site: _Site, greeting: int) -> None:
+    session.receive(m.Hello((1,), m.FEATURES, "fuzz", "nonsense", False, greeting))
+    session.receive(m.Ready(site.live.manager.seq, greeting))
+
+
+def _submit_batch(session: ManagerSession, site: _Site) -> None:
+    batch = site.live.batch()
+    if batch is not None:
+        for message in session.submit(*batch):
+            encode(message)
 
 
 def _actions(raw: dict[str, Any], site: _Site, draw: int) -> list[Any]:
@@ -217,7 +220,7 @@ def users_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
             if refused is None:
                 site.books.append(command_step(live.now_us, who, request))
                 answer = live.command(live.now_us, who, request)
-                site.took_effect()
+                site.record_effect()
             else:
                 answer = refused
         encode_answer(answer, ticket)

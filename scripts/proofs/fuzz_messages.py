@@ -11,10 +11,10 @@ import msgpack  # type: ignore[import-untyped]
 
 from cosched_emulator.users import requests as r
 from cosched_hwmodel.draws import key
-from cosched_plugin.common.status.server import MAGIC as STATUS_MAGIC
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAGIC
+from cosched_plugin.status_server import MAGIC as STATUS_MAGIC
 
 Raw = dict[str, Any]
 INTEGERS: Final = (
@@ -146,13 +146,13 @@ class Fuzz:
     def raw(self, number: int) -> Raw:
         """Return a damaged valid message as a map: for whoever wraps it into something that is valid."""
         random = Random(key(self._seed, "raw", number))
-        return damaged(random.choice(self._samples), random)
+        return damage(random.choice(self._samples), random)
 
     def _body(self, random: Random) -> bytes:
-        return packed(random.choice(self._samples))
+        return pack(random.choice(self._samples))
 
     def _damaged(self, random: Random) -> list[bytes]:
-        return [self._magic, packed(damaged(random.choice(self._samples), random))]
+        return [self._magic, pack(damage(random.choice(self._samples), random))]
 
     def _valid(self, random: Random) -> list[bytes]:
         return [self._magic, self._body(random)]
@@ -168,7 +168,7 @@ class Fuzz:
         return [self._magic, bytes(body)]
 
     def _random_value(self, random: Random) -> list[bytes]:
-        return [self._magic, packed(any_value(random, 4))]
+        return [self._magic, pack(any_value(random, 4))]
 
     def _random_bytes(self, random: Random) -> list[bytes]:
         return [self._magic, random.randbytes(random.choice((0, 1, 5, 50, 500)))]
@@ -183,7 +183,7 @@ class Fuzz:
         entries = [*sample.items(), *random.choices(list(sample.items()), k=random.randint(1, 3))]
         random.shuffle(entries)
         head = bytes([0x80 | len(entries)]) if len(entries) < 16 else b"\xde" + len(entries).to_bytes(2, "big")
-        return [self._magic, head + b"".join([packed(name) + packed(value) for name, value in entries])]
+        return [self._magic, head + b"".join([pack(name) + pack(value) for name, value in entries])]
 
     def _deep(self, random: Random) -> list[bytes]:
         levels = random.choice((9, 100, 1_023, 1_025, DEEPEST))
@@ -204,16 +204,22 @@ class Fuzz:
                 raw |= {f"key{number}": None for number in range(1_000)}
             case _:
                 raw[name] = random.randbytes(LONG)
-        return [self._magic, packed(raw)]
+        return [self._magic, pack(raw)]
 
 
-def packed(value: Any) -> bytes:
+def action_map(action: m.Action) -> Raw:
+    """Return an action as the map that an answer carries."""
+    found: Raw = write(m.Actions(1, 1, (action,)))["actions"][0]
+    return found
+
+
+def pack(value: Any) -> bytes:
     """Return ``value`` as msgpack."""
     body: bytes = msgpack.packb(value, use_bin_type=True)
     return body
 
 
-def damaged(sample: Raw, random: Random) -> Raw:
+def damage(sample: Raw, random: Random) -> Raw:
     """Return a copy of ``sample`` with one to three places changed."""
     copied: Raw = copy.deepcopy(sample)
     for _ in range(random.choice((1, 1, 2, 3))):
@@ -223,7 +229,7 @@ def damaged(sample: Raw, random: Random) -> Raw:
             if not inner or random.random() < 0.3:
                 break
             place = random.choice(inner)
-        _damage(place, random)
+        _damage_entry(place, random)
     return copied
 
 
@@ -231,7 +237,7 @@ def _items(place: Any) -> list[Any]:
     return list(place.values()) if isinstance(place, dict) else list(place)
 
 
-def _damage(place: Any, random: Random) -> None:
+def _damage_entry(place: Any, random: Random) -> None:
     """Change one entry of a map or a list."""
     if not place:
         return

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import zmq
-from scripts.proofs.fuzz_messages import ACTIONS, Fuzz, packed
+from scripts.proofs.fuzz_messages import ACTIONS, Fuzz, action_map, pack
 
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.curve import secure_client
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import MAGIC
 
 SOCKETS: Final = 8
@@ -129,7 +128,9 @@ class Hostile:
         self._address = address
         self._seed = seed
         self._fuzz = Fuzz("scheduler", seed)
-        self._answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [_written(each)]} for each in ACTIONS])
+        self._answers = Fuzz(
+            "scheduler", seed, [{"type": "actions", "actions": [action_map(each)]} for each in ACTIONS]
+        )
         self._context = zmq.Context()
         self.found: Counter[str] = Counter()
         self.sent = 0
@@ -202,11 +203,7 @@ class Hostile:
                     action["job_id"] = jobs[(draw >> 16) % len(jobs)]
                 actions.append(action)
         raw = {"type": "actions", "seq": batch.seq, "now_us": batch.now_us, "actions": actions}
-        return [MAGIC, packed({**raw, "greeting": batch.greeting} if batch.greeting else raw)]
-
-
-def _written(action: m.Action) -> Any:
-    return write(m.Actions(1, 1, (action,)))["actions"][0]
+        return [MAGIC, pack({**raw, "greeting": batch.greeting} if batch.greeting else raw)]
 
 
 def main(kind: str, address: str, messages: str, seed: str, *keys: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import zmq
-from scripts.proofs.fuzz_messages import EVENTS, WELCOME, Fuzz, packed
+from scripts.proofs.fuzz_messages import EVENTS, WELCOME, Fuzz, pack
 
 from cosched_hwmodel.draws import key
 from cosched_plugin.protocol import messages as m
@@ -87,7 +87,7 @@ def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, 
                 welcome = write(WELCOME._replace(greeting=greeting))
                 if life % 4 not in READY:
                     welcome = {**welcomes.raw(life), "greeting": greeting}
-                router.send_multipart([peer, MAGIC, packed(welcome)])
+                router.send_multipart([peer, MAGIC, pack(welcome)])
                 sent += 1
                 continue
             if isinstance(heard, m.ErrorReport):
@@ -103,7 +103,7 @@ def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, 
                 "now_us": now_us + 1_000,
                 "greeting": greeting,
             }
-            frames = [MAGIC, packed(raw)]
+            frames = [MAGIC, pack(raw)]
             seq, now_us = seq + 1, now_us + 1_000
         else:
             frames = fuzz.frames(number)

@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, Fired, FireError, Kill, PairUnderFire, drawn_kills
+from scripts.progress import Progress
+from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, Fired, FireError, Kill, PairUnderFire, draw_kills
 
 from cosched_plugin.protocol.messages import END_STATES
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 # The machine for each policy, and jobs for it.
 RUA_4WAY: Final = """
 [cluster]
@@ -142,7 +141,7 @@ def prove(
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))
-    kills = drawn_kills(seed, plugin_kills, manager_kills, times_us, pause_s)
+    kills = draw_kills(seed, plugin_kills, manager_kills, times_us, pause_s)
     fired = _run(folder, "killed", _paced(policy, folder / "killed.marks", pause_s), kills, deadline_s, tell)
     wrong = [
         *_unequal_files(folder / "undisturbed", folder / "killed"),
@@ -166,11 +165,8 @@ def _run(
         manager = ("cosched_emulator", "serve", str(folder / "scenario.toml"), "--bind", endpoint, *wait)
         kept = ("--db", str(folder / f"{name}.db"), "--out", str(folder / name), "--force")
         plugin = ("cosched_plugin", "serve", "--connect", endpoint, *wait)
-        commands = {
-            MANAGER: [sys.executable, "-m", *manager, *kept],
-            PLUGIN: [sys.executable, "-m", *plugin, *policy],
-        }
-        with PairUnderFire(commands, folder, folder / f"{name}.marks", _environment()) as pair:
+        commands = {MANAGER: (*manager, *kept), PLUGIN: (*plugin, *policy)}
+        with PairUnderFire(commands, folder, folder / f"{name}.marks") as pair:
             return pair.run(kills, deadline_s, tell)
 
 
@@ -267,12 +263,6 @@ def _paced(policy: str, marks: Path, pause_s: float) -> list[str]:
     return ["--policy", "scripts.proofs.paced_policy:PacedPolicy", *assignments]
 
 
-def _environment() -> dict[str, str]:
-    """Return an environment in which processes find the packages of this tree, and the policy above."""
-    places = [str(PROJECT), *[str(PROJECT / part) for part in ("hwmodel", "plugin", "emulator")]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-
-
 # ---------------------------------------------------------------- command line
 
 
@@ -304,18 +294,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     outcomes = []
+    progress = Progress()
+    kills = options.plugin_kills + options.manager_kills
     for policy in options.policy or list(SCENARIOS):
-        begun_s = time.monotonic()
-
-        def tell(kills: int, policy: str = policy, begun_s: float = begun_s) -> None:
-            if sys.stderr.isatty():
-                print(
-                    f"\r{policy}: {kills} kills, {time.monotonic() - begun_s:.0f} s ",
-                    end="",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
         with tempfile.TemporaryDirectory(prefix="cosched-kill-") as folder:
             try:
                 outcome = prove(
@@ -326,13 +307,13 @@ def main() -> int:
                     manager_kills=options.manager_kills,
                     seed=options.seed,
                     deadline_s=options.deadline,
-                    tell=tell,
+                    tell=partial(progress.bar, count=kills, text=f"kills, {policy}"),
                 )
             except (FireError, subprocess.SubprocessError) as error:
                 print(f"\nkill_nine: {policy}: {error}", file=sys.stderr)
                 return 1
-        if sys.stderr.isatty():
-            print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+            finally:
+                progress.clear()
         print(report(outcome), flush=True)
         outcomes.append(outcome)
     if options.json is not None:

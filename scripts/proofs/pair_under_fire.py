@@ -11,10 +11,11 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from scripts.processes import Programs, environment
 from scripts.proofs.paced_policy import last_mark
 
 from cosched_hwmodel.draws import uniform
@@ -28,7 +29,6 @@ STARTING_S: Final = {PLUGIN: 0.6, MANAGER: 1.2}  # a process is at work so long 
 ENDING_S: Final = 0.1  # the manager has written its results so long after the last batch
 LAST_KILLS: Final = 2  # so many of the manager's, if there are more, are for the time after the last batch
 LOOK_S: Final = 0.001
-LAST_WORDS: Final = 600  # characters of what a process that failed has said
 
 
 class Kill(NamedTuple):
@@ -44,9 +44,7 @@ class FireError(Exception):
     """One of the processes did what it must not do, or nothing at all."""
 
 
-def drawn_kills(
-    seed: int, plugin_kills: int, manager_kills: int, times_us: Sequence[int], pause_s: float
-) -> list[Kill]:
+def draw_kills(seed: int, plugin_kills: int, manager_kills: int, times_us: Sequence[int], pause_s: float) -> list[Kill]:
     """Return the kills in order; ``times_us`` are the emulated times of an undisturbed run's batches."""
     ordered: list[tuple[float, Kill]] = []
     last = min(LAST_KILLS, manager_kills // 2)
@@ -81,29 +79,24 @@ class Fired(NamedTuple):
 
 
 class PairUnderFire:
-    """The two processes; ``commands`` are their command lines, ``marks`` the file of the scheduler's policy. Use it as a context."""
+    """The two processes, as a context; ``commands`` follow ``python -m``, ``marks`` is the file of the scheduler's policy."""
 
-    def __init__(self, commands: dict[str, list[str]], folder: Path, marks: Path, environment: dict[str, str]) -> None:
+    def __init__(self, commands: Mapping[str, Sequence[str]], folder: Path, marks: Path) -> None:
         self._commands = commands
-        self._folder = folder
         self._marks = marks
-        self._environment = environment
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._programs = Programs(folder, environment())
         self._marks_at_start = {PLUGIN: 0, MANAGER: 0}
         self._restarted_s = 0.0
         self._starts: Counter[str] = Counter()
         self._hits: Counter[str] = Counter()
         self._places: Counter[str] = Counter()
 
-    def __enter__(self) -> PairUnderFire:
+    def __enter__(self) -> Self:
         self._marks.touch()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait(10)
+        self._programs.close()
 
     def run(self, kills: Sequence[Kill], deadline_s: float, tell: Callable[[int], None] = lambda _kills: None) -> Fired:
         """Run to the manager's end, with these kills on the way; FireError where that goes wrong or takes too long."""
@@ -114,7 +107,7 @@ class PairUnderFire:
         due_s: float | None = None  # of the next one
         while self._is_going_on():
             if time.monotonic() - begun_s > deadline_s:
-                raise FireError(f"not over within {deadline_s:g} s; {self._last_words()}")
+                raise FireError(f"not over within {deadline_s:g} s; {self._programs.tail()}")
             if waiting:
                 if due_s is None:
                     due_s = self._due_s(waiting[-1])
@@ -136,24 +129,16 @@ class PairUnderFire:
     def _start(self, name: str) -> None:
         self._starts[name] += 1
         self._marks_at_start[name] = last_mark(self._marks)[0]
-        with open(self._said(name), "wb") as said:
-            self._processes[name] = subprocess.Popen(
-                self._commands[name],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
+        self._programs.start(name, *self._commands[name])
         self._restarted_s = time.monotonic()
 
     def _is_going_on(self) -> bool:
         """Tell whether the manager is at work; FireError where either process has failed."""
-        manager, plugin = self._processes[MANAGER].poll(), self._processes[PLUGIN].poll()
-        if manager not in (None, 0):
-            raise FireError(f"the manager's exit code is {manager}; {self._last_words()}")
-        if plugin not in (None, 0):
-            raise FireError(f"the plugin's exit code is {plugin}; {self._last_words()}")
-        return manager is None
+        codes = self._programs.exit_codes()
+        for name, code in codes.items():
+            if code:
+                raise FireError(f"the {name}'s exit code is {code}; {self._programs.tail()}")
+        return MANAGER not in codes
 
     def _due_s(self, kill: Kill) -> float | None:
         """Return when that kill is due; None: what it waits for has not happened."""
@@ -163,7 +148,7 @@ class PairUnderFire:
         return time.monotonic() + kill.delay_s if happened else None
 
     def _kill(self, victim: str) -> None:
-        process = self._processes[victim]
+        process = self._programs[victim]
         doing = self._doing(victim)
         process.kill()
         if process.wait(10) != -signal.SIGKILL:
@@ -174,27 +159,18 @@ class PairUnderFire:
 
     def _doing(self, victim: str) -> str:
         """Return where in its life a process is that is about to be killed."""
-        if self._processes[PLUGIN].poll() == 0:
+        if self._programs[PLUGIN].poll() == 0:
             return "after the last batch"
         at_work = last_mark(self._marks)[0] > self._marks_at_start[victim]
         return "at work" if at_work else "starting, being greeted or replaying"
 
     def _dismiss_plugin(self) -> None:
         """Have a plugin end that the manager, back from a kill after its last batch, did not need any more."""
-        plugin = self._processes[PLUGIN]
+        plugin = self._programs[PLUGIN]
         try:
             code = plugin.wait(2)
         except subprocess.TimeoutExpired:
             plugin.terminate()
             code = plugin.wait(10)
         if code not in (0, 128 + signal.SIGTERM):
-            raise FireError(f"the plugin's exit code is {code}; {self._last_words()}")
-
-    def _said(self, name: str) -> Path:
-        return self._folder / f"{name}.said"
-
-    def _last_words(self) -> str:
-        words = [
-            f"{name}: {self._said(name).read_text(errors='replace')[-LAST_WORDS:].strip()}" for name in self._processes
-        ]
-        return "; ".join(words)
+            raise FireError(f"the plugin's exit code is {code}; {self._programs.tail()}")

@@ -1,22 +1,19 @@
-#!/usr/bin/env python3
-"""Live with a manager for a day: users who submit, cancel, hold and drain, a scheduler that is killed and stopped, faults of a plan.
+"""Run a live manager for a day: users submit, cancel, hold and drain, the scheduler is killed and stopped, planned faults strike.
 
-    scripts/soak.py [--hours 24] [--speed 100] [--policy lomarc-r] [--seed 1] [--json OUT]
+Usage: .venv/bin/python -m scripts.proofs.soak [--hours 24] [--speed 100] [--policy lomarc-r] [--seed 1] [--json OUT]
 
-Manager and scheduler are processes of their own; the manager checks its invariants after every step. In the end nobody may have been
-lost or have ended twice, no hardware thread may have had two jobs, and the resident memory of both must have been flat: the median of
-the last quarter at most five percent above that of the second. Exit code 0 if all this held.
+Manager and scheduler are processes of their own; the manager checks its invariants after every step. In the end no job
+may be lost or have ended twice, no hardware thread may have had two jobs, and the resident memory of both must have been flat: the
+median of the last quarter at most five percent above that of the second. Exit code 0 if all this held.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +21,9 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from scripts.processes import Programs, environment
+from scripts.progress import Progress
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.users.client.connection import Connection, SilenceError
@@ -40,8 +40,8 @@ from cosched_emulator.users.requests import (
     Target,
 )
 
+MANAGER, SCHEDULER = "manager", "scheduler"
 NODES = 32
-HOUR_US = 3_600_000_000
 MINUTE_US = 60_000_000
 SUBMISSIONS_PER_HOUR = 60
 MOST_HELD = 20
@@ -74,20 +74,18 @@ for_s = 300.0
 
 
 def main() -> int:
-    options = parsed()
+    options = parse_options()
     with tempfile.TemporaryDirectory(prefix="cosched-soak-") as folder:
         soak = Soak(options, Path(folder))
-        try:
+        with soak.programs:
             report = soak.run()
-        finally:
-            soak.end()
     print(json.dumps(report, indent=2))
     if options.json:
         Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return 0 if report["held"] else 1
 
 
-def parsed() -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=float, default=24.0, help="emulated hours")
     parser.add_argument("--speed", type=float, default=100.0, help="emulated seconds a second")
@@ -107,31 +105,30 @@ class Soak:
         self.scheduler = f"ipc://{folder}/s"
         self.users = f"ipc://{folder}/u"
         self.db = folder / "accounts.db"
+        self.progress = Progress()
         self.counts: Counter[str] = Counter()
         self.ours: list[int] = []  # jobs that were acknowledged
         self.held: list[int] = []
-        self.resident: dict[str, list[tuple[float, int]]] = {"manager": [], "scheduler": []}
+        self.resident: dict[str, list[tuple[float, float]]] = {MANAGER: [], SCHEDULER: []}
         plan = folder / "plan.toml"
         plan.write_text(PLAN.format(seed=options.seed), encoding="utf-8")
-        self.manager = self.start(
-            "cosched_emulator", "serve", "--nodes", str(NODES), "--node", "lomarc-ht", "--contention", "lomarc", "--clock", "scaled",
-            "--speed", f"{options.speed:g}", "--bind", self.scheduler, "--users", self.users, "--db", str(self.db),
-            "--until", f"{options.hours * 3600:g}", "--faults", str(plan), "--check",
-        )  # fmt: skip
-        self.plugin = self.start_plugin()
+        self.programs = Programs(folder, environment())
+        machine = ("--nodes", str(NODES), "--node", "lomarc-ht", "--contention", "lomarc")
+        clock = ("--clock", "scaled", "--speed", f"{options.speed:g}", "--until", f"{options.hours * 3600:g}")
+        places = ("--bind", self.scheduler, "--users", self.users, "--db", str(self.db))
+        self.programs.start(
+            MANAGER, "cosched_emulator", "serve", *machine, *clock, *places, "--faults", str(plan), "--check"
+        )
+        self.start_scheduler()
 
-    def start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / f"{module}.log").open("ab")
-        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
+    def start_scheduler(self) -> None:
+        where = ("--connect", self.scheduler, "--policy", self.options.policy)
+        self.programs.start(SCHEDULER, "cosched_plugin", "serve", *where)
 
-    def start_plugin(self) -> subprocess.Popen[bytes]:
-        return self.start("cosched_plugin", "serve", "--connect", self.scheduler, "--policy", self.options.policy)
-
-    def end(self) -> None:
-        for process in (self.plugin, self.manager):
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait(10)
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the manager has ended."""
+        return self.programs[MANAGER].poll() is not None
 
     # ------------------------------------------------------------ the day
 
@@ -144,13 +141,17 @@ class Soak:
         goes_on_s = 0.0  # when a stopped scheduler goes on
         next_s, shown_s = began + 1.0, began
         with Connection(self.users, 10.0) as connection:
-            while self.manager.poll() is None:
+            while not self.is_over:
                 now = time.monotonic()
                 if now > deadline:
-                    return {"held": False, "why": "the manager has not come to its end in time", "log": self.words()}
+                    return {
+                        "held": False,
+                        "why": "the manager has not come to its end in time",
+                        "log": self.programs.tail(),
+                    }
                 if goes_on_s and now >= goes_on_s:
                     goes_on_s = 0.0
-                    self.plugin.send_signal(signal.SIGCONT)
+                    self.programs[SCHEDULER].send_signal(signal.SIGCONT)
                 if plugin_faults and now >= plugin_faults[0] and not goes_on_s:
                     plugin_faults.pop(0)
                     goes_on_s = self.plugin_fault(now, first_half=now - began < wall_s / 4)
@@ -160,20 +161,21 @@ class Soak:
                 if now - shown_s >= 2.0:
                     shown_s = now
                     self.sample(now - began)
-                    self.show((now - began) / wall_s)
+                    self.progress.bar(round(now - began), round(wall_s), f"s, {len(self.ours)} jobs")
                 time.sleep(0.01)
+        self.progress.clear()
         return self.report(time.monotonic() - began)
 
     def plugin_fault(self, now: float, *, first_half: bool) -> float:
         """Kill the scheduler, or stop it and return until when; killed early only, so that its memory can be watched."""
         if first_half and self.draw.random() < 0.5:
             self.counts["scheduler killed"] += 1
-            self.plugin.kill()
-            self.plugin.wait(10)
-            self.plugin = self.start_plugin()
+            self.programs[SCHEDULER].kill()
+            self.programs[SCHEDULER].wait(10)
+            self.start_scheduler()
             return 0.0
         self.counts["scheduler stopped"] += 1
-        self.plugin.send_signal(signal.SIGSTOP)
+        self.programs[SCHEDULER].send_signal(signal.SIGSTOP)
         return now + self.draw.uniform(20, 400) / float(self.options.speed)
 
     def act(self, connection: Connection) -> None:
@@ -196,7 +198,7 @@ class Soak:
         try:
             answer = connection.ask(request)
         except (SilenceError, EmulatorError) as error:
-            if self.manager.poll() is None:
+            if not self.is_over:
                 self.counts[f"no answer: {error}"] += 1
             return
         if isinstance(answer, Done):
@@ -232,25 +234,16 @@ class Soak:
     # ------------------------------------------------------------ what came of it
 
     def sample(self, elapsed_s: float) -> None:
-        for name, process in (("manager", self.manager), ("scheduler", self.plugin)):
+        for name, samples in self.resident.items():
             try:
-                pages = int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1])
+                samples.append((elapsed_s, self.programs.memory_mb(name)))
             except (OSError, IndexError):
-                continue
-            self.resident[name].append((elapsed_s, pages * os.sysconf("SC_PAGE_SIZE")))
-
-    def show(self, share: float) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{share:6.1%} of the day, {len(self.ours)} jobs ")
-            sys.stderr.flush()
-
-    def words(self) -> str:
-        return "".join([file.read_text(errors="replace")[-3000:] for file in sorted(self.folder.glob("*.log"))])
+                continue  # it has ended
 
     def report(self, wall_s: float) -> dict[str, Any]:
         report: dict[str, Any] = {
             "held": False,
-            "exit_code": self.manager.returncode,
+            "exit_code": self.programs[MANAGER].returncode,
             "wall_s": round(wall_s, 1),
             "acknowledged_jobs": len(self.ours),
             "done": dict(sorted(self.counts.items())),
@@ -273,12 +266,12 @@ class Soak:
         finally:
             connection.close()
         report["memory_mb"] = self.memory(faults)
-        if self.manager.returncode != 0:
-            faults.append(f"the manager's exit code is {self.manager.returncode}")
+        if self.programs[MANAGER].returncode != 0:
+            faults.append(f"the manager's exit code is {self.programs[MANAGER].returncode}")
         report["faults_found"] = faults[:20]
         report["held"] = not faults
         if faults:
-            report["log"] = self.words()
+            report["log"] = self.programs.tail()
         return report
 
     def shared_threads(self, connection: sqlite3.Connection) -> list[str]:
@@ -304,7 +297,7 @@ class Soak:
         for name, samples in self.resident.items():
             end_s = samples[-1][0]
             quarters = [
-                [size / 2**20 for at_s, size in samples if part * end_s / 4 <= at_s <= (part + 1) * end_s / 4]
+                [size for at_s, size in samples if part * end_s / 4 <= at_s <= (part + 1) * end_s / 4]
                 for part in range(4)
             ]
             medians = [round(statistics.median(each), 2) for each in quarters if each]

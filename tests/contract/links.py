@@ -56,19 +56,10 @@ class ShadowLink:
     nothing to do. The *successor* was made some batches ago, and has read neither inventory nor events through the codec.
     """
 
-    def __init__(
-        self,
-        link: DirectLink | LoopbackLink,
-        factory: Callable[[Welcome], SchedulerCore],
-        *,
-        every: int = 1,
-        seed: int = 1,
-    ) -> None:
-        """``every``: the number of batches for each shadow and its checks; the others are cheap."""
+    def __init__(self, link: DirectLink | LoopbackLink, factory: Callable[[Welcome], SchedulerCore]) -> None:
         self._link = link
         self._factory = factory
-        self._every = every
-        self._random = Random(seed)
+        self._random = Random(1)
         self._inventory: Callable[[], Welcome] | None = None
         self._successor: SchedulerCore | None = None
         self._left = 0  # batches until its end
@@ -83,24 +74,22 @@ class ShadowLink:
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         """Pass the batch on, and let the others decide."""
         assert self._inventory is not None
-        checked = seq % self._every == 0
-        shadow = self._shadow(self._inventory(), seq) if checked else None
+        shadow = self._shadow(self._inventory(), seq)
         if self._left == 0:
             self._successor = self._factory(self._inventory())
-            self._left = self._random.choice(LIVES) * self._every
+            self._left = self._random.choice(LIVES)
             self.restarts += 1
         self._left -= 1
         assert self._successor is not None
         later = self._successor.handle(now_us, events)
         actions = list(self._link.exchange(seq, now_us, events))
         assert actions == later, f"batch {seq}: a scheduler that was restarted some batches ago decides otherwise"
-        if shadow is not None:
-            assert actions == shadow.handle(now_us, events), f"batch {seq}: a restarted scheduler decides otherwise"
-            shadow.check()
-            core = self._link.scheduler
-            assert isinstance(core, SchedulerCore)
-            core.check()
-            assert shadow.handle(now_us, ()) == [], f"batch {seq}: a second pass still finds something to do"
+        assert actions == shadow.handle(now_us, events), f"batch {seq}: a restarted scheduler decides otherwise"
+        shadow.check()
+        core = self._link.scheduler
+        assert isinstance(core, SchedulerCore)
+        core.check()
+        assert shadow.handle(now_us, ()) == [], f"batch {seq}: a second pass still finds something to do"
         return actions
 
     def close(self) -> None:

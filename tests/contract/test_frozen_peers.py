@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from typing import Any, Final
 
 import pytest
 import zmq
-from tests.commands import Commands, assert_one_line, commands_in, ended, wait_until
+from tests.commands import Commands, assert_one_line, commands_in
+from tests.processes import Forked, ended, wait_until
 
 from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
@@ -142,7 +142,7 @@ def users_endpoint(commands: Commands) -> str:
     return f"ipc://{commands.folder}/users"
 
 
-def live_manager(commands: Commands, *more: str) -> subprocess.Popen[str]:
+def live_manager(commands: Commands, *more: str) -> Forked:
     arguments = (
         "--nodes",
         "4",

@@ -11,8 +11,9 @@ from tests.contract.golden import GOLDEN, Proof, prove
 from tests.contract.links import DigestLink, ShadowLink
 
 from cosched_emulator.couplings.loopback import LoopbackLink
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 TRACED = (("lomarc-r", "lomarc"), ("lomarc-fm", "lomarc"), ("am", "lomarc"), ("ac", "lomarc"), ("easy", "swf"))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs.kill_nine import broken_accounts
+from tests.processes import Forked, fork_program
 
 from cosched_emulator.cli.users.tables import rows_of
 from cosched_emulator.users.client.connection import Connection, SilenceError
@@ -35,7 +33,6 @@ from cosched_emulator.users.requests import (
 from cosched_hwmodel.draws import choice, uniform
 from cosched_plugin.protocol.messages import CANCELLED, END_STATES
 
-ROOT = Path(__file__).parents[2]
 SECOND_US = 1_000_000
 ANSWER_S = 1.5  # a manager that was killed owes us an answer no longer
 ROUNDS = 10
@@ -49,26 +46,17 @@ class Site:
         self.users = f"ipc://{short}/users"
         self.db = folder / "cluster.db"
         self.starts: Counter[str] = Counter()
-        self._folder = folder
         endpoint = f"ipc://{short}/scheduler"
         self._commands = {
             "manager": ["cosched_emulator", "serve", "--nodes", "16", "--node", "rua-4way", "--clock", "scaled", "--speed", "3000",
                         "--bind", endpoint, "--users", self.users, "--db", str(self.db), "--check"],
             "plugin": ["cosched_plugin", "serve", "--connect", endpoint, "--policy", "rua"],
         }  # fmt: skip
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Forked] = {}
 
     def start(self, name: str) -> None:
-        places = os.pathsep.join(str(ROOT / part) for part in ("hwmodel", "plugin", "emulator"))
         self.starts[name] += 1
-        with open(self._folder / f"{name}.said", "wb") as said:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *self._commands[name]],
-                env={**os.environ, "PYTHONPATH": places},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
+        self._processes[name] = fork_program(*self._commands[name])
 
     def kill(self, *names: str) -> None:
         """Kill processes, which must be alive, and start them again."""
@@ -83,7 +71,7 @@ class Site:
         return self._processes[name].wait(10)
 
     def said(self, name: str) -> str:
-        return (self._folder / f"{name}.said").read_text(errors="replace")
+        return "".join(self._processes[name].written())
 
     def assert_alive(self) -> None:
         for name, process in self._processes.items():

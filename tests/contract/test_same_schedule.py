@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -15,14 +11,17 @@ from typing import Any, get_args
 import pytest
 from tests.contract.cases import SLICED, lublin, scenario_of, statistical
 from tests.contract.links import DigestLink
+from tests.processes import Forked, environment, fork_program, killed_at_the_end, wait_until
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.run import Finished, coupling, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import Action, Event
 
-ROOT = Path(__file__).parents[2]
 LINKS = ("direct", "loopback", "zmq")
 # What a run folder may hold that two runs need not agree on.
 MAY_DIFFER = "timing.json"
@@ -31,8 +30,7 @@ MAY_DIFFER = "timing.json"
 @pytest.fixture(autouse=True)
 def plugin_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let plugin processes find the packages, and this test's own policies."""
-    places = [str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")] + [str(tmp_path)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
+    monkeypatch.setenv("PYTHONPATH", environment(tmp_path)["PYTHONPATH"])
 
 
 # Among them, every kind of event and action passes, and every kind of composition crosses the border of the process.
@@ -168,27 +166,16 @@ lublin_size = "nodes"
 
 
 @pytest.fixture
-def launch() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def launch(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
     """Yield a function that starts one of the two commands; whatever still runs at the end is killed."""
-    children: list[subprocess.Popen[bytes]] = []
+    with killed_at_the_end() as children:
 
-    def start(package: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", package, *arguments]
-        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-        return children[-1]
+        def start(package: str, *arguments: str) -> Forked:
+            child = fork_program(package, *arguments, env=environment(tmp_path))
+            children.append(child)
+            return child
 
-    yield start
-    for child in children:
-        if child.poll() is None:
-            child.kill()
-        child.communicate(timeout=10)
-
-
-def wait_until(happened: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
+        yield start
 
 
 @pytest.mark.parametrize("preset", ["conservative", "ssp", "glts"])
@@ -198,7 +185,7 @@ def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
     preset: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    launch: Callable[..., subprocess.Popen[bytes]],
+    launch: Callable[..., Forked],
 ) -> None:
     (tmp_path / "slow_policy.py").write_text(SLOW)
     monkeypatch.setenv("SLOW_PRESET", preset)
@@ -215,7 +202,7 @@ def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
             "cosched_emulator", "serve", str(scenario), "--bind", endpoint, "--out", str(tmp_path / "killed")
         )
 
-        def plugin() -> subprocess.Popen[bytes]:
+        def plugin() -> Forked:
             return launch("cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--quiet")
 
         for _ in range(kills):
@@ -227,7 +214,7 @@ def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
             assert victim.wait(10) == -signal.SIGKILL
         last = plugin()
         _, errors = manager.communicate(timeout=60)
-        assert manager.returncode == 0, errors.decode()
+        assert manager.returncode == 0, errors
         assert last.wait(10) == 0
     whole = launch(
         "cosched_emulator", "simulate", str(scenario), "--policy", "slow_policy:Slow", "--out", str(tmp_path / "whole")

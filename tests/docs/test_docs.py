@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
+import shlex
 import sys
 import types
 import typing
@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
 
 from cosched_emulator.cli.commands.scenario_options import PLACES
-from cosched_emulator.manager.agenda import CHANGES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
-from cosched_emulator.scenario.schema import Scenario, ScriptEntry, read_scenario
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
@@ -34,11 +35,11 @@ from cosched_plugin.policies.catalogue import ALIASES
 from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
 from cosched_plugin.testing.check import check_policy
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 LINKING = [path for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if path.exists()]
 DEADLINE_S = 60
+COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
 _FENCE = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _TYPES: dict[Any, str] = {
@@ -99,10 +100,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """Return an environment in which the two commands are those of this source tree."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    roots = os.pathsep.join(str(ROOT / name) for name in ("hwmodel", "plugin", "emulator"))
-    for command in ("cosched-emulator", "cosched-plugin"):
+    roots = os.pathsep.join(PACKAGES)
+    for command, module in COMMANDS.items():
         script = tools / command
-        module = command.replace("-", "_")
         script.write_text(
             f'#!/bin/sh\nPYTHONPATH="{roots}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m {module} "$@"\n'
         )
@@ -140,6 +140,15 @@ def missing_line(shown: list[str], output: list[str]) -> str | None:
     return None
 
 
+def run_line(line: str, folder: Path, environment: dict[str, str]) -> Ran:
+    """Run a line of a shell; where it is one of our commands and nothing else, without starting Python for it."""
+    words = shlex.split(line)
+    if words[0] in COMMANDS and not set(line) & set("|&;<>()$`\\\n*?[]{}~#"):
+        env = {**environment, "PYTHONPATH": os.pathsep.join(PACKAGES)}
+        return ended(fork_program(COMMANDS[words[0]], *words[1:], folder=folder, env=env), DEADLINE_S)
+    return run_command("bash", "-c", line, folder=folder, env=environment, seconds=DEADLINE_S)
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if any("example" in f.words for f in fences(page))])
 def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     work = tmp_path / "work"
@@ -150,18 +159,9 @@ def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) ->
             continue
         assert fence.language == "console"
         for command, shown in commands_of(fence):
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=work,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=DEADLINE_S,
-                check=False,
-            )
-            assert done.returncode == int(fence.option("exit") or 0), f"{command}\n{done.stderr}{done.stdout}"
-            output = (done.stdout + done.stderr).splitlines()
+            done = run_line(command, work, environment)
+            assert done.code == int(fence.option("exit") or 0), f"{command}\n{done.err}{done.out}"
+            output = (done.out + done.err).splitlines()
             missing = missing_line(shown, output)
             assert missing is None, f"{command}\nno line {missing!r} where it is shown in\n" + "\n".join(output)
 
@@ -203,8 +203,8 @@ def test_example_files_are_read(tmp_path: Path) -> None:
 
 
 def kind_of(hint: Any) -> str:
-    if isinstance(hint, types.UnionType):
-        hint = next(option for option in hint.__args__ if option is not types.NoneType)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
     return _TYPES[hint]
 
 

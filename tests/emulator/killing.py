@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
+from tests.processes import ROOT, ended, fork_program
 
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.link import Link
@@ -31,13 +31,14 @@ from cosched_emulator.manager.changes import (
     StayEnded,
 )
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
-from cosched_emulator.run.run import coupling, kept, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling, record_answers
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
-ROOT = Path(__file__).parents[2]
 STEPS = 3000
 MOST_LIVES = 400
 
@@ -137,7 +138,7 @@ def simulate(database: str, preset: str, scenario: str) -> None:
     prepared = prepare(read_scenario(None, scenario_of(scenario, Path(database).parent)))
     with (
         coupling("direct", choose(preset), prepared) as link,
-        kept(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
+        record_answers(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
     ):
         run(prepared, recorded, accounting=accounting)
 
@@ -171,18 +172,10 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
 
 def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
     """Have a program of this module killed until it comes through, and return how often it was."""
-    paths = [str(ROOT), *[str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]]
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.emulator.killing", program, str(database), str(seed), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return int(ended.stdout)
+    module = "tests.emulator.killing"
+    ran = ended(fork_program(module, program, str(database), str(seed), *arguments, folder=ROOT), 120)
+    assert ran.code == 0, ran.err
+    return int(ran.out)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import pytest
 from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident, penalised_us, penalty_factor
 from cosched_hwmodel.composition import (
     COMPOSITIONS,
-    DEFAULT_COMPOSITION,
     Composition,
     composition_named,
     end_us,
@@ -45,10 +44,9 @@ def random_trajectory(rng: random.Random, nodes: int) -> Trajectory:
     return [(at * SECOND, [rng.choice((0.0, 1 / 6, 1 / 3, rng.random())) for _ in range(nodes)]) for at in (0, *starts)]
 
 
-def test_names_and_default() -> None:
+def test_names() -> None:
     assert sorted(COMPOSITIONS) == ["bulk-synchronous", "paper"]
     assert all(COMPOSITIONS[name].name == name for name in COMPOSITIONS)
-    assert DEFAULT_COMPOSITION == "bulk-synchronous"
     with pytest.raises(UnknownNameError, match='unknown composition "papr"; did you mean "paper"'):
         composition_named("papr")
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.processes import environment, run_python
 
 from cosched_hwmodel import draws
 
@@ -41,18 +39,7 @@ def test_same_in_another_process_with_another_hash_seed() -> None:
     program = (
         "from cosched_hwmodel import draws; print(draws.key(7, 'arrivals', 1, 2), draws.uniform(7, 'arrivals', 3))"
     )
-    path = ":".join(sys.path)
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    printed = {run_python("-c", program, env=environment(PYTHONHASHSEED=seed)).out for seed in ("1", "2")}
     assert printed == {f"{draws.key(7, 'arrivals', 1, 2)} {draws.uniform(7, 'arrivals', 3)}\n"}
 
 

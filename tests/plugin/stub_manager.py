@@ -1,7 +1,7 @@
 """As much of a manager as a scheduler's process can see, as a process of its own that can be killed and frozen.
 
-Run as ``python stub_manager.py ENDPOINT MOMENT``. It says on standard output how far it has come; at the moment ``bound``, ``hello``,
-``welcome``, ``ready``, ``events`` or ``busy`` it freezes itself (SIGSTOP), with ``never`` it goes on.
+Run as ``python -m tests.plugin.stub_manager ENDPOINT MOMENT``. It says on standard output how far it has come; at the moment
+``bound``, ``hello``, ``welcome``, ``ready``, ``events`` or ``busy`` it freezes itself (SIGSTOP), with ``never`` it goes on.
 """
 
 from __future__ import annotations

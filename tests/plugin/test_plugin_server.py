@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,15 +13,16 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.commands import ROOT, Commands, Ran, commands_in, ended, wait_until
+from tests.commands import Commands, commands_in
 from tests.plugin.stub_manager import job, welcome
+from tests.processes import Forked, Process, Ran, ended, wait_until
 
 from cosched_plugin.common.curve import write_keys
-from cosched_plugin.common.status.server import ask_status
 from cosched_plugin.errors import ProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
+from cosched_plugin.status_server import ask_status
 
 SOON_S = 10.0  # what must happen at once may take so long on a busy machine
 BUSY = m.ErrorReport("busy", "", "scheduler 1-a is being served, not 2-b")
@@ -110,7 +109,7 @@ class Manager:
             self.router.recv_multipart()
 
 
-def start(commands: Commands, endpoint: str, *arguments: str) -> subprocess.Popen[str]:
+def start(commands: Commands, endpoint: str, *arguments: str) -> Forked:
     """Start the scheduler's process."""
     return commands.start("cosched_plugin", "serve", "--connect", endpoint, *arguments)
 
@@ -119,29 +118,18 @@ class Stub:
     """A manager in a process of its own."""
 
     def __init__(self, commands: Commands, endpoint: str, moment: str = "never") -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests/plugin/stub_manager.py"), endpoint, moment],
-            cwd=commands.folder,
-            env=commands.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-        )
-        commands.children.append(self.process)
+        self.process = commands.start("tests.plugin.stub_manager", endpoint, moment)
 
     def wait_for(self, word: str) -> None:
         """Wait until the stub has come so far."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.strip() == word:
-                return
-        raise AssertionError(f"the stub ended before {word!r}")
+        wait_until(lambda: word in self.process.written()[0].splitlines())
 
     def is_frozen(self) -> bool:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         return stat.rsplit(")", 1)[1].split()[0] == "T"
 
 
-def in_time(child: subprocess.Popen[str], seconds: float) -> Ran:
+def in_time(child: Process, seconds: float) -> Ran:
     """Wait for the end of a process, which must come within ``seconds``, but for what a busy machine takes."""
     return ended(child, seconds + SOON_S)
 
@@ -544,8 +532,7 @@ def test_everything_said_with_log_json_is_json(commands: Commands, endpoint: str
 
 def test_nobody_reads_what_it_says(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
-        plugin = start(commands, endpoint)
-        assert plugin.stderr is not None
+        plugin = commands.start_python("-m", "cosched_plugin", "serve", "--connect", endpoint)
         writer = os.open(f"/proc/{plugin.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
         try:
             while True:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, Ran, environment, run_command
 
 
-def reproduce(paper: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def reproduce(paper: str, *arguments: str) -> Ran:
     """Run ``scripts/reproduce`` for a paper with this interpreter and this source."""
-    roots = os.pathsep.join(str(ROOT / name) for name in ("hwmodel", "plugin", "emulator"))
-    return subprocess.run(
-        [str(ROOT / "scripts" / "reproduce"), paper, *arguments],
-        env={**os.environ, "COSCHED_PYTHON": sys.executable, "PYTHONPATH": roots},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    script = ROOT / "scripts" / "reproduce"
+    return run_command(script, paper, *arguments, env=environment(COSCHED_PYTHON=sys.executable), seconds=120)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -34,8 +33,6 @@ from scripts.bench.runs import (
 from scripts.tables import aligned_table
 
 from cosched_plugin.policies.catalogue import PRESETS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def silent(_text: str) -> None:
@@ -130,8 +127,8 @@ def test_decisions_are_timed_with_a_full_queue(policy: str, budget: str) -> None
 
 
 def test_percentiles_are_nearest_ranks() -> None:
-    assert bench_latency.spread([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
-    assert bench_latency.spread([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
+    assert bench_latency.percentiles([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
+    assert bench_latency.percentiles([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
 
 
 def test_two_processes_are_measured_beside_a_ping_pong() -> None:
@@ -160,19 +157,16 @@ def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
     assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
 
 
-def test_the_command_measures_one_part(tmp_path: Path) -> None:
+def test_the_command_measures_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "figures.json"
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "bench.py"), "--quick", "--only", "start-up", "--json", str(out)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # progress is for terminals
+    monkeypatch.setattr(bench, "QUICK", bench.QUICK._replace(starts=1))
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--quick", "--only", "start-up", "--json", str(out)])
+    bench.main()
+    said = capsys.readouterr()
+    assert said.err == ""  # progress is for terminals
     figures = json.loads(out.read_text())
     assert sorted(figures) == ["machine", "start-up"]
     assert [row["command"] for row in figures["start-up"]] == list(bench.COMMANDS)
-    assert re.search(r"\| `python -m cosched_plugin --help` +\| +\d+ \| +\d+ \| +[\d.]+ \|", done.stdout)
+    assert re.search(r"\| `python -m cosched_plugin --help` +\| +\d+ \| +\d+ \| +[\d.]+ \|", said.out)

@@ -43,8 +43,9 @@ from tests.scripts.commands import reproduce
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -374,10 +375,10 @@ def test_pictures_have_their_published_points(results: dict[Task, dict[str, Any]
 def test_in_small(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = reproduce("g-lomarc-ts", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     runs = len(tasks_of(1, quick=True))
-    assert done.stderr.splitlines()[0] == f"{runs} runs, 0 of them done before, 2 at a time"
-    assert done.stdout == f"{runs} runs; tables in {tmp_path / 'g-lomarc-ts.md'}, 4 pictures beside it\n"
+    assert done.err.splitlines()[0] == f"{runs} runs, 0 of them done before, 2 at a time"
+    assert done.out == f"{runs} runs; tables in {tmp_path / 'g-lomarc-ts.md'}, 4 pictures beside it\n"
     assert len(list(tmp_path.glob("*.json"))) == runs
     assert {file.stem for file in tmp_path.glob("*.png")} == PICTURES - {"g-lomarc-ts-load"}
     page = (tmp_path / "g-lomarc-ts.md").read_text(encoding="utf-8")
@@ -388,8 +389,8 @@ def test_runs_of_another_length_are_refused(tmp_path: Path) -> None:
     task = Task("W1", "SSP")
     (tmp_path / f"{task.series}-1.json").write_text(json.dumps(fake(task)))
     done = reproduce("g-lomarc-ts", "--jobs", "51", "--report-only", "--store", str(tmp_path))
-    assert done.returncode == 1
-    assert done.stderr == f"reproduce: {tmp_path} has runs of 50 jobs, not of 51; give another --store\n"
+    assert done.code == 1
+    assert done.err == f"reproduce: {tmp_path} has runs of 50 jobs, not of 51; give another --store\n"
 
 
 def test_the_page_has_its_markers_and_pictures() -> None:

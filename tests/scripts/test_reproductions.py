@@ -15,7 +15,7 @@ import pytest
 from scripts.intervals import T_95, mean_interval, median_interval
 from scripts.papers import frame as reproduction
 from scripts.papers.frame import by_seed, load, run_all
-from scripts.papers.lomarc.funnel import passed, stages
+from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, STAGES, TABLE_5
 from scripts.papers.lomarc.report import against_pss, chain, changes, difference_cell, report
@@ -39,7 +39,7 @@ from scripts.papers.rua import runs as rua_runs
 from scripts.tables import cell, number, percent, percent_cell, write_tables
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,18 +153,18 @@ def test_pages_have_their_markers() -> None:
 
 def test_rua_says_how_it_is_used() -> None:
     done = reproduce("rua", "--help")
-    assert done.returncode == 0, done.stderr
-    assert "--report-only" in done.stdout
+    assert done.code == 0, done.err
+    assert "--report-only" in done.out
 
 
 def test_lomarc_in_small(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     options = ("lomarc", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
     done = reproduce(*options)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     runs = len(CELLS) * len(SCHEDULERS)
-    assert done.stderr.splitlines()[0] == f"{runs} runs, 0 of them done before, 2 at a time"
-    assert done.stdout == f"{runs} runs; tables in {tmp_path / 'lomarc.md'}, 5 pictures beside it\n"
+    assert done.err.splitlines()[0] == f"{runs} runs, 0 of them done before, 2 at a time"
+    assert done.out == f"{runs} runs; tables in {tmp_path / 'lomarc.md'}, 5 pictures beside it\n"
     assert len(list(tmp_path.glob("*.json"))) == runs
     pictures = {file.stem for file in tmp_path.glob("*.png")}
     assert pictures == {"lomarc", "lomarc-response", "lomarc-rbr", "lomarc-efficiency", "lomarc-mixes"}
@@ -178,8 +178,8 @@ def test_runs_of_another_length_are_refused(tmp_path: Path) -> None:
     task = Task("W1", "M1", "PSS")
     (tmp_path / f"{task.series}-1.json").write_text(json.dumps(fake(task, 1.0)))
     done = reproduce("lomarc", "--jobs", "51", "--report-only", "--store", str(tmp_path))
-    assert done.returncode == 1
-    assert done.stderr == f"reproduce: {tmp_path} has runs of 50 jobs, not of 51; give another --store\n"
+    assert done.code == 1
+    assert done.err == f"reproduce: {tmp_path} has runs of 50 jobs, not of 51; give another --store\n"
 
 
 def test_rua_compares_with_ff() -> None:
@@ -210,8 +210,8 @@ def test_rua_runs_on_logs_that_are_elsewhere(tmp_path: Path) -> None:
     assert (result["jobs"], result["policy"]) == (20, "LCT=1")
     assert result["utilisation"] > 0
     done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
-    assert done.returncode == 1
-    assert done.stderr.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
+    assert done.code == 1
+    assert done.err.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
 
 
 def test_stored_runs_of_rua_need_not_say_how_many_jobs_they_have(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_stored_runs_of_rua_need_not_say_how_many_jobs_they_have(tmp_path: Path)
         result = {**task._asdict(), **dict.fromkeys(keys, 7)}
         (tmp_path / f"{task.series}-1.json").write_text(json.dumps(result))
     done = reproduce("rua", "--jobs", "50", "--report-only", "--store", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"runs; tables in {tmp_path / 'rua.md'}, picture in {tmp_path / 'rua.png'}\n")
+    assert done.code == 0, done.err
+    assert done.out.endswith(f"runs; tables in {tmp_path / 'rua.md'}, picture in {tmp_path / 'rua.png'}\n")
     page = (tmp_path / "rua.md").read_text(encoding="utf-8")
     assert "\n25 warm-up and 25 measured jobs; 1 seed(s) of the demand;" in page
     assert "| CTC MED | published | 247 | 101 | 76 | 77 | 102 | 99 | - |" in page
@@ -284,7 +284,7 @@ def test_a_traced_run_counts_candidates() -> None:
     row = stages({task: result}, task, "mean")
     assert row is not None
     assert len(row) == len(STAGES)
-    shares = passed(row)
+    shares = shares_of_stages(row)
     assert all(share is not None and 0 <= share <= 1 for share in shares)
 
 

@@ -11,32 +11,38 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import processes
+from tests.processes import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
-SLOW = {"kill-nine", "plugin-restart", "same-schedule"}  # what they show has quicker tests as well, without the shell
+# What these show has a quicker test as well, without the shell.
+SLOW = {
+    "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
+    "bad-input": "emulator/cli/test_bad_input.py: the same cases",
+    "compare-policies": "contract/test_golden_schedules.py: every preset; emulator/cli/test_results.py: compare",
+    "faults": "emulator/couplings/test_faulty_wire.py and emulator/scenario/test_faults.py",
+    "keys": "emulator/cli/test_keys.py and test_user_commands.py: a manager with keys",
+    "kill-nine": "contract/test_kill_nine.py",
+    "live-day": "emulator/cli/test_user_commands.py: against a real manager",
+    "matchmaking": "emulator/explain/test_sentences.py: explanations of pairs, guests and jobs that were stopped",
+    "plugin-restart": "contract/test_same_schedule.py: a plugin that is killed and restarted",
+    "same-schedule": "contract/test_same_schedule.py: every coupling",
+    "standby": "contract/test_frozen_peers.py and emulator/couplings/test_standby.py",
+    "time-slices": "contract/test_golden_schedules.py and test_same_schedule.py: glts and ssp",
+}
 EXECUTABLE = [*SCENARIOS, *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo"))]
 DEADLINE_S = 180.0
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
     """Return an environment in which the scripts take this very Python, and no set-up is made."""
-    roots = os.pathsep.join(str(ROOT / name) for name in ("hwmodel", "plugin", "emulator"))
     short = Path("/tmp") if len(str(tmp_path)) > 60 else tmp_path
-    return {**os.environ, "COSCHED_PYTHON": sys.executable, "PYTHONPATH": roots, "TMPDIR": str(short)}
+    return processes.environment(COSCHED_PYTHON=sys.executable, TMPDIR=str(short))
 
 
-def run(script: Path, *arguments: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(script), *arguments],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
+def run(script: Path, *arguments: str, tmp_path: Path) -> processes.Ran:
+    env = environment(tmp_path)
+    return processes.run_command(script, *arguments, folder=tmp_path, env=env, seconds=DEADLINE_S)
 
 
 @pytest.mark.parametrize(
@@ -45,36 +51,36 @@ def run(script: Path, *arguments: str, tmp_path: Path) -> subprocess.CompletedPr
 )
 def test_scenario(script: Path, tmp_path: Path) -> None:
     done = run(script, tmp_path=tmp_path)
-    assert done.returncode == 0, done.stderr or done.stdout
-    assert done.stdout.splitlines()[-1].startswith(f"{script.stem}: ")
-    assert done.stderr == ""
+    assert done.code == 0, done.err or done.out
+    assert done.out.splitlines()[-1].startswith(f"{script.stem}: ")
+    assert done.err == ""
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("arguments", "runs", "said"),
     [
-        ((), {"PSS", "LOMARC-R"}, "efficiency, nodes"),
-        (("--rua",), {"FF", "LC", "RUA"}, "killed at limit"),
-        (("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job"),
+        pytest.param((), {"PSS", "LOMARC-R"}, "efficiency, nodes", id="lomarc"),
+        # The same script with other words in its options: the first shows that it runs.
+        pytest.param(("--rua",), {"FF", "LC", "RUA"}, "killed at limit", id="rua", marks=pytest.mark.slow),
+        pytest.param(("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job", id="glts", marks=pytest.mark.slow),
     ],
-    ids=["lomarc", "rua", "glts"],
 )
 def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str], said: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     done = run(ROOT / "scripts" / "demo", *arguments, "--lublin", "200", "--out", str(out), tmp_path=tmp_path)
-    assert done.returncode == 0, done.stderr or done.stdout
+    assert done.code == 0, done.err or done.out
     assert {path.name for path in out.iterdir()} == runs | {"comparison.png", "schedule.png"}
-    assert said in done.stdout
+    assert said in done.out
     assert (out / "comparison.png").stat().st_size > 10_000
 
 
 def test_the_demo_says_what_the_manager_said_when_a_run_fails(tmp_path: Path) -> None:
     done = run(ROOT / "scripts" / "demo", "--swf", "missing.swf", "--out", str(tmp_path / "out"), tmp_path=tmp_path)
-    assert done.returncode == 1
-    assert "missing.swf: expected a file that can be read" in done.stderr
-    assert done.stderr.splitlines()[-1] == "demo: the manager's exit code is 2, not 0"
+    assert done.code == 1
+    assert "missing.swf: expected a file that can be read" in done.err
+    assert done.err.splitlines()[-1] == "demo: the manager's exit code is 2, not 0"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -88,22 +94,20 @@ def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, tmp_p
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ) as demo:
-        deadline = time.monotonic() + 60
-        while len(processes(demo.pid)) < 3:  # the script, a manager and a scheduler
-            assert time.monotonic() < deadline
-            assert demo.poll() is None
-            time.sleep(0.05)
+        # The script, a manager and a scheduler.
+        processes.wait_until(lambda: demo.poll() is not None or len(in_session(demo.pid)) >= 3, 60)
+        assert demo.poll() is None
         time.sleep(0.5)
         if number == signal.SIGINT:
             os.killpg(demo.pid, number)  # as a terminal does
         else:
             demo.send_signal(number)
         assert demo.wait(30) == 128 + number
-    assert processes(demo.pid) == []
+    assert in_session(demo.pid) == []
     assert not (tmp_path / "out").exists()
 
 
-def processes(session: int) -> list[str]:
+def in_session(session: int) -> list[str]:
     """Return the commands of the processes in a session, `sleep` and the like left out."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
@@ -121,7 +125,7 @@ def processes(session: int) -> list[str]:
 def test_script_is_executable_and_bash_understands_it(script: Path) -> None:
     assert os.access(script, os.X_OK)
     assert script.read_text().startswith("#!/usr/bin/env bash\n")
-    subprocess.run(["bash", "-n", str(script)], check=True, timeout=30)
+    assert processes.run_command("bash", "-n", script).code == 0
 
 
 @pytest.mark.parametrize("script", SCENARIOS, ids=lambda path: path.name)
@@ -134,6 +138,4 @@ def test_scenario_says_what_it_shows_and_shares_the_library(script: Path) -> Non
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing() -> None:
     scripts = [str(path) for path in (*EXECUTABLE, ROOT / "scripts" / "lib.sh", ROOT / ".ci" / "run")]
-    done = subprocess.run(["shellcheck", *scripts], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == ""
-    assert done.returncode == 0
+    assert processes.run_command("shellcheck", *scripts, folder=ROOT) == (0, "", "")

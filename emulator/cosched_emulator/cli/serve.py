@@ -14,8 +14,13 @@ from cosched_emulator.cli.reporting import progress_bar, report
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
-from cosched_emulator.run.run import Prepared, kept, prepare, remote_link, run, store
-from cosched_emulator.scenario.schema import Scenario, read_faults, read_scenario
+from cosched_emulator.run.coupling import record_answers
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.remote import remote_link
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.schema import Scenario
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.log import Log
 
@@ -129,7 +134,7 @@ def _serve_virtual(
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
             with (
-                kept(link, db, prepared, lambda: link.policy) as (coupled, accounting),
+                record_answers(link, db, prepared, lambda: link.policy) as (coupled, accounting),
                 progress_bar(len(prepared.workload.jobs)) as progress,
             ):
                 finished = run(prepared, coupled, progress, accounting, files)

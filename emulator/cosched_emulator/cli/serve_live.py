@@ -8,14 +8,15 @@ from cosched_emulator.cli.reporting import progress_bar
 from cosched_emulator.live import serving as live
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
-from cosched_emulator.run.run import Prepared, opened
+from cosched_emulator.run.accounts import open_accounts
+from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.log import Log
 
 
 def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool) -> None:
     """Serve until the end that was asked for, write the run folder, and exit with the code of a signal."""
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
-    with opened(db, prepared, LIVE) as accounting:
+    with open_accounts(db, prepared, LIVE) as accounting:
         with bar as progress:
             code = live.serve_live(prepared, accounting, serving, log, progress)
         if out is not None:

@@ -13,8 +13,13 @@ from cosched_emulator.cli.reporting import progress_bar, report
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.trace_place import in_run_folder, place_trace
-from cosched_emulator.run.run import Prepared, coupling, idle_matching, idle_slices, kept, prepare, run, store
-from cosched_emulator.scenario.schema import Scenario, read_faults, read_scenario
+from cosched_emulator.run.coupling import coupling, record_answers
+from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.schema import Scenario
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
 
@@ -47,7 +52,7 @@ def simulate(
         with (
             progress_bar(len(prepared.workload.jobs)) as progress,
             coupling(link, choice, prepared, trace) as coupled,
-            kept(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
+            record_answers(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
         ):
             finished = run(prepared, recorded, progress, accounting, files)
         if out is not None:

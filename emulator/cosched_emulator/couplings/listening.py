@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_plugin.common.binding import bind_private
+from cosched_plugin.common.binding import bind_private, router_socket
 from cosched_plugin.errors import EndpointError
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
+
+LINGER_S: Final = 0.5  # how long the last message may take to leave
+# Messages of one peer: a scheduler has one or two under way, others are to cost no memory.
+WAITING_IN: Final = 16
+WAITING_OUT: Final = 64
+HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
 
 def listen(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
-    """Bind ``router`` and return the endpoint really bound; the file of an ipc endpoint has ``mode``. Raises ConfigurationError."""
+    """Bind ``router`` and return the endpoint really bound; the file of an ipc endpoint has ``mode``.
+
+    Raises ConfigurationError.
+    """
     try:
         return bind_private(router, endpoint, mode)
     except EndpointError as error:
         found = f"{endpoint}, {error.got}" if error.got else endpoint
         raise ConfigurationError("endpoint", error.expected, found) from error
+
+
+def scheduler_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, wait_s: float) -> zmq.Socket[bytes]:
+    """Return a socket for one scheduler at ``endpoint``, not bound yet, on which receiving takes ``wait_s`` at most."""
+    socket = router_socket(context)
+    socket.linger = round(LINGER_S * 1000)
+    socket.router_mandatory = True  # tells at once when the scheduler is gone
+    socket.maxmsgsize = MAX_FRAME_BYTES
+    socket.rcvhwm, socket.sndhwm = WAITING_IN, WAITING_OUT
+    socket.rcvtimeo = round(wait_s * 1000)
+    if endpoint.startswith("tcp:"):
+        socket.heartbeat_ivl = HEARTBEAT_MS
+        socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+    return socket

@@ -56,11 +56,6 @@ class RecordedLink:
         self._asking = False  # the inner link is open
         self._given_up = False
 
-    @property
-    def unplayed(self) -> int:
-        """Return how many answers of the journal nobody has asked for yet: some are left where a run ends earlier than it did."""
-        return self._accounting.unplayed
-
     def open(self, inventory: Callable[[], Welcome]) -> None:
         """Get ready; the scheduler is let in at once where nothing is recorded."""
         self._inventory = inventory
@@ -77,7 +72,7 @@ class RecordedLink:
         told = pack(write(Events(seq, now_us, events)))
         step = None if self._asking else next(self._recorded, None)
         if step is not None:
-            return _checked(step, seq, now_us, events, told)
+            return _actions_of(step, seq, now_us, events, told)
         if not self._asking:
             self._ask(self._inventory)
         actions = self._inner.exchange(seq, now_us, events)
@@ -122,7 +117,7 @@ class RecordedLink:
         self._flushed_s = self._clock()
 
 
-def _checked(step: Step, seq: int, now_us: int, events: tuple[Event, ...], told: bytes) -> Sequence[Action]:
+def _actions_of(step: Step, seq: int, now_us: int, events: tuple[Event, ...], told: bytes) -> Sequence[Action]:
     """Return the actions of a recorded answer, if it is one to this batch."""
     misfit = "the database does not fit this program or scenario"
     if step.kind != ANSWER:

@@ -1,7 +1,7 @@
-"""The manager's socket for its scheduler: who is served, who is refused, who takes over. It never waits longer than a slice.
+"""The manager's socket for its scheduler: it serves one scheduler and refuses others. It never waits longer than a slice.
 
-What a message means is the session's affair; when to give up is that of whoever uses the port: `zmq_link` in virtual time, where
-the manager waits for the answer, `live.server` where it does not.
+The session knows what a message means, `standby` when a second scheduler takes over. When to give up is decided by the user of
+the port: `zmq_link` in virtual time, where the manager waits for the answer, `live.server` where it does not.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import zmq
 
-from cosched_emulator.couplings.listening import listen
-from cosched_emulator.couplings.socket_frames import Wire
+from cosched_emulator.couplings.channel import Channel
+from cosched_emulator.couplings.listening import listen, scheduler_socket
+from cosched_emulator.couplings.standby import TAKEOVER_S, Standby, StandbyPlace
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
-from cosched_plugin.common.binding import OWNER_ONLY, router_socket
+from cosched_plugin.common.binding import OWNER_ONLY
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import (
     Actions,
     Bye,
@@ -41,26 +41,6 @@ from cosched_plugin.protocol.session.table import State
 SLICE_S: Final = 0.2  # longest wait that notices nothing: Ctrl-C, a dead child and a deadline are at most this late
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to
 RESEND_MOST_S: Final = 30.0
-LINGER_S: Final = 0.5  # how long the last message may take to leave
-TAKEOVER_S: Final = (
-    1.2  # silence after which a standby takes over; with a ping and a slice before it, under two seconds in all
-)
-PING_S: Final = 0.25  # while a standby waits, the scheduler that is served is asked so often whether it is there
-STANDBY_FRESH_S: Final = 3.0  # a standby that has not said hello for so long is gone
-WAITING_IN, WAITING_OUT = (
-    16,
-    64,
-)  # messages of one peer: a scheduler has one or two under way, others are to cost no memory
-HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
-HEARTBEAT_TIMEOUT_MS: Final = 10_000
-
-
-class _Standby(NamedTuple):
-    """A declared standby that has been refused for now."""
-
-    sender: bytes
-    hello: Hello
-    seen_s: float
 
 
 class SchedulerPort:
@@ -75,7 +55,7 @@ class SchedulerPort:
         self,
         endpoint: str,
         *,
-        wire: Wire | None = None,
+        channel: Channel | None = None,
         keys: Keyring | None = None,
         child: Callable[[], subprocess.Popen[bytes] | None] | None = None,
         diagnose: Callable[[], str] | None = None,
@@ -88,33 +68,22 @@ class SchedulerPort:
             raise ConfigurationError("endpoint", f"one that may be used ({reason})", endpoint)
         self.endpoint = endpoint
         self.session: ManagerSession | None = None
-        self._wire = Wire() if wire is None else wire
+        self._channel = Channel() if channel is None else channel
         self._keys = keys if takes_keys(endpoint) else None
         self._child = child
         self._diagnose = diagnose
         self._resend_s = resend_s
-        self._takeover_s = takeover_s
         self._note = note
         self.heard = 0  # messages, from whomever
         self._peer: bytes | None = None  # routing id of the scheduler that is served
-        self._standby: _Standby | None = None
-        self._free_since_s = time.monotonic()  # since when nobody is served, if nobody is
+        self._standby = StandbyPlace(takeover_s, time.monotonic())
         self._trouble = ""  # last reason why a scheduler was not taken, or went away
         self._heard_all_s = 0.0  # when nothing more had come: its answer may lie in the socket since
         self._asked_s: float | None = None  # since when the one that is served owes us a word
-        self._ping_s = 0.0  # when it is to be asked next
         self._resend_at_s = 0.0
         self._interval_s = resend_s
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.socket = router_socket(self.context)
-        self.socket.linger = round(LINGER_S * 1000)
-        self.socket.router_mandatory = True  # tells at once when the scheduler is gone
-        self.socket.maxmsgsize = MAX_FRAME_BYTES
-        self.socket.rcvhwm, self.socket.sndhwm = WAITING_IN, WAITING_OUT
-        self.socket.rcvtimeo = round(SLICE_S * 1000)
-        if endpoint.startswith("tcp:"):
-            self.socket.heartbeat_ivl = HEARTBEAT_MS
-            self.socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+        self.socket = scheduler_socket(self.context, endpoint, SLICE_S)
         try:
             if self._keys is not None:
                 self._keys.secure(self.socket, "plugin")
@@ -130,7 +99,7 @@ class SchedulerPort:
 
     @property
     def instance(self) -> str:
-        """Return who is served, empty if nobody is."""
+        """Return the scheduler that is served, empty if none is."""
         served = self.session is not None and self.session.state not in (State.START, State.CLOSED)
         return (
             self.session.peer.instance if served and self.session is not None and self.session.peer is not None else ""
@@ -144,17 +113,16 @@ class SchedulerPort:
     @property
     def standby(self) -> str:
         """Return the declared standby that waits, empty if none does."""
-        waiting = self._standby
-        return waiting.hello.instance if waiting is not None and self._is_fresh(waiting, time.monotonic()) else ""
+        return self._standby.instance(time.monotonic())
 
     def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
-        """Begin a conversation, with whoever says hello."""
+        """Begin a conversation with the next scheduler that says hello."""
         self.session = ManagerSession(inventory, lockstep=lockstep)
         return self.session
 
     def submit(self, seq: int, now_us: int, events: tuple[Event, ...]) -> None:
         """Send a batch; where no scheduler is ready, it gets the batch when it is."""
-        session = self.opened()
+        session = self.require_session()
         self._interval_s = self._resend_s
         self._resend_at_s = time.monotonic() + self._interval_s
         for message in session.submit(seq, now_us, events):
@@ -165,9 +133,9 @@ class SchedulerPort:
 
         Raises LinkError when the scheduler that is served reports an error, breaks the protocol, or its process has ended.
         """
-        session = self.opened()
+        session = self.require_session()
         try:
-            sender, *frames = self._wire.receive(self.socket, flags)
+            sender, *frames = self._channel.receive(self.socket, flags)
         except zmq.Again:
             self._heard_all_s = time.monotonic()
             self._check_child()
@@ -198,40 +166,34 @@ class SchedulerPort:
 
     def wait_s(self, most_s: float) -> float:
         """Return how long the socket may be left alone, ``most_s`` at most."""
-        due_s = self._wire.next_due_s()
+        due_s = self._channel.next_due_s()
         return most_s if due_s is None else min(most_s, due_s)
 
     def tend(self) -> None:
-        """Do what time brings: send again what was not answered, ask a scheduler behind whom another waits, let that one take over."""
-        session = self.opened()
+        """Do what is due: send again what was not answered; where a standby waits, ask the scheduler, or let the standby take over."""
+        session = self.require_session()
         now_s = time.monotonic()
         if session.state in (State.OPEN, State.WELCOMED) and now_s >= self._resend_at_s:
             for message in session.resend():
                 self._send(session, message)
             self._interval_s = min(2 * self._interval_s, RESEND_MOST_S)
             self._resend_at_s = now_s + self._interval_s
-        waiting = self._standby
-        if waiting is None:
-            return
-        if not self._is_fresh(waiting, now_s):
-            self._standby = None
-        elif session.state in (State.START, State.CLOSED):
-            if now_s - self._free_since_s >= self._takeover_s:
-                self._take_over(session, waiting)
-        elif self._asked_s is None:
-            if now_s >= self._ping_s:
-                self._ping_s = now_s + PING_S
-                self._send(session, Ping(0))
-        elif self._heard_all_s - self._asked_s >= self._takeover_s:
-            session.silent = True
-            self._take_over(session, waiting)
+        served = session.state not in (State.START, State.CLOSED)
+        silent_s = None if self._asked_s is None else self._heard_all_s - self._asked_s
+        step = self._standby.next_step(now_s, served=served, silent_s=silent_s)
+        if step == "ping":
+            self._send(session, Ping(0))
+        elif step == "take over":
+            if served:
+                session.silent = True
+            self._take_over(session)
 
     def dismiss(self) -> None:
         """Serve that scheduler no longer; the next hello is waited for."""
         self._peer = None
         self._asked_s = None
-        self._free_since_s = time.monotonic()
-        self.opened().peer_lost()
+        self._standby.set_free(time.monotonic())
+        self.require_session().peer_lost()
 
     def close(self) -> None:
         """Say bye to a scheduler that listens, and give the endpoint up; takes at most half a second."""
@@ -239,14 +201,14 @@ class SchedulerPort:
             return
         if self.session is not None and self._peer is not None:
             self._send(self.session, self.session.bye("the manager closes"))
-        if self._standby is not None:
-            self._send_to(self._standby.sender, Bye("the manager closes"))
+        if self._standby.waiting is not None:
+            self._send_to(self._standby.waiting.sender, Bye("the manager closes"))
         self.socket.close()
         if self._keys is not None:
             self._keys.close()
         self.context.term()
 
-    def opened(self) -> ManagerSession:
+    def require_session(self) -> ManagerSession:
         """Return the session; LinkError where there is none."""
         if self.session is None or self.socket.closed:
             raise self.error("the link is not open")
@@ -254,11 +216,8 @@ class SchedulerPort:
 
     def error(self, text: str) -> LinkError:
         """Return the error that says ``text``, and what else is known of the trouble."""
-        return LinkError(self._described(text), self.endpoint)
-
-    def _described(self, text: str) -> str:
         parts = [text, self._trouble, "" if self._diagnose is None else self._diagnose()]
-        return "\n".join([part for part in parts if part])
+        return LinkError("\n".join([part for part in parts if part]), self.endpoint)
 
     def _act_on(self, delivered: Message | None) -> Message | None:
         match delivered:
@@ -268,7 +227,7 @@ class SchedulerPort:
                 raise self.error(f"the scheduler reports {code}: {path}{': ' if path else ''}{text}")
             case Bye(reason):
                 self._trouble = f"the scheduler left: {reason}"
-                self._free_since_s = time.monotonic()
+                self._standby.set_free(time.monotonic())
                 self._note("scheduler-left", self._trouble)
             case Hello():
                 self._note("scheduler-came", f"scheduler {delivered.instance} says hello, policy {delivered.policy}")
@@ -286,7 +245,7 @@ class SchedulerPort:
             self._send(session, Ping(0))  # fails, and so clears the place, if the first one's connection is gone
         if session.would_be_second(message):
             if message.standby and session.speaks(message):
-                self._standby = _Standby(sender, message, time.monotonic())
+                self._standby.waiting = Standby(sender, message, time.monotonic())
             for reply in session.receive(message).send:
                 self._send_to(sender, reply)
             return False
@@ -295,19 +254,21 @@ class SchedulerPort:
         elif message.standby and session.state in (State.START, State.CLOSED) and session.speaks(message):
             # Whoever was served until now, or is meant to be, comes back at once if it can: it goes first.
             now_s = time.monotonic()
-            if now_s - self._free_since_s < self._takeover_s:
-                self._standby = _Standby(sender, message, now_s)
+            if self._standby.is_reserved(now_s):
+                self._standby.waiting = Standby(sender, message, now_s)
                 self._send_to(sender, ErrorReport("busy", "", "a scheduler that is no standby is waited for"))
                 return False
         return True
 
-    def _take_over(self, session: ManagerSession, waiting: _Standby) -> None:
+    def _take_over(self, session: ManagerSession) -> None:
         """Serve the standby from now on, as if it had said hello once more."""
+        waiting = self._standby.waiting
+        assert waiting is not None
         if session.takes_over(waiting.hello):
             self._replace(session, waiting.hello)
         else:
             self._note("takeover", f"standby {waiting.hello.instance} serves from now on: nobody else has come")
-        self._standby = None
+        self._standby.waiting = None
         received = session.receive(waiting.hello)
         self._serve(waiting.sender)
         for reply in received.send:
@@ -325,9 +286,6 @@ class SchedulerPort:
             self._send_to(self._peer, last_word)
         self._note("takeover", f"standby {hello.instance} has taken over from {served}, which did not answer")
 
-    def _is_fresh(self, waiting: _Standby, now_s: float) -> bool:
-        return now_s - waiting.seen_s < STANDBY_FRESH_S
-
     def _send(self, session: ManagerSession, message: Message) -> None:
         """Send ``message`` to the scheduler that is served; a vanished one is noted, and the next hello is waited for."""
         if self._peer is None or not self._send_to(self._peer, message):
@@ -335,7 +293,7 @@ class SchedulerPort:
                 self._trouble = "the scheduler's connection is gone"
                 self._note("scheduler-gone", self._trouble)
             session.peer_lost()
-            self._free_since_s = time.monotonic()
+            self._standby.set_free(time.monotonic())
         elif self._asked_s is None and type(message) in (Events, Welcome, Ping):
             self._asked_s = time.monotonic()
             if type(message) is Welcome:
@@ -345,7 +303,7 @@ class SchedulerPort:
     def _send_to(self, peer: bytes, message: Message) -> bool:
         """Send ``message`` to ``peer``; return False when there is no such peer any more."""
         try:
-            self._wire.send(self.socket, [peer, *encode(message)])
+            self._channel.send(self.socket, [peer, *encode(message)])
         except zmq.Again:
             return True  # its queue is full: what matters will be sent again
         except zmq.ZMQError as error:

@@ -45,7 +45,7 @@ class SpawnedPlugin:
         self._changing = threading.Lock()  # held while one process takes the place of another
         self._closed = False
         try:
-            self._process = self._started()
+            self._process = self._start_process()
         except BaseException:
             self._remove_directory()
             raise
@@ -74,7 +74,7 @@ class SpawnedPlugin:
             if not self._closed:
                 self._process.kill()
                 self._process.wait(self._stop_s)
-                self._process = self._started()
+                self._process = self._start_process()
 
     def stall(self, *, stop: bool) -> None:
         """Stop the process, or let it go on, from any thread."""
@@ -115,7 +115,7 @@ class SpawnedPlugin:
         atexit.unregister(self.close)
         return -9 if process.returncode is None else process.returncode
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_process(self) -> subprocess.Popen[bytes]:
         """Start the process, with what those before it wrote to standard error left in place."""
         try:
             with (self.directory / "stderr").open("ab") as stderr:

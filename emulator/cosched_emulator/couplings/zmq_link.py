@@ -12,7 +12,7 @@ from cosched_plugin.protocol.session.table import State
 
 
 class ZmqLink:
-    """Manager's end of a scheduler's ``port``, which it closes. ``.endpoint`` is where it listens.
+    """Manager's end of a scheduler's ``port``, which it closes.
 
     ``wait_s`` is how long `open` waits for a scheduler, ``deadline_s`` how long `exchange` waits for an answer, restarts of the
     scheduler included.
@@ -20,7 +20,6 @@ class ZmqLink:
 
     def __init__(self, port: SchedulerPort, *, deadline_s: float, wait_s: float) -> None:
         self.port = port
-        self.endpoint = port.endpoint
         self._deadline_s = deadline_s
         self._wait_s = wait_s
 

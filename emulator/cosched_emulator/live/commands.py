@@ -126,7 +126,7 @@ class Commands:
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:
-        """Return why nothing at all can be done; where some of several jobs can be changed, the others are told as unchanged."""
+        """Return why no job at all can be changed; where some can, the others are told as unchanged."""
         first = None
         for number, target in enumerate(dict.fromkeys(request.jobs)):
             problem = self._problem(who, target)
@@ -137,7 +137,7 @@ class Commands:
 
     def _problem(self, who: Requester, target: Target) -> Refused | None:
         """Return why that job, or the first of those tasks, is not this user's to change."""
-        ids = self._named(target)
+        ids = self._jobs_meant(target)
         if not ids:
             return Refused("missing", f"there is no job {target_text(target)} that has not ended")
         if who.operator or self._owners.owner(ids[0]) == who.name:  # all tasks of an array are one user's
@@ -150,7 +150,7 @@ class Commands:
         for target in dict.fromkeys(request.jobs):
             problem = self._problem(who, target)
             if problem is None:
-                wanted.update(dict.fromkeys(self._named(target)))
+                wanted.update(dict.fromkeys(self._jobs_meant(target)))
             else:
                 unchanged.append([target_text(target), problem.text])
         changed = []
@@ -216,7 +216,7 @@ class Commands:
                 self._apply(event)
         return {"changed": changed, "unchanged": unchanged}
 
-    def _named(self, target: Target) -> list[int]:
+    def _jobs_meant(self, target: Target) -> list[int]:
         """Return the jobs that have not ended and are meant by ``target``."""
         members = self._room.members.get(target.job_id)
         if members is None:

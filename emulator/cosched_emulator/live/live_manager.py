@@ -1,8 +1,8 @@
-"""A manager that lives in running time: what happens, happens at once, and the scheduler is told when it listens.
+"""A live manager: events apply at once while time runs on, and the scheduler is told when it listens.
 
-Without sockets, clocks and files. Its inputs are `advance`, `command` and `answer`, each with the time; the same inputs give the same
-state, which is how a manager that was killed comes back: they are read from the journal and played again. What it has to say to the
-scheduler waits in a batch (`batch`); what came of its inputs, for the accounting, in `drain`.
+It has no sockets, clocks or files. Its inputs are `advance`, `command` and `answer`, each with the time. The same inputs give
+the same state: a manager that was killed reads them from the journal and plays them again. `batch` returns what there is to
+tell the scheduler, `drain` what has changed, for the accounting.
 
 A late answer is checked against the present state: time has gone on, and so have ends, kills and cancellations.
 """
@@ -55,7 +55,7 @@ class LiveManager:
     ) -> None:
         """``next_id`` is that of the first job to be submitted; jobs and arrays that have ended are looked up by the last two."""
         manager.diary.kept = True
-        manager.let_time_run()
+        manager.allow_late_answers()
         self.manager = manager
         self.agenda = agenda
         self.now_us = 0
@@ -77,7 +77,7 @@ class LiveManager:
         """Let everything happen that is due by ``now_us``, each at its own time. A clock that has run backwards waits."""
         while (due_us := self.agenda.next_us()) is not None and due_us <= now_us:
             self.now_us = max(self.now_us, due_us)  # what was asked for too late is due at once, not in the past
-            self._happen(self.now_us, self.agenda.due(self.now_us))
+            self._apply(self.now_us, self.agenda.due(self.now_us))
         self.now_us = max(self.now_us, now_us)
 
     def refusal(self, who: Requester, request: Request) -> Refused | None:
@@ -138,8 +138,8 @@ class LiveManager:
         self._open = self.manager.seq + 1
         return self._open, self.now_us, events
 
-    def keep_nothing(self) -> None:
-        """Forget what there is to tell: nobody listens, and whoever comes gets the present state."""
+    def discard_events(self) -> None:
+        """Forget the events that wait for the scheduler: it has gone, and the next one gets the present state."""
         self._refusals.clear()
         self._outbox.clear()
 
@@ -148,7 +148,7 @@ class LiveManager:
         if self._open is not None:
             self.manager.skip_to(self._open)
             self._open = None
-        self.keep_nothing()
+        self.discard_events()
         self._kick = True
         return self.manager.inventory()._replace(now_us=self.now_us)
 
@@ -170,41 +170,41 @@ class LiveManager:
 
     # ------------------------------------------------------------ what follows from what
 
-    def _happen(self, at_us: int, events: Iterable[Event]) -> None:
-        """Let events come true, and what follows from them at that instant."""
+    def _apply(self, at_us: int, events: Iterable[Event]) -> None:
+        """Apply events, and what follows from them at that instant."""
         events = list(events)
-        self.manager.happen(at_us, events)
+        self.manager.apply(at_us, events)
         self._outbox += events
         self._follow_up(at_us)
 
     def _follow_up(self, at_us: int) -> None:
-        """See to what jobs that ended have set free, until nothing more follows; then let the hardware settle."""
+        """Handle the ends of jobs, and the ends that follow from these; then let the hardware settle."""
         diary = self.manager.diary
         while diary.entries:
             changes = diary.drain()
             self._changes += changes
             for change in changes:
                 if isinstance(change, JobFinished):
-                    self._ended(at_us, change.record.job.spec.id, change.record.state)
+                    self._forget(at_us, change.record.job.spec.id, change.record.state)
         self.manager.settle(at_us)
 
-    def _ended(self, at_us: int, job_id: int, state: str) -> None:
-        """Forget a job that has ended, and see to those that have waited for that."""
+    def _forget(self, at_us: int, job_id: int, state: str) -> None:
+        """Forget a job that has ended, and let the jobs go on that have waited for its end."""
         self.manager.forget(job_id)
         self._owners.drop(job_id)
-        self._room.ended(at_us, job_id, state)
+        self._room.handle_end(at_us, job_id, state)
 
     def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
         """Have a job that has waited enter the scheduler's queue."""
         events: list[Event] = [JobSubmitted(job.job.spec)]
         if held:
             events.append(JobHeld(job.job.spec.id))
-        self.manager.happen(at_us, events)
+        self.manager.apply(at_us, events)
         self._outbox += events
 
     def _tell_now(self, event: Event) -> None:
         """Apply an event that a user has caused, and have the scheduler told."""
-        self.manager.happen(self.now_us, (event,))
+        self.manager.apply(self.now_us, (event,))
         self._outbox.append(event)
 
     # ------------------------------------------------------------ invariants

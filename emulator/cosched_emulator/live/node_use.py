@@ -1,4 +1,4 @@
-"""Who is on which node: derived from the running jobs, for people who look."""
+"""Which jobs are on which node: derived from the running jobs, for the tables that users see."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NodeUse(NamedTuple):
 
 
 def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
-    """Return who is where; jobs on disk are nowhere."""
+    """Return which jobs are on which node; jobs on disk are on none."""
     found = NodeUse([[] for _ in range(machine.nodes)], [0] * machine.nodes, [0] * machine.nodes)
     for job_id, job in sorted(running.items()):
         if job.on_disk:

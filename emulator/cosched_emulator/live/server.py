@@ -19,7 +19,7 @@ from cosched_emulator.errors import AccountingError, LinkError
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.planned import PlannedFaults
+from cosched_emulator.live.process_faults import ProcessFaults
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.changes import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
@@ -87,7 +87,7 @@ class LiveServer:
         self._port = port
         self._door = door
         self._log = log
-        self._planned = PlannedFaults(faults, clock, accounting)
+        self._faults = ProcessFaults(faults, clock, accounting)
         self._until_us = until_us
         self._until_idle = until_idle
         self._check = check
@@ -114,7 +114,7 @@ class LiveServer:
             if session.state is State.READY:
                 self._tell_scheduler()
             elif session.state in (State.START, State.GREETED, State.CLOSED):
-                self._live.keep_nothing()
+                self._live.discard_events()
             self._flush()
             poller.poll(round(self._wait_s() * 1000))
             self._hear_scheduler()
@@ -123,7 +123,7 @@ class LiveServer:
             try:
                 self._port.tend()
             except (LinkError, ProtocolError) as error:
-                self._lost(str(error))
+                self._drop_scheduler(str(error))
         self._advance()
         self._flush()
 
@@ -132,17 +132,17 @@ class LiveServer:
     def _advance(self) -> None:
         now_us = self._clock.now_us()
         live = self._live
-        struck = self._planned.strike(now_us)
+        struck = self._faults.strike(now_us)
         due_us = live.due_us()
         # What has struck is a step, too: it is not to strike again after a restart.
         if struck or (due_us is not None and due_us <= now_us):
             self._accounting.append(time_step(now_us))
             live.advance(now_us)
-            self._took_effect()
+            self._record_changes()
         else:
             live.advance(now_us)
         for fault in struck:
-            self._noticed(fault)
+            self._note_fault(fault)
 
     def _tell_scheduler(self) -> None:
         batch = self._live.batch()
@@ -151,7 +151,7 @@ class LiveServer:
             try:
                 self._port.submit(*batch)
             except ProtocolError as error:
-                self._lost(str(error))
+                self._drop_scheduler(str(error))
 
     def _flush(self) -> None:
         written = self._accounting.flush()
@@ -168,7 +168,7 @@ class LiveServer:
             return 0.0
         live = self._live
         wait_s = self._port.wait_s(SLICE_S)
-        for due_us in (live.due_us(), self._planned.next_us(), self._until_us):
+        for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
             if due_us is not None:
                 wait_s = min(wait_s, self._clock.wait_s(due_us))
         return max(wait_s, SHORTEST_WAIT_S)
@@ -179,13 +179,13 @@ class LiveServer:
             try:
                 delivered = self._port.receive(zmq.NOBLOCK)
             except (LinkError, ProtocolError) as error:
-                self._lost(str(error))
+                self._drop_scheduler(str(error))
                 continue
             if self._port.heard == heard:
                 return
             match delivered:
                 case Actions():
-                    self._take(delivered)
+                    self._apply_answer(delivered)
                 case Hello(_, _, instance, policy):
                     text = f"scheduler {instance} with policy {policy} is told how things stand"
                     self._log("scheduler-welcomed", text, instance=instance, policy=policy)
@@ -194,7 +194,7 @@ class LiveServer:
                 case Ready():
                     return  # it gets its first batch at once
 
-    def _take(self, message: Actions) -> None:
+    def _apply_answer(self, message: Actions) -> None:
         if self._sent_s is not None:
             self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
@@ -203,7 +203,7 @@ class LiveServer:
         self._accounting.append(answer_step(now_us, message))
         self._live.answer(now_us, message.seq, message.actions)
         self.status.refused = self._live.manager.refused
-        self._took_effect()
+        self._record_changes()
 
     def _hear_users(self) -> None:
         """Answer users for a while; whoever is left over is answered in the next turn, after what has become due meanwhile."""
@@ -232,10 +232,10 @@ class LiveServer:
         except AccountingError as error:
             return Refused("accounting", f"it cannot be written down at present: {error}")
         answer = live.command(now_us, asked.who, asked.request)
-        self._took_effect()
+        self._record_changes()
         return answer
 
-    def _took_effect(self) -> None:
+    def _record_changes(self) -> None:
         """Have the accounting learn what came of the last step."""
         live = self._live
         changes = live.drain()
@@ -252,13 +252,13 @@ class LiveServer:
         self._advance()
         return self._live.inventory()
 
-    def _lost(self, text: str) -> None:
+    def _drop_scheduler(self, text: str) -> None:
         """Do without a scheduler that has failed, until another one comes; jobs run on."""
         self._port.dismiss()
         self._sent_s = None
         self.status.errors += 1
         self._log("scheduler-lost", f"the scheduler is lost, jobs wait for another one: {text}", level=WARNING)
-        self._noticed(FaultHappened(self._live.now_us, "scheduler lost", text))
+        self._note_fault(FaultHappened(self._live.now_us, "scheduler lost", text))
 
     def _watch_silence(self) -> None:
         """Say once when the scheduler owes an answer for long; nothing but its decisions waits for it."""
@@ -272,7 +272,7 @@ class LiveServer:
             self._log("scheduler-speaks", "the scheduler answers again")
         self._was_silent = silent_s >= SILENT_S
 
-    def _noticed(self, fault: FaultHappened) -> None:
+    def _note_fault(self, fault: FaultHappened) -> None:
         self._accounting.record([fault])
         self._log("fault", f"{fault.kind}: {fault.detail}", level=WARNING, at_us=fault.at_us)
 
@@ -286,7 +286,7 @@ class LiveServer:
         """Return what the status tells of this manager beside its counters."""
         live, port = self._live, self._port
         manager = live.manager
-        session = port.opened()
+        session = port.require_session()
         return {
             "clock": f"{self._clock.speed:g} emulated seconds a second",
             "speed": self._clock.speed,

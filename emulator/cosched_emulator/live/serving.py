@@ -1,4 +1,4 @@
-"""A live manager from its scenario: its parts made, or brought back from its database, and put to work."""
+"""Build a live manager from its scenario and its database, and serve until its end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import LiveServer
-from cosched_emulator.run.run import Prepared, port_for
-from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
-from cosched_emulator.scenario.faults import build_faults
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.run.remote import open_port
 from cosched_emulator.users.server.door import UserDoor
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
@@ -48,25 +48,12 @@ def serve_live(
 
     Without users it ends when all jobs of the workload have; else it stays. Where ``accounting`` has a past, it goes on from there.
     """
-    scenario, nodes, workload = prepared
-    faults = build_faults(scenario, sum(item.nodes for item in nodes))
+    faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
-    manager = build_manager(scenario, nodes, workload, live=True, slow_nodes=faults.slow_nodes)
-    script = build_script(scenario, manager.machine.nodes, len(workload.jobs))
-    agenda = build_agenda(scenario, manager, workload, script, faults)
-    live = LiveManager(manager, agenda, len(workload.jobs) + 1, accounting.ended_state, accounting.tasks)
-    steps = restore(live, accounting)
-    if steps:
-        log(
-            "restored",
-            f"brought back from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s, "
-            f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
-            steps=steps,
-            now_us=live.now_us,
-        )
-    clock = LiveClock(live.now_us, scenario.clock.speed or 1.0)
+    live = restore_manager(prepared, accounting, log)
+    clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     with ExitStack() as closing:
-        port = port_for(scenario, faults, serving.endpoint, keys=serving.keys, note=log)
+        port = open_port(prepared, serving.endpoint, keys=serving.keys, note=log)
         closing.callback(port.close)
         door = None
         if serving.users is not None:
@@ -93,3 +80,20 @@ def serve_live(
         with freeze_heap(), stop_on_signals(server.stop_on):
             server.run()
         return 128 + server.stop if server.stop else 0
+
+
+def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
+    """Return a live manager at the end of the journal in ``accounting``; a new one where that is empty."""
+    manager = build_manager(prepared, live=True)
+    agenda = build_agenda(prepared, manager)
+    live = LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
+    steps = restore(live, accounting)
+    if steps:
+        log(
+            "restored",
+            f"brought back from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s, "
+            f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
+            steps=steps,
+            now_us=live.now_us,
+        )
+    return live

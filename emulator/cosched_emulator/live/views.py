@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
+from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.node_use import STATES, NodeUse, node_use
+from cosched_emulator.live.waiting import HELD
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.users.answers import ended_job, seconds, with_seconds
 from cosched_emulator.users.idset import idset
@@ -23,6 +26,7 @@ from cosched_emulator.users.requests import (
     ListJobs,
     ListNodes,
     Refused,
+    Request,
     ShowJobs,
     ShowOverview,
     ShowStatus,
@@ -32,11 +36,6 @@ from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import room_on
 from cosched_plugin.protocol.messages import JobSpec
 
-if TYPE_CHECKING:
-    from cosched_emulator.accounting.accounts import Accounting
-    from cosched_emulator.live.live_manager import LiveManager
-    from cosched_emulator.users.requests import Request
-
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
     "processes", "nodes", "node_list", "shares_with", "slowdown",
@@ -44,7 +43,6 @@ JOB_COLUMNS: Final = (
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
-HELD: Final = "JobHeldUser"
 QUEUED: Final = (
     "Resources"  # why a job waits that may be started: what the scheduler thinks of it, only the scheduler knows
 )
@@ -99,7 +97,7 @@ class _View:
 
     @cached_property
     def node_use(self) -> NodeUse:
-        """Return who is where."""
+        """Return which jobs are on which node."""
         return node_use(self.machine, self.manager.running)
 
     @cached_property
@@ -111,7 +109,7 @@ class _View:
                 found.setdefault(origin.array_id, {})[origin.array_index] = job_id
         return found
 
-    def unended(self) -> Iterator[ManagedJob]:
+    def unfinished_jobs(self) -> Iterator[ManagedJob]:
         """Yield the running jobs by id, then the waiting ones in the order of their submission."""
         yield from [job for _, job in sorted(self.manager.running.items())]
         pending = [*self.manager.pending.values(), *[entry.job for entry in self.live.waiting.values()]]
@@ -119,7 +117,7 @@ class _View:
 
     def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
         """Return a table of the jobs that have not ended, and how many were left out beyond ``most``."""
-        jobs: Iterable[ManagedJob] = self.unended()
+        jobs: Iterable[ManagedJob] = self.unfinished_jobs()
         if user:
             jobs = [job for job in jobs if self.user(job) == user]
         rows = [self._row(job) for job in islice(jobs, most)]
@@ -214,9 +212,9 @@ class _View:
             "memory_mb": spec.memory_mb,
             "exclusive": spec.exclusive,
             "requeue": job.job.requeue,
-            "demand": _listed(spec.demand),
-            "usage": _listed(spec.usage),
-            "self_slowdown": _listed(spec.self_slowdown),
+            "demand": _as_list(spec.demand),
+            "usage": _as_list(spec.usage),
+            "self_slowdown": _as_list(spec.self_slowdown),
             "after": [] if origin is None else [list(each) for each in origin.after],
             "starts": sum([not stay.resumed for stay in job.intervals]) + (runs and not job.resumed),
             "on_disk": job.on_disk,
@@ -302,5 +300,5 @@ def node_list(job: ManagedJob) -> str:
     return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
 
 
-def _listed(value: tuple[Any, ...] | None) -> list[Any] | None:
+def _as_list(value: tuple[Any, ...] | None) -> list[Any] | None:
     return None if value is None else list(value)

@@ -85,14 +85,14 @@ class WaitingRoom:
         """End a waiting job."""
         job = self.jobs.pop(job_id).job
         job.reason = reason
-        self._manager.end_unheard(job, at_us, CANCELLED)
+        self._manager.finish(job, at_us, CANCELLED)
 
-    def ended(self, at_us: int, job_id: int, state: str) -> None:
-        """See to those who have waited for a job that has ended, and forget it."""
+    def handle_end(self, at_us: int, job_id: int, state: str) -> None:
+        """Let the jobs go on that have waited for a job that has ended, and forget that one."""
         self._held.discard(job_id)
         self._after.pop(job_id, None)
         for other in self._before.pop(job_id, ()):
-            self._dependency_ended(at_us, other, job_id, state)
+            self._handle_dependency_end(at_us, other, job_id, state)
         if job_id not in self._task_of:
             return
         array_id, task = self._task_of.pop(job_id)
@@ -106,7 +106,7 @@ class WaitingRoom:
             del self.members[array_id]
             self._arrays.pop(array_id, None)
 
-    def _dependency_ended(self, at_us: int, job_id: int, ended: int, state: str) -> None:
+    def _handle_dependency_end(self, at_us: int, job_id: int, ended: int, state: str) -> None:
         waits_for = self._after.get(job_id)
         if waits_for is None or job_id not in self.jobs:
             return  # it has ended itself

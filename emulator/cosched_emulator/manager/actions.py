@@ -31,7 +31,7 @@ _Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threa
 class ActionExecutor:
     """Carries out actions on the manager's pending and running jobs, its notes and its wakes."""
 
-    __slots__ = ("_end", "_notes", "_pending", "_running_jobs", "_timeline", "_wakes")
+    __slots__ = ("_notes", "_pending", "_running_jobs", "_timeline", "_wakes")
 
     def __init__(
         self,
@@ -40,18 +40,15 @@ class ActionExecutor:
         notes: Notes,
         wakes: set[int],
         timeline: Timeline,
-        end: Callable[[ManagedJob, str], None],
     ) -> None:
-        """``end`` ends a job for good, in the state that it is told."""
         self._pending = pending
         self._running_jobs = running_jobs
         self._notes = notes
         self._wakes = wakes
         self._timeline = timeline
-        self._end = end
 
-    def carry_out(self, action: Action, now_us: int) -> str | None:
-        """Carry out one action, or return why not."""
+    def carry_out(self, action: Action, now_us: int, end: Callable[[ManagedJob, str], None]) -> str | None:
+        """Carry out one action, or return why not. ``end`` ends a job for good, in the state that it is given."""
         match action:
             case StartJob():
                 return self._start(action, now_us)
@@ -68,7 +65,7 @@ class ActionExecutor:
             case WakeAt():
                 return self._wake_at(action.at_us, now_us)
             case RejectJob():
-                return self._reject(action)
+                return self._reject(action, end)
             case UnknownAction():
                 return f"unknown action {action.type!r}"
             case _:
@@ -120,7 +117,7 @@ class ActionExecutor:
         return self._notes.set(note.job_id, note.key, note.value)
 
     def _wake_at(self, at_us: int, now_us: int) -> str | None:
-        if at_us <= now_us and not self._running_jobs.lenient:
+        if at_us <= now_us and not self._running_jobs.allows_late_answers:
             return f"stale: a wake at {at_us} us is not after now, {now_us} us"
         if at_us not in self._wakes:
             if len(self._wakes) >= MOST_WAKES:
@@ -129,12 +126,12 @@ class ActionExecutor:
             self._timeline.schedule(at_us, WAKE, 0)
         return None
 
-    def _reject(self, action: RejectJob) -> str | None:
+    def _reject(self, action: RejectJob, end: Callable[[ManagedJob, str], None]) -> str | None:
         job = self._pending.get(action.job_id)
         if job is None:
             return f"job {action.job_id} does not wait"
         job.reason = action.reason
-        self._end(job, REJECTED)
+        end(job, REJECTED)
         return None
 
 

@@ -1,4 +1,6 @@
-"""What happens to a manager by itself: scripted changes, planned node faults, submissions, and what the manager has due.
+"""The agenda: what happens to a manager by itself.
+
+Scripted changes, planned node faults and submissions come from the scenario; ends, measurements and wakes from the manager.
 
 `due` turns an instant into its events, in the order that PROTOCOL.md fixes. It changes no job.
 """
@@ -6,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
@@ -24,6 +26,7 @@ from cosched_emulator.manager.timeline import (
     Source,
 )
 from cosched_emulator.scenario.faults import NodeFault
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import (
     CANCELLED,
@@ -37,25 +40,15 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
-CHANGES: Final[tuple[Change, ...]] = ("cancel", "hold", "release", "fail-node", "return-node")
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _SCRIPT, _PLAN = 0, 1  # versions of entries: where a change of a node comes from
 
 
-class Scripted(NamedTuple):
-    """Something that a user or an operator does at a given instant; ``target`` is a job or a node."""
-
-    at_us: int
-    change: Change
-    target: int
-
-
 class Agenda:
     """What is due when, for one manager."""
 
-    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script")
+    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline")
 
     def __init__(
         self,
@@ -67,13 +60,14 @@ class Agenda:
         requeue: bool = False,
         endless: bool = False,
     ) -> None:
-        """``jobs`` in order of (submission, id), ``faults`` of (time, rank, node); one at a time is looked at.
+        """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
-        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing else to
-        wait for, as users may submit more jobs.
+        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing
+        else to wait for, as users may submit more jobs.
         """
         timeline = manager.timeline
         self._manager = manager
+        self._timeline = timeline
         self._heap = timeline.heap
         self._jobs = Source(timeline, jobs, _submission)
         self._script = Source(timeline, sorted(script, key=_scripted_change), _scripted_change)
@@ -84,17 +78,17 @@ class Agenda:
     def next_us(self) -> int | None:
         """Return the earliest instant at which something is due, void entries included; None: nothing ever is.
 
-        Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is nothing.
+        Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is
+        nothing.
         """
-        heap = self._heap
-        if not heap:
-            return None
-        if len(heap) == 1 and self._only_faults() and not (self._manager.nodes.broken and self._manager.pending):
-            return None
-        return heap[0][0]
+        if len(self._heap) == 1 and self._only_faults():
+            awaits_return = self._manager.nodes.broken and self._manager.pending
+            if not awaits_return:
+                return None
+        return self._timeline.next_us()
 
     def _only_faults(self) -> bool:
-        """Return whether the only entry that is left is a planned fault, in a run that does not go on for faults alone."""
+        """Return whether the only entry left is a planned fault, in a run that does not go on for faults alone."""
         return self._faults.head is not None and not self._endless
 
     @property
@@ -103,13 +97,13 @@ class Agenda:
         return self._jobs.head is None
 
     def due(self, now_us: int) -> list[Event]:
-        """Return what happens at ``now_us``, in order; a submission that cannot be taken is entered as rejected on the way."""
+        """Return what happens at ``now_us``, in order; a submission that does not fit the machine is rejected on the way."""
         manager = self._manager
         events: list[Event] = []
         wakes: list[Event] = []  # the last of all, also those that were asked for too late
         # Where all that is left is to wait for nodes to return, no more of them fail.
         failing = len(self._heap) != 1 or not self._only_faults()
-        for at_us, rank, ident, version in manager.timeline.pop_due(now_us):
+        for at_us, rank, ident, version in self._timeline.pop_due(now_us):
             if rank == END:
                 end = manager.end_event(ident, version)
                 if end is not None:

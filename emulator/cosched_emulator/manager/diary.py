@@ -1,4 +1,4 @@
-"""What happens to jobs and nodes, written down as it happens for whoever keeps accounts; costs nothing where nobody does."""
+"""The diary of what happens to jobs and nodes, for the accounting; it costs nothing in a run without accounts."""
 
 from __future__ import annotations
 

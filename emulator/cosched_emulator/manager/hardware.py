@@ -40,7 +40,7 @@ class _Resident:
 
 
 class NoContention:
-    """A contention model in which nobody slows anybody: for a cluster that exists because its nodes may be slow."""
+    """A contention model in which no job slows another one: for a cluster that exists because its nodes may be slow."""
 
     __slots__ = ()
     name = "none"
@@ -132,7 +132,7 @@ class Cluster:
         """Return how many times as long as alone the job's slowest work takes at present."""
         return max(self._jobs[job_id].slowdowns)
 
-    def disturbed(self) -> list[int]:
+    def disturbed_jobs(self) -> list[int]:
         """Return the jobs, by id, with a node on which something changed since the last settlement."""
         return sorted({load.job_id for node in self._touched for load in self._loads[node]})
 

@@ -1,7 +1,7 @@
-"""The resource manager: the job state machine, who holds which threads, limits, notes and wakes.
+"""The resource manager: the states of jobs, the threads that they hold, limits, notes and wakes.
 
-It owns its state alone: a batch of events is committed only when the scheduler has answered it, then the actions in listed order,
-each validated against the state at that moment. `inventory` therefore always tells the state as of the last answered batch.
+A batch of events is committed only when the scheduler has answered it, and then the actions in listed order, each checked
+against the state at that moment. So `inventory` always tells the state as of the last answered batch.
 """
 
 from __future__ import annotations
@@ -115,11 +115,9 @@ class Manager:
         self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        self._executor = ActionExecutor(
-            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, self._end
-        )
+        self._executor = ActionExecutor(self.pending, self._running_jobs, self.notes, self.wakes, self.timeline)
         self.refused = 0
-        # Who gets the record of each job that has ended for good; the job is then forgotten. None: whoever owns us forgets it.
+        # Takes the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
     @property
@@ -132,9 +130,9 @@ class Manager:
         """Return when anything changed last."""
         return self._now_us
 
-    def let_time_run(self) -> None:
-        """Bear with answers that come late: by then a wake may have passed, and a limit have waited for longer."""
-        self._running_jobs.lenient = True
+    def allow_late_answers(self) -> None:
+        """Allow answers that come late: a wake may have passed by then, and a limit may have grown."""
+        self._running_jobs.allows_late_answers = True
 
     def inventory(self) -> Welcome:
         """Return all that a scheduler needs to go on from the last answered batch."""
@@ -164,7 +162,7 @@ class Manager:
         """Enter a job that was refused at submission; no scheduler ever hears of it."""
         managed = self._enter(job, now_us, NO_ORIGIN)
         managed.reason = reason
-        self.end_unheard(managed, now_us, REJECTED)
+        self.finish(managed, now_us, REJECTED)
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
         """Enter a job whose submission is under way, or waits for other jobs first."""
@@ -188,11 +186,11 @@ class Manager:
 
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
-        self.happen(now_us, events)
+        self.apply(now_us, events)
         return self.carry_out(seq, now_us, actions)
 
-    def happen(self, now_us: int, events: Iterable[Event]) -> None:
-        """Let events come true."""
+    def apply(self, now_us: int, events: Iterable[Event]) -> None:
+        """Apply events, in order."""
         self._now_us = now_us
         jobs = self.jobs
         for event in events:
@@ -202,7 +200,7 @@ class Manager:
                 job_id = event.job.id
                 self.pending[job_id] = jobs[job_id]
             else:
-                self._happen(event)
+                self._apply(event)
 
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each that is impossible now."""
@@ -211,18 +209,20 @@ class Manager:
         follow: list[Event] = []
         if not actions:
             return follow
-        execute = self._executor.carry_out
+        execute, end = self._executor.carry_out, self._end
         for number, action in enumerate(actions):
-            reason = execute(action, now_us)
+            reason = execute(action, now_us, end)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
-        # Revisions, and jobs that are cancelled, leave void ends behind.
-        if len(self.timeline) > MOST_VOID and len(self.timeline) > MOST_VOID + 4 * (
-            len(self.running) + len(self.wakes)
-        ):
-            self.timeline.compact(self._is_void)
+        if len(self.timeline) > MOST_VOID:
+            self._compact()
         return follow
+
+    def _compact(self) -> None:
+        """Drop void entries of the timeline where most are: revisions, and jobs that are cancelled, leave void ends behind."""
+        if len(self.timeline) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+            self.timeline.compact(self._is_void)
 
     def _is_void(self, entry: Entry) -> bool:
         _, rank, ident, version = entry
@@ -247,10 +247,10 @@ class Manager:
 
     # ------------------------------------------------------------ events
 
-    def _happen(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         match event:
             case JobEnded() | JobSubmitted():
-                pass  # the most frequent ones: `happen` has seen to them
+                pass  # the most frequent ones: `apply` has seen to them
             case JobRequeued():
                 job = self.jobs[event.job_id]
                 self._running_jobs.vacate(job, self._now_us)
@@ -281,10 +281,10 @@ class Manager:
         else:
             del self.pending[job_id]
         self.notes.drop(job_id)
-        self.end_unheard(job, self._now_us, state)
+        self.finish(job, self._now_us, state)
 
-    def end_unheard(self, job: ManagedJob, now_us: int, state: str) -> None:
-        """End a job of which no scheduler has heard yet, or of which it has told us to forget."""
+    def finish(self, job: ManagedJob, now_us: int, state: str) -> None:
+        """End a job that is neither pending nor running."""
         job.state = state
         job.end_us = now_us
         if self.diary.kept:
@@ -302,7 +302,7 @@ class Manager:
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Re-derive who holds what; InvariantError where it differs."""
+        """Re-derive what each job holds; InvariantError where it differs."""
         check_holdings(self.machine, self._pool, self.running, self.pending)
         self._progress.check()
 

@@ -14,8 +14,9 @@ from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 class Nodes:
     """The state of the nodes.
 
-    A node is out of service while it is broken, drained by an operator, or both. The scheduler is told of one thing only: whether it
-    may use the node. `fail`, `mend`, `drain` and `undrain` return the events that tell it; `take_out` and `put_back` carry these out.
+    A node is out of service while it is broken, drained by an operator, or both. The scheduler is told of one thing only:
+    whether it may use the node. `fail`, `mend`, `drain` and `undrain` return the events that tell it; `take_out` and
+    `put_back` apply these events.
     """
 
     __slots__ = ("_cluster", "_diary", "_pool", "broken", "down", "drained")

@@ -22,9 +22,6 @@ class Notes:
         self._keys: dict[int, list[str]] = {}  # of each job's notes
         self._bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def set(self, job_id: int | None, key: str, value: NoteValue) -> str | None:
         """Keep a note, or take it away where ``value`` is None; return why it cannot be kept."""
         about = CLUSTER if job_id is None else job_id

@@ -78,7 +78,7 @@ class Progress:
         """Let the hardware find out what the last changes mean for every job's end."""
         if self._cluster is not None:
             if self._measure_after_us is not None:
-                for job_id in self._cluster.disturbed():
+                for job_id in self._cluster.disturbed_jobs():
                     job = running[job_id]
                     job.disturbances += 1
                     since_us = max(now_us, job.ready_us)  # there is nothing to measure before

@@ -12,17 +12,17 @@ from cosched_plugin.protocol.messages import ReviseJob, StartJob
 class RunningJobs:
     """Running jobs by id, with the threads, memory and swap space that they hold, and how they get on.
 
-    Whoever calls has checked what only he knows: that a job waits before it starts, that it has a place.
+    The caller has checked that a job is pending before it starts, and has taken its threads.
     """
 
-    __slots__ = ("_diary", "_progress", "_resume_us", "by_id", "lenient", "pool")
+    __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool")
 
     def __init__(self, pool: ThreadPool, progress: Progress, diary: Diary, resume_us: int) -> None:
         """A job that comes back from disk makes no progress for ``resume_us``."""
         self.pool = pool
         self.by_id: dict[int, ManagedJob] = {}
         # A scheduler's answer may come late: a limit that has waited longer than it could know is not lowered by its revision.
-        self.lenient = False
+        self.allows_late_answers = False
         self._progress = progress
         self._diary = diary
         self._resume_us = resume_us
@@ -63,7 +63,7 @@ class RunningJobs:
         job = self.by_id.get(revision.job_id)
         if job is None:
             return f"job {revision.job_id} does not run"
-        if self.lenient and job.limit_us is not None and revision.limit_us is not None:
+        if self.allows_late_answers and job.limit_us is not None and revision.limit_us is not None:
             revision = revision._replace(limit_us=max(revision.limit_us, job.limit_us))
         reason = times_refusal(job.limit_us, revision)
         if reason is not None:

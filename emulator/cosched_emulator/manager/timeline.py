@@ -1,7 +1,7 @@
 """What is due when, on one heap, in the order in which things happen at one instant.
 
-An entry is a plain tuple (time, rank, id, version). The rank is the order at one instant that PROTOCOL.md fixes. The version lets an
-owner void an entry without searching for it: an entry whose version is not the owner's current one has no effect.
+An entry is a plain tuple (time, rank, id, version). The rank is the order at one instant that PROTOCOL.md fixes. The version
+lets an owner void an entry without searching for it: an entry whose version is not the owner's current one has no effect.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Timeline:
 class Source(Generic[Item]):
     """A sequence in order of time, of which the timeline holds one entry: that of ``head``.
 
-    Whoever finds the entry calls `pop`, which enters the next one. So a million submissions, or faults without an end, take no memory.
+    Who takes the entry from the timeline calls `pop`, which enters the next one. So a million submissions, or faults without
+    an end, take no memory.
     """
 
     __slots__ = ("_entry_of", "_heap", "_items", "head")

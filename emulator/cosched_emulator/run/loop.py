@@ -66,7 +66,7 @@ class Simulation:
                 if idle > MOST_IDLE_WAKES:
                     raise LinkError(f"the scheduler has had itself woken {idle} times, and nothing else has happened")
                 if events:
-                    self._answered(now_us, events)
+                    self._exchange(now_us, events)
                 manager.settle(now_us)
             if self._committed is not None:
                 self._committed()
@@ -75,8 +75,8 @@ class Simulation:
         self._records += [job.record() for job in manager.jobs.values()]
         return sorted(self._records, key=_job_id)
 
-    def _answered(self, now_us: int, events: list[Event]) -> None:
-        """Have the events of one instant answered, and what follows from the answers."""
+    def _exchange(self, now_us: int, events: list[Event]) -> None:
+        """Exchange the events of one instant for the scheduler's actions, and go on with what follows from these."""
         manager = self.manager
         if self._progress is not None:
             self._ended += sum([type(event) is JobEnded for event in events])

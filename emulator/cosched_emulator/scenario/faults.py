@@ -1,4 +1,4 @@
-"""A fault plan: what goes wrong, and when, by the table ``[faults]`` of a scenario. Values that make no sense are refused here.
+"""A fault plan: what goes wrong, and when; `fault_plan` makes it from the table ``[faults]`` of a scenario.
 
 All times are microseconds of emulated time since the manager's zero. Everything random is a draw that is keyed by the plan's seed
 and by what it is drawn for, so that the same plan brings the same faults, also when a manager that was restarted asks again.
@@ -13,30 +13,14 @@ from heapq import heapify, heappop, heapreplace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.schema import (
-    FaultEntry,
-    FaultsSection,
-    MessageFaultsSection,
-    NodeFaultsSection,
-    PluginFaultsSection,
-    Scenario,
-    SlowFaultsSection,
-)
 from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
 KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in order of what happens at one instant
-LARGEST_SLOWDOWN: Final = 1_000.0
-LONGEST_DELAY_S: Final = 60.0
-LONGEST_STALL_S: Final = 3_600.0
-SHORTEST_S: Final = 1.0  # of a mean time between faults: with much less, nothing else would ever happen
-MOST_PLUGIN_FAULTS: Final = 100_000
 USUAL_BATCHES: Final = 1_000  # among so many batches a plugin's faults fall where the number of jobs is not known
 
 _LISTED: Final = -1  # in place of an alternation: a fault that the plan lists
-_LONGEST_S: Final = INT64_MAX // SECOND_US
 
 
 class NodeFault(NamedTuple):
@@ -165,132 +149,3 @@ class Faults:
         ):
             if planned and not can_be:
                 raise ConfigurationError(f"faults.{key}", f"{wanted}, or no such faults", "none")
-
-
-def build_faults(scenario: Scenario, nodes: int) -> Faults:
-    """Return the scenario's fault plan for a machine of so many nodes; raises ConfigurationError."""
-    section = scenario.faults
-    if section is None:
-        return Faults()
-    seed = scenario.seed if section.seed is None else section.seed
-    alternations = []
-    if section.nodes is not None:
-        alternations.append(_failing(section.nodes))
-    if section.slow is not None:
-        alternations.append(_slowing(section.slow))
-    return Faults(
-        seed=seed,
-        nodes=nodes,
-        alternations=tuple(alternations),
-        at=tuple(_node_fault(entry, f"faults.at[{index}]", nodes) for index, entry in enumerate(section.at)),
-        messages=_messages(section.messages, seed),
-        plugin=_plugin(section.plugin, seed),
-        clock=_clock(section),
-        disk=_disk(section),
-    )
-
-
-def _failing(section: NodeFaultsSection) -> Alternation:
-    up_us = _span_us(section.mean_up_s, "faults.nodes.mean_up_s")
-    down_us = _span_us(section.mean_down_s, "faults.nodes.mean_down_s")
-    return Alternation("fail", "return", up_us, down_us, _probability(section.share, "faults.nodes.share"))
-
-
-def _slowing(section: SlowFaultsSection) -> Alternation:
-    normal_us = _span_us(section.mean_normal_s, "faults.slow.mean_normal_s")
-    slow_us = _span_us(section.mean_slow_s, "faults.slow.mean_slow_s")
-    slowdown = _slowdown(section.slowdown, "faults.slow.slowdown")
-    share = _probability(section.share, "faults.slow.share")
-    return Alternation("slow", "normal", normal_us, slow_us, share, slowdown)
-
-
-def _node_fault(entry: FaultEntry, place: str, nodes: int) -> NodeFault:
-    for kind in KINDS:
-        if kind == entry.do:
-            break
-    else:
-        raise ConfigurationError.unknown_name(f"{place}.do", entry.do, KINDS)
-    if not 0 <= entry.node < nodes:
-        raise ConfigurationError(f"{place}.node", f"a node from 0 to {nodes - 1}", str(entry.node))
-    at_us = _instant_us(entry.at_s, f"{place}.at_s")
-    if (entry.slowdown is None) == (kind == "slow"):
-        wanted = "a slowdown" if kind == "slow" else f"nothing with do = {kind!r}"
-        raise ConfigurationError(f"{place}.slowdown", wanted, "none" if kind == "slow" else str(entry.slowdown))
-    slowdown = 1.0 if entry.slowdown is None else _slowdown(entry.slowdown, f"{place}.slowdown")
-    return NodeFault(at_us, kind, entry.node, slowdown)
-
-
-def _messages(section: MessageFaultsSection | None, seed: int) -> MessageFaults | None:
-    if section is None:
-        return None
-    place = "faults.messages"
-    return MessageFaults(
-        seed,
-        drop=_probability(section.drop, f"{place}.drop"),
-        duplicate=_probability(section.duplicate, f"{place}.duplicate"),
-        delay=_probability(section.delay, f"{place}.delay"),
-        delay_s=_within(section.delay_s, f"{place}.delay_s", LONGEST_DELAY_S),
-        reorder=_probability(section.reorder, f"{place}.reorder"),
-    )
-
-
-def _plugin(section: PluginFaultsSection | None, seed: int) -> PluginFaults | None:
-    if section is None:
-        return None
-    place = "faults.plugin"
-    for key, number in (("kills", section.kills), ("stalls", section.stalls)):
-        if not 0 <= number <= MOST_PLUGIN_FAULTS:
-            raise ConfigurationError(f"{place}.{key}", f"a whole number from 0 to {MOST_PLUGIN_FAULTS}", str(number))
-    if section.batches is not None and section.batches < 1:
-        raise ConfigurationError(f"{place}.batches", "1 or more", str(section.batches))
-    stall_s = _within(section.stall_s, f"{place}.stall_s", LONGEST_STALL_S)
-    return PluginFaults(seed, section.kills, section.stalls, stall_s, section.batches)
-
-
-def _clock(section: FaultsSection) -> tuple[ClockJump, ...]:
-    jumps = []
-    for index, entry in enumerate(section.clock):
-        place = f"faults.clock[{index}]"
-        if not 0 < abs(entry.jump_s) <= _LONGEST_S:  # nan is not
-            raise ConfigurationError(f"{place}.jump_s", "a number of seconds other than 0", str(entry.jump_s))
-        jumps.append(ClockJump(_instant_us(entry.at_s, f"{place}.at_s"), round(entry.jump_s * SECOND_US)))
-    return tuple(sorted(jumps))
-
-
-def _disk(section: FaultsSection) -> tuple[DiskFull, ...]:
-    spans = []
-    for index, entry in enumerate(section.disk):
-        place = f"faults.disk[{index}]"
-        at_us = _instant_us(entry.at_s, f"{place}.at_s")
-        spans.append(DiskFull(at_us, at_us + round(_span_us(entry.for_s, f"{place}.for_s"))))
-    return tuple(sorted(spans))
-
-
-def _instant_us(seconds: float, place: str) -> int:
-    if not 0 <= seconds <= _LONGEST_S:  # nan is not
-        raise ConfigurationError(place, "a number of seconds, 0 or more", str(seconds))
-    return round(seconds * SECOND_US)
-
-
-def _span_us(seconds: float, place: str) -> float:
-    if not SHORTEST_S <= seconds <= _LONGEST_S:  # nan is not
-        raise ConfigurationError(place, f"a number of seconds, {SHORTEST_S:g} or more", str(seconds))
-    return seconds * SECOND_US
-
-
-def _within(seconds: float, place: str, most_s: float) -> float:
-    if not 0 <= seconds <= most_s:  # nan is not
-        raise ConfigurationError(place, f"a number of seconds from 0 to {most_s:g}", str(seconds))
-    return seconds
-
-
-def _probability(value: float, place: str) -> float:
-    if not 0 <= value <= 1:  # nan is not
-        raise ConfigurationError(place, "a number from 0 to 1", str(value))
-    return value
-
-
-def _slowdown(value: float, place: str) -> float:
-    if not 1 <= value <= LARGEST_SLOWDOWN:  # nan is not
-        raise ConfigurationError(place, f"a number from 1 to {LARGEST_SLOWDOWN:g}", str(value))
-    return value

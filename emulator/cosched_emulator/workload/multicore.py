@@ -14,7 +14,6 @@ from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import SelfSlowdown
 
-SELF_SLOWDOWNS = ("table4",)
 CORES_PER_NODE = 4  # of the paper's nodes, on two CPUs
 MAX_SLOWDOWN_PPM = 1_250_000  # MAX_SL
 CPUS_PPM = 1_120_000  # SELF_SL_2

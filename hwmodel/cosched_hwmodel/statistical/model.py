@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from cosched_hwmodel.contention import Load
-from cosched_hwmodel.draws import uniform, uniforms
+from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
-from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm, draw_ppms
+from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
@@ -77,17 +77,6 @@ class StatisticalModel:
         millionths, divided once.
         """
         return draw_ppm(uniform(self.pair_seed, _PURPOSE, job, other), self.shares, WHOLE_PPM) / WHOLE_PPM
-
-    def coschedulings(self, job: int, others: Ints) -> tuple[Floats, Floats]:
-        """Return the slowdowns of the job beside each other one, and of each beside the job: `coscheduling`, bit for bit."""
-        import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
-
-        repeated = np.full_like(others, job)
-        of_job, of_others = (
-            draw_ppms(uniforms(self.pair_seed, _PURPOSE, *pair), self.shares, WHOLE_PPM) / WHOLE_PPM
-            for pair in ((repeated, others), (others, repeated))
-        )
-        return of_job, of_others
 
 
 class StatisticalContention:

@@ -17,7 +17,7 @@ from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.orders.history import history
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.matching import NoMatching
-from cosched_plugin.policies.planning.parts import Backfill, Matching, Order, Placement
+from cosched_plugin.policies.planning.parts import Backfill, Fairness, Matching, Order, Placement
 from cosched_plugin.policies.slices.slices import Sliced
 
 __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]
@@ -130,7 +130,8 @@ def _build(resolved: Mapping[str, Mapping[str, Any]]) -> Composed:
     matching: Matching = _build_part("matching", resolved)
     if isinstance(matching, Grouping):
         matching.spread = spread
-    matching = _build_part("fairness", resolved).limit(matching, spread)
+    fairness: Fairness = _build_part("fairness", resolved)
+    matching = fairness.limit(matching, spread)
     return Composed(
         _build_part("order", resolved),
         _build_part("backfill", resolved),

@@ -32,7 +32,7 @@ def stages(results: Results, task: Task, which: str) -> Row | None:
     return [_mean(column) for column in zip(*rows, strict=True)]
 
 
-def passed(row: Row) -> Row:
+def shares_of_stages(row: Row) -> Row:
     """Return the share that each constraint leaves of what the one before left, for all but the queue and the selected."""
     counts = row[: len(CONSTRAINTS)]
     return [
@@ -66,11 +66,11 @@ def shares_table(results: Results) -> list[str]:
     for scheduler in TRACED:
         for workload in AARR:
             label = f"{scheduler} {workload}"
-            rows["published", ""][label] = passed(TABLE_5[scheduler][workload])
+            rows["published", ""][label] = shares_of_stages(TABLE_5[scheduler][workload])
             for form, which in kinds:
                 row = stages(results, Task(workload, "M1", scheduler, variant=FUNNEL, form=form), which)
                 if row is not None:
-                    rows[form, which][label] = passed(row)
+                    rows[form, which][label] = shares_of_stages(row)
     lines = [
         "The forms of the slowdown differ in the last constraint."
         f" Means over all searches, but where it says so; the page's other tables are of `{BASE_FORM}`.",

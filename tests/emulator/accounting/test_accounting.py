@@ -6,16 +6,15 @@ import os
 import re
 import resource
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulator.killing import ROOT, STEPS, facts_of, keep_accounts, killed, step_number
+from tests.emulator.killing import STEPS, facts_of, keep_accounts, killed, step_number
 from tests.emulator.parts import job
+from tests.processes import ROOT, run_python
 
 from cosched_emulator.accounting import accounts as accounting_module
 from cosched_emulator.accounting.accounts import Accounting, Step
@@ -121,11 +120,7 @@ def test_two_managers_cannot_share(accounts: Accounting, path: str) -> None:
     with pytest.raises(InputError, match="no other manager has open, got one that is in use"):
         Accounting.open(path)
     code = "import sys; from cosched_emulator.accounting.accounts import Accounting; Accounting.open(sys.argv[1])"
-    other = subprocess.run(
-        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    assert "one that is in use" in other.stderr
+    assert "one that is in use" in run_python("-c", code, path).err
     accounts.close()
     Accounting.open(path).close()
 

@@ -11,7 +11,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.commands import ROW, RUN_FILES, SMALL, Commands, assert_one_line, ended, is_alive, wait_until
+from tests.commands import ROW, RUN_FILES, SMALL, Commands, assert_one_line
+from tests.processes import ended, is_alive, run_python, wait_until
 
 from cosched_emulator.cli.main import cli
 
@@ -80,20 +81,31 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("command", HELPS, ids=" ".join)
-def test_help_is_quick_and_has_an_example(command: tuple[str, ...], commands: Commands) -> None:
-    code = (
-        "import sys; from cosched_emulator.cli.main import cli\n"
-        "try: cli.main(sys.argv[1:], prog_name='cosched-emulator')\n"
-        "finally: assert not {'numpy', 'zmq', 'msgpack', 'matplotlib'} & set(sys.modules), 'start-up pays for what it does not use'"
-    )
-    (commands.folder / "helping.py").write_text(code)
+HELPER = """
+import sys
+from cosched_emulator.cli.main import cli
+for command in sys.argv[1:]:
     for flag in ("--help", "-h"):
-        code_, out, err = ended(commands.start("helping", *command, flag))
-        assert (code_, err) == (0, "")
-        assert out.startswith(f"Usage: cosched-emulator {' '.join(command)}".rstrip())
-    if command not in ((), ("workload",)):
-        assert re.search(rf"Examples?(, [a-z, ]+)?:\s+cosched-emulator {' '.join(command)}", out)
+        print("<<<", command, flag)
+        try:
+            cli.main([*command.split(), flag], prog_name="cosched-emulator")
+        except SystemExit as end:
+            assert end.code == 0, end
+heavy = {"numpy", "zmq", "msgpack", "matplotlib", "sqlite3"} & set(sys.modules)
+assert not heavy, f"start-up pays for what it does not use: {heavy}"
+"""
+
+
+def test_help_is_quick_and_has_an_example() -> None:
+    code, out, err = run_python("-c", HELPER, *map(" ".join, HELPS))
+    assert (code, err) == (0, "")
+    told = dict(text.split("\n", 1) for text in out.split("<<< ")[1:])
+    for command in map(" ".join, HELPS):
+        usage = f"Usage: cosched-emulator {command}".rstrip()
+        assert told[f"{command} --help"] == told[f"{command} -h"]
+        assert told[f"{command} -h"].startswith(usage), command
+        if command not in ("", "workload"):
+            assert re.search(rf"Examples?(, [a-z, ]+)?:\s+cosched-emulator {command}", told[f"{command} -h"]), command
 
 
 def test_no_command_is_forgotten() -> None:
@@ -514,14 +526,16 @@ def test_a_plugin_that_cannot_start(commands: Commands) -> None:
         "        if 'cosched_plugin.server' in sys.modules: raise ValueError('not here')\n"
         "    def decide(self, view):\n        return iter(())\n"
     )
-    ran = commands.emulator("simulate", *SMALL, "--policy", "moody:Moody", "--link", "zmq")
+    ran = ended(
+        commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--policy", "moody:Moody", "--link", "zmq")
+    )
     said = assert_one_line(ran, 3)
     assert "the scheduler's process ended with exit code 2" in said
     assert "policy moody:Moody: ValueError: not here" in said
 
 
 def test_output_that_nobody_reads(commands: Commands) -> None:
-    child = commands.start("cosched_emulator", "simulate", *SMALL, "--json")
+    child = commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--json")
     assert child.stdout is not None
     child.stdout.close()
     child.stdout = None

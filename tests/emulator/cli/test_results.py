@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of
+from tests.processes import run_python
 
 from cosched_emulator.cli.commands.results import classes, compare, plot
 from cosched_emulator.cli.results import run_names
@@ -186,8 +185,7 @@ def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
 
 def test_importing_the_commands_does_not_import_numpy() -> None:
     script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
-    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
+    assert run_python("-c", script).code == 0
 
 
 def test_help_shows_examples() -> None:

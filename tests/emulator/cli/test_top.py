@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.commands import PACKAGES
 from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview
+from tests.processes import PACKAGES
 
 from cosched_emulator.cli.users.top_frame import ALIKE, CHOSEN, OUT, SHARED, Line, Look, frame, plain_frame
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview

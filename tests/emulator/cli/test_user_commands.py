@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Commands, Ran, assert_one_line, ended
+from tests.commands import Commands, assert_one_line
 from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
+from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.schema import migrate
 from cosched_emulator.cli.main import COMMANDS, main

@@ -18,8 +18,11 @@ from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.manager.changes import JobEntered, Origin
 from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
-from cosched_emulator.run.run import Finished, Prepared, coupling, kept, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.coupling import coupling, record_answers
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError
@@ -106,7 +109,7 @@ def test_recorded_answers_need_no_scheduler(path: str) -> None:
     link, far, accounting = reopened(path)
     link.open(no_inventory)
     for seq in range(1, 6):
-        assert link.unplayed == 6 - seq
+        assert accounting.unplayed == 6 - seq
         assert list(link.exchange(*batch(seq))) == answer_to(seq)
     assert far.done == []
     assert list(link.exchange(*batch(6))) == answer_to(6)
@@ -289,7 +292,7 @@ def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_pa
     finished = direct(preset, prepared, tmp_path / "undisturbed")
     with (
         coupling("direct", choose(preset), prepared) as link,
-        kept(link, str(tmp_path / "undisturbed.db"), prepared, lambda: preset) as (to_record, accounting),
+        record_answers(link, str(tmp_path / "undisturbed.db"), prepared, lambda: preset) as (to_record, accounting),
     ):
         assert run(prepared, to_record, accounting=accounting).records == finished.records
     (tmp_path / "jobs.swf").unlink(missing_ok=True)

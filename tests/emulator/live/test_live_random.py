@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -11,10 +12,9 @@ from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
-from cosched_emulator.run.run import Prepared, prepare
-from cosched_emulator.scenario.building import build_agenda, build_manager, build_script
-from cosched_emulator.scenario.faults import build_faults
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -122,11 +122,8 @@ class Books:
 
 def live_manager(prepared: Prepared, books: Books) -> LiveManager:
     """Return a live manager of a scenario whose own jobs are not submitted: users do that."""
-    scenario, nodes, workload = prepared
-    faults = build_faults(scenario, sum(item.nodes for item in nodes))
-    manager = build_manager(scenario, nodes, workload, live=True, slow_nodes=faults.slow_nodes)
-    script = build_script(scenario, manager.machine.nodes, 0)
-    agenda = build_agenda(scenario, manager, workload._replace(jobs=()), script, faults)
+    manager = build_manager(prepared, live=True)
+    agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
     return LiveManager(manager, agenda, 1, books.ended_state, books.tasks)
 
 

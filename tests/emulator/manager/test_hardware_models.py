@@ -123,16 +123,16 @@ def test_a_suspended_job_stands_still_and_slows_nobody() -> None:
     cluster.seat(2, on(1, 0, 2), 400, None, 0)
     cluster.settle(0)
     cluster.suspend(2, 300)
-    assert cluster.disturbed() == [1]
+    assert cluster.disturbed_jobs() == [1]
     assert cluster.settle(300) == [(1, 1100)]  # 200 done, 800 to do, alone
     assert cluster.slowdown(1) == 1.0
     cluster.check()
     cluster.resume(2, 800)
-    assert cluster.disturbed() == [1, 2]
+    assert cluster.disturbed_jobs() == [1, 2]
     assert cluster.settle(800) == [(1, 1250), (2, 1100)]  # 300 and 200 to do
     cluster.check()
     assert cluster.leave(1, 1250) == 1000
-    assert cluster.disturbed() == [2]
+    assert cluster.disturbed_jobs() == [2]
     assert cluster.settle(1250) == [(2, 1250)]  # overdue: it would have ended before
     cluster.check()
 
@@ -160,7 +160,7 @@ def test_a_suspended_job_may_leave() -> None:
     cluster.settle(300)
     assert cluster.leave(1, 900) == 200
     cluster.check()
-    assert cluster.disturbed() == []  # its neighbour has been alone for long
+    assert cluster.disturbed_jobs() == []  # its neighbour has been alone for long
     assert cluster.settle(900) == []
 
 

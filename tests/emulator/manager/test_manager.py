@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from tests.emulator.parts import BELIEF, job, manager, node_class, start
 
@@ -283,3 +286,16 @@ def test_check_finds_threads_held_by_nobody() -> None:
     managed.running[1].layers = (0, 1)
     with pytest.raises(InvariantError, match="free threads differ"):
         managed.check()
+
+
+def test_a_manager_is_freed_with_its_last_reference() -> None:
+    """In a sweep, what a run leaves behind is not to wait for the garbage collector: a manager has no reference to itself."""
+    managed = with_jobs(job(1), job(2), on=manager(contention=True))
+    managed.commit(2, 10, (), (start(1), m.RejectJob(2, "no"), m.WakeAt(50)))
+    running = weakref.ref(managed.jobs[1])
+    gc.disable()
+    try:
+        del managed
+        assert running() is None
+    finally:
+        gc.enable()

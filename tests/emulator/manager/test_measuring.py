@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
 
-from cosched_emulator.manager.agenda import Scripted
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 

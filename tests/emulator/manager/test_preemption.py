@@ -6,11 +6,11 @@ import pytest
 from tests.emulator.parts import BELIEF, at_times, job, manager, node_class, play, start
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.agenda import Scripted
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord, OnDisk
+from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel

@@ -13,9 +13,10 @@ from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.hardware import Cluster, NoContention
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.building import build_agenda, build_machine, build_manager, build_script, build_workload
-from cosched_emulator.scenario.faults import build_faults
-from cosched_emulator.scenario.schema import Scenario, read_scenario
+from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
@@ -88,7 +89,7 @@ def test_a_slow_node_multiplies_what_contention_does() -> None:
     contention = cluster.slowdown(1)
     assert contention > 1.0
     cluster.set_slowdown(0, 3.0)
-    assert cluster.disturbed() == [1, 2]  # whoever measures them measures anew
+    assert cluster.disturbed_jobs() == [1, 2]  # whoever measures them measures anew
     moved = dict(cluster.settle(100))
     assert set(moved) == {1, 2}
     assert cluster.slowdown(1) == pytest.approx(3 * contention)
@@ -127,15 +128,10 @@ def test_the_check_finds_a_slowdown_that_was_not_settled() -> None:
 # ------------------------------------------------------------ whole runs
 
 
-def simulate(scenario: Scenario, policy: str, *, slow_nodes: bool | None = None) -> list[JobRecord]:
-    nodes = build_machine(scenario)
-    count = sum(item.nodes for item in nodes)
-    workload = build_workload(scenario, sum(item.nodes * item.threads for item in nodes), count)
-    faults = build_faults(scenario, count)
-    manager = build_manager(
-        scenario, nodes, workload, slow_nodes=faults.slow_nodes if slow_nodes is None else slow_nodes
-    )
-    agenda = build_agenda(scenario, manager, workload, build_script(scenario, count, len(workload.jobs)), faults)
+def simulate(scenario: Scenario, policy: str) -> list[JobRecord]:
+    prepared = prepare(scenario)
+    manager = build_manager(prepared)
+    agenda = build_agenda(prepared, manager)
     choice = choose(policy)
     records = Simulation(manager, agenda, DirectLink(choice.scheduler)).run()
     manager.check()
@@ -157,10 +153,11 @@ def lublin(**more: Any) -> Scenario:
 
 
 def test_hardware_on_which_nothing_contends_changes_nothing() -> None:
-    scenario = lublin(
-        faults={"at": [{"at_s": 5000, "do": "fail", "node": 2}, {"at_s": 9000, "do": "return", "node": 2}]}
+    at = [{"at_s": 5000, "do": "fail", "node": 2}, {"at_s": 9000, "do": "return", "node": 2}]
+    never_slow = {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3, "share": 0}
+    assert simulate(lublin(faults={"at": at, "slow": never_slow}), "easy") == simulate(
+        lublin(faults={"at": at}), "easy"
     )
-    assert simulate(scenario, "easy", slow_nodes=True) == simulate(scenario, "easy", slow_nodes=False)
 
 
 def test_a_plan_of_slow_nodes_slows_jobs_and_is_the_same_again() -> None:

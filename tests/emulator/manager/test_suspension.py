@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
 
-from cosched_emulator.manager.agenda import Scripted
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 

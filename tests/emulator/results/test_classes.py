@@ -42,8 +42,10 @@ from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.run.run import prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass

@@ -31,8 +31,10 @@ from cosched_emulator.results.figures.metrics import summarise, summarise_column
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.run.run import Prepared, prepare, run, store
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -190,14 +192,14 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
                 builder.add(one)
                 files.add(one)
 
-        add(0, 20_000)
+        add(0, 5_000)
         tracemalloc.start()
         try:
-            add(20_000, 80_000)
+            add(5_000, 35_000)
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert held / 60_000 < 100  # what waits to become blocks; these are not Python's
+    assert held / 30_000 < 100  # what waits to become blocks; these are not Python's
     with new_run_folder(tmp_path / "run") as folder:
         assert list(folder.iterdir()) == []
 

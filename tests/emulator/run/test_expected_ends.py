@@ -10,8 +10,9 @@ import pytest
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose, resolve
 from cosched_plugin.protocol.messages import COMPLETED, Action, Event, SuspendJob

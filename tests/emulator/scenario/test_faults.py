@@ -14,6 +14,8 @@ import pytest
 
 from cosched_emulator.couplings.faulty_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.scenario.bounds import check_bounds
+from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import (
     ClockJump,
     DiskFull,
@@ -22,9 +24,10 @@ from cosched_emulator.scenario.faults import (
     MessageFaults,
     NodeFault,
     PluginFaults,
-    build_faults,
 )
-from cosched_emulator.scenario.schema import FaultsSection, Scenario, read_faults, read_scenario
+from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.rules import check_rules
+from cosched_emulator.scenario.schema import FaultsSection, Scenario
 from cosched_plugin.protocol.limits import INT64_MAX
 
 PLAN = """
@@ -72,7 +75,10 @@ S = 1_000_000
 
 def plan(**tables: Any) -> Faults:
     """Return the plan of such a table, for four nodes."""
-    return build_faults(read_scenario(None, {"seed": 1, "faults": tables}), 4)
+    scenario = read_scenario(None, {"seed": 1, "workload": {"lublin": 3}, "faults": tables})
+    check_bounds(scenario)
+    check_rules(scenario)
+    return build_faults(scenario, 4)
 
 
 def story(faults: Faults, until_us: int) -> list[NodeFault]:

@@ -12,10 +12,13 @@ import pytest
 from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import idle_matching, idle_slices, prepare
-from cosched_emulator.scenario.building import build_machine, build_manager, build_script, build_workload
+from cosched_emulator.run.parts import build_manager
+from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
     BeliefSection,
     ClockSection,
@@ -27,8 +30,8 @@ from cosched_emulator.scenario.schema import (
     ScriptEntry,
     TruthSection,
     WorkloadSection,
-    read_scenario,
 )
+from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
@@ -166,7 +169,7 @@ def test_every_section(tmp_path: Path) -> None:
     prepared = prepare(scenario)
     (node,) = prepared.nodes
     assert node == NodeClass(12, 1, 3, 1, 2048, 5000, 100, 50, 4096)
-    assert build_script(scenario, 12, 9) == [Scripted(10_000_000, "hold", 3), Scripted(20_500_000, "fail-node", 11)]
+    assert prepared.script == (Scripted(10_000_000, "hold", 3), Scripted(20_500_000, "fail-node", 11))
     assert len(prepared.workload.jobs) == 9
     for job in prepared.workload.jobs:
         assert (job.spec.exclusive, job.spec.memory_mb, job.spec.demand) == (True, 10, None)
@@ -175,7 +178,7 @@ def test_every_section(tmp_path: Path) -> None:
         assert job.demand in ((3000, 10, 0), (1500, 5, 0), (100, 0, 1))
         assert job.spec.limit_us == job.spec.estimate_us >= job.run_us
     assert prepared.workload.jobs[2].usage == ("network", 250_000, 500_000, 250_000, 1_000_000)
-    inventory = build_manager(scenario, prepared.nodes, prepared.workload).inventory()
+    inventory = build_manager(prepared).inventory()
     assert inventory.belief == Belief("none", "bulk-synchronous", ())
     assert inventory.resume_us == 7_500_000
 
@@ -185,7 +188,7 @@ def test_nothing_said_is_all_defaults() -> None:
     scenario = read_scenario(None, {"workload": {"lublin": 3}})
     prepared = prepare(scenario)
     assert sum(item.nodes for item in prepared.nodes) == 128
-    belief = build_manager(scenario, prepared.nodes, prepared.workload).inventory().belief
+    belief = build_manager(prepared).inventory().belief
     assert belief == Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
     assert all(job.usage is None and job.spec.usage is None for job in prepared.workload.jobs)
 
@@ -206,7 +209,7 @@ def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: Lom
     truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
     table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
     prepared = prepare(read_scenario(None, table))
-    manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload)
+    manager = build_manager(prepared)
     found = manager.inventory().belief
     assert found.parameters == (() if told is None else told.parameters())
     assert found.contention == belief.get("contention", "lomarc")
@@ -218,38 +221,40 @@ def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
     truth = {"contention": "none", "pair_seed": -5, "good_share": 1}
     table = {"workload": {"lublin": 2}, "truth": truth, "belief": {"contention": "lomarc"}}
     prepared = prepare(read_scenario(None, table))
-    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    belief = build_manager(prepared).inventory().belief
     assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
 
 
 def test_any_seed_draws_pairs() -> None:
     table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
     prepared = prepare(read_scenario(None, table))
-    belief = build_manager(prepared.scenario, prepared.nodes, prepared.workload).inventory().belief
+    belief = build_manager(prepared).inventory().belief
     assert dict(belief.parameters)["pair_seed"] == -1  # the same draws
 
 
 def test_every_node_has_swap_space(tmp_path: Path) -> None:
     table = {"cluster": {"processors": 9, "preset": "rua-4way", "swap_mb": 64}}
-    assert [(item.nodes, item.swap_mb) for item in build_machine(read_scenario(None, table))] == [(2, 64), (1, 64)]
-    assert build_machine(Scenario())[0].swap_mb == 0
+    assert [(item.nodes, item.swap_mb) for item in build_machine(read_scenario(None, table).cluster)] == [
+        (2, 64),
+        (1, 64),
+    ]
+    assert build_machine(ClusterSection())[0].swap_mb == 0
     file = tmp_path / "machine.toml"
     file.write_text('[[nodes]]\npreset = "single"\nswap_mb = 9\n[[nodes]]\npreset = "single"\n')
-    machine = build_machine(read_scenario(None, {"cluster": {"file": str(file)}}))
+    machine = build_machine(ClusterSection(file=str(file)))
     assert [item.swap_mb for item in machine] == [9, 0]
     with pytest.raises(ConfigurationError, match="either a file or other keys"):
-        build_machine(read_scenario(None, {"cluster": {"file": str(file), "swap_mb": 1}}))
+        prepare(read_scenario(None, {"cluster": {"file": str(file), "swap_mb": 1}, "workload": {"lublin": 3}}))
 
 
 def ends(scenario: Scenario) -> tuple[int, ...]:
     """Return when two jobs of 100 s end that start together on one node."""
-    workload = build_workload(scenario, 128)
+    prepared = prepare(scenario)
     first, second = (
-        job._replace(run_us=100_000_000, spec=JobSpec(number, 0, 1, 10**12), usage=workload.jobs[number - 1].usage)
-        for number, job in enumerate(workload.jobs[:2], 1)
+        job._replace(run_us=100_000_000, spec=JobSpec(number, 0, 1, 10**12))
+        for number, job in enumerate(prepared.workload.jobs[:2], 1)
     )
-    nodes = build_machine(scenario)
-    manager = build_manager(scenario, nodes, workload._replace(jobs=(first, second)))
+    manager = build_manager(prepared)
     records = Simulation(manager, Agenda(manager, (first, second)), DirectLink(choose("easy").scheduler)).run()
     return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
 
@@ -366,6 +371,12 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[belief]\nusage_bias = -1", "belief.usage_bias"),
         ("[belief]\nusage_bias = inf", "belief.usage_bias"),
         ("[belief]\nusage_missing = 1.5", "belief.usage_missing"),
+        ("[belief]\nusage_noise = -0.1", "belief.usage_noise"),
+        ("[belief]\nusage_bias = nan", "belief.usage_bias"),
+        ("[belief]\nself_slowdowns = 'exat'", "belief.self_slowdowns"),
+        ("[belief]\nself_noise = 1", "belief.self_noise"),
+        ("[belief]\nself_noise = -0.1", "belief.self_noise"),
+        ("[belief]\nself_noise = nan", "belief.self_noise"),
         ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
         ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
         ("[monitoring]\nabove = 0.5", "monitoring.above"),
@@ -414,7 +425,7 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
 )
 def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        build_workload(read_scenario(None, {"workload": table}), 128)
+        prepare(read_scenario(None, {"workload": table}))
     assert caught.value.path == path
 
 
@@ -476,12 +487,12 @@ def test_every_option_has_a_place_in_the_scenario() -> None:
 
 def test_processors_make_a_smaller_last_node() -> None:
     scenario = read_scenario(None, {"cluster": {"processors": 338, "preset": "rua-4way"}})
-    assert [(item.nodes, item.threads, item.memory_bandwidth_mbs) for item in build_machine(scenario)] == [
+    assert [(item.nodes, item.threads, item.memory_bandwidth_mbs) for item in build_machine(scenario.cluster)] == [
         (84, 4, 6000),
         (1, 2, 6000),
     ]
     few = read_scenario(None, {"cluster": {"processors": 3, "preset": "rua-4way"}})
-    assert [(item.nodes, item.threads) for item in build_machine(few)] == [(1, 3)]
+    assert [(item.nodes, item.threads) for item in build_machine(few.cluster)] == [(1, 3)]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import Prepared, prepare, run, store
-from cosched_emulator.scenario.building import build_manager
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_manager
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.run.store import store
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -41,7 +44,7 @@ def prepared_of(**sections: Mapping[str, Any] | int) -> Prepared:
 
 
 def told_by(prepared: Prepared) -> Belief:
-    return build_manager(*prepared).inventory().belief
+    return build_manager(prepared).inventory().belief
 
 
 def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
@@ -119,12 +122,12 @@ def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] 
 
 def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
     prepared = prepared_of(seed=9)
-    welcome = decode(encode(build_manager(*prepared).inventory()))
+    welcome = decode(encode(build_manager(prepared).inventory()))
     assert isinstance(welcome, Welcome)
     view = View(State(welcome))
     assert view.statistical == StatisticalModel(9)
     assert view.pairs is None
-    other = build_manager(*prepared_of(truth={"contention": "none"})).inventory()
+    other = build_manager(prepared_of(truth={"contention": "none"})).inventory()
     assert View(State(other)).statistical is None
 
 
@@ -144,7 +147,7 @@ def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown 
         for number, (job, size, own) in enumerate(zip(prepared.workload.jobs, sizes, selves, strict=False), 1)
     )
     nodes = (prepared.nodes[0]._replace(nodes=1),)
-    manager = build_manager(prepared.scenario, nodes, prepared.workload._replace(jobs=jobs))
+    manager = build_manager(replace(prepared, nodes=nodes))
     records = Simulation(manager, Agenda(manager, jobs), DirectLink(choose("easy").scheduler)).run()
     return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
 
@@ -177,7 +180,7 @@ def test_both_couplings_bring_the_same_schedule() -> None:
     prepared = prepared_of(workload={**TABLE_4, "grow": True})
     found = []
     for kind in (DirectLink, LoopbackLink):
-        manager = build_manager(*prepared)
+        manager = build_manager(prepared)
         found.append(Simulation(manager, Agenda(manager, prepared.workload.jobs), kind(choose("easy").scheduler)).run())
     assert found[0] == found[1]
     times = [(stay.end_us - stay.start_us, record.job.run_us) for record in found[0] for stay in record.intervals]

@@ -189,20 +189,3 @@ def test_bias_by_hand() -> None:
     assert told == ("disk", 416_666, 83_333, 500_001, 900_000)
     assert believed_usage(usage, UsageBelief(bias=1.0), 1, 1) == ("disk", 357_142, 71_428, 571_430, WHOLE_PPM)
     assert believed_usage(usage, UsageBelief(bias=-0.5), 1, 1) == ("disk", 625_000, 125_000, 250_000, 300_000)
-
-
-@pytest.mark.parametrize(
-    ("belief", "path"),
-    [
-        (UsageBelief("exat"), "belief.usage"),
-        (UsageBelief(noise=1.0), "belief.usage_noise"),
-        (UsageBelief(noise=-0.1), "belief.usage_noise"),
-        (UsageBelief(bias=-1.0), "belief.usage_bias"),
-        (UsageBelief(bias=float("nan")), "belief.usage_bias"),
-        (UsageBelief(missing=1.1), "belief.usage_missing"),
-    ],
-)
-def test_wrong_beliefs_are_refused(belief: UsageBelief, path: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        with_usage_belief(WORKLOAD, belief)
-    assert caught.value.path == path

@@ -12,10 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.building import build_workload
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.characteristics import MIXES, draw_usage
-from cosched_emulator.workload.columns import BLOCK, Computed, Interned, Numbers, Same, columns_of, intern_values
+from cosched_emulator.workload.columns import (
+    BLOCK,
+    Computed,
+    Interned,
+    Numbers,
+    Same,
+    columns_of,
+    intern_values,
+)
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.rounding import round_up_all_us

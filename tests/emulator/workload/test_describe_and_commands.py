@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
@@ -248,9 +247,6 @@ def test_help_imports_no_numpy() -> None:
         "try: workload(['lublin', '--help'])\n"
         "finally: assert 'numpy' not in sys.modules"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    finished = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment, timeout=60
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert "Examples" in finished.stdout
+    code_, out, err = run_python("-c", code)
+    assert code_ == 0, err
+    assert "Examples" in out

@@ -183,18 +183,3 @@ def test_noise_stays_within_its_bounds() -> None:
     part = DRAWN._replace(jobs=DRAWN.jobs[50:60])
     assert with_self_belief(part, SelfBelief(noise=0.3), 2).jobs == told.jobs[50:60]
     assert min(believed_slowdown((1, 1), SelfBelief(noise=0.999), 1, number) or () for number in range(50)) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("belief", "path"),
-    [
-        (SelfBelief("exat"), "belief.self_slowdowns"),
-        (SelfBelief(noise=1.0), "belief.self_noise"),
-        (SelfBelief(noise=-0.1), "belief.self_noise"),
-        (SelfBelief(noise=float("nan")), "belief.self_noise"),
-    ],
-)
-def test_wrong_beliefs_are_refused(belief: SelfBelief, path: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        with_self_belief(DRAWN, belief)
-    assert caught.value.path == path

@@ -8,8 +8,6 @@ import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,12 +17,13 @@ from typing import Any
 
 import pytest
 import zmq
+from tests.processes import killed_at_the_end, start_python
 
 from cosched_plugin.common.status.counters import LATENCIES, Gauge, Status, Value, status_lines
 from cosched_plugin.common.status.metrics import CONTENT_TYPE, MetricsServer
-from cosched_plugin.common.status.server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
 from cosched_plugin.errors import ProtocolError, UsageError
 from cosched_plugin.protocol.codec import pack, unpack
+from cosched_plugin.status_server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
 
 # The text format as its documentation describes it: a name, labels in braces with escaped values, a number.
 SAMPLE = re.compile(
@@ -330,28 +329,21 @@ def test_an_answer_that_is_none(frames: list[bytes], match: str, folder: Path) -
 
 def test_a_frozen_process_is_not_waited_for(folder: Path) -> None:
     code = (
-        "import sys, time; from cosched_plugin.common.status.server import StatusServer\n"
+        "import sys, time; from cosched_plugin.status_server import StatusServer\n"
         "StatusServer(sys.argv[1], lambda: {'a': 1}); print('there', flush=True); time.sleep(60)"
     )
-    paths = os.pathsep.join(str(Path(__file__).parents[3] / part) for part in ("hwmodel", "plugin"))
     endpoint = f"ipc://{folder}/status"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, endpoint],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": paths},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"there\n"
-            assert ask_status(endpoint, 5) == {"a": 1}
-            process.send_signal(signal.SIGSTOP)
-            began = time.monotonic()
-            with pytest.raises(ProtocolError, match=r"no answer within 0\.5 s"):
-                ask_status(endpoint, 0.5)
-            assert time.monotonic() - began < 2
-        finally:
-            process.kill()
+    with killed_at_the_end() as children:
+        process = start_python("-c", code, endpoint)
+        children.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        assert ask_status(endpoint, 5) == {"a": 1}
+        process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(ProtocolError, match=r"no answer within 0\.5 s"):
+            ask_status(endpoint, 0.5)
+        assert time.monotonic() - began < 2
 
 
 # ---------------------------------------------------------------- metrics

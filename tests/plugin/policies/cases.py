@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 from tests.reference.sharing import Bucket, Node, Placement, Process, Request
 
 from cosched_plugin.common.allocation import bits_of
@@ -119,3 +120,8 @@ def normal(placement: Placement, machine: Sequence[Node], free: Sequence[Bucket]
 
 def close(factor: float, exact: Fraction) -> bool:
     return abs(factor - float(exact)) <= 1e-9
+
+
+def variants(policies: Iterable[str], *quick: str) -> list[Any]:
+    """Return policies as parameters of a test; those that are not ``quick`` are slow: they differ from a quick one in a parameter."""
+    return [policy if policy in quick else pytest.param(policy, marks=pytest.mark.slow) for policy in policies]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
 from tests.contract.cases import lomarc, statistical
-from tests.plugin.policies.cases import welcome_of
+from tests.plugin.policies.cases import variants, welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
@@ -55,13 +57,15 @@ class Watched(DirectLink):
         return actions
 
 
+@cache
 def play(preset: str, units: int | None, *, anew: bool = False) -> tuple[Any, Watched]:
     settings = () if units is None else ("budget=counted", f"budget.units={units}")
     link = Watched(choose(preset, settings).scheduler, anew=anew)
     return run(prepare(read_scenario(None, SCENARIOS[preset]())), link), link
 
 
-@pytest.mark.parametrize("preset", [*LOMARC, *SLICED])
+# The variants of a policy that differ in a parameter alone are slow ones.
+@pytest.mark.parametrize("preset", variants((*LOMARC, *SLICED), *LOMARC, "ssp", "glts", "cst"))
 def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
     limited, link = play(preset, 10**9)
     plain, free = play(preset, None)

@@ -188,8 +188,8 @@ def test_parameters_reach_their_part() -> None:
     assert compose({"preset": "lct"}) is not compose({"preset": "lct"})
     groups = compose({"preset": "glts", "slices": "none", "placement": {"max_slowdown": 1.5}, "matching": {"most": 2}})
     fair = groups._matching  # type: ignore[attr-defined]
-    assert fair._spread is fair._matching.spread is groups._placement  # type: ignore[attr-defined]
-    assert (fair._spread._most_ppm, fair._matching._search.most) == (1_500_000, 2)
+    assert fair._placement is fair._matching.spread is groups._placement  # type: ignore[attr-defined]
+    assert (fair._placement._most_ppm, fair._matching._search.most) == (1_500_000, 2)
 
 
 @pytest.mark.parametrize("preset", ["ssp", "glts"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from cosched_emulator.workload.beliefs.draws import check_belief, noisy
+from cosched_emulator.workload.beliefs.draws import noisy
 from cosched_emulator.workload.columns import Column, Computed, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_plugin.protocol.messages import SelfSlowdown
@@ -20,11 +20,7 @@ class SelfBelief(NamedTuple):
 
 
 def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> Workload:
-    """Return the workload with what the scheduler is told of each job's self slowdown in its spec; the truth stays.
-
-    Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
-    """
-    check_belief("self_slowdowns", belief.self_slowdowns, "self_noise", belief.noise)
+    """Return the workload with what the scheduler is told of each job's self slowdown in its spec; the truth stays."""
     jobs = columns_of(workload.jobs)
     if not jobs.knows(jobs.self_slowdown):
         return workload

@@ -6,16 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.beliefs.draws import check_belief, noisy
+from cosched_emulator.workload.beliefs.draws import noisy
 from cosched_emulator.workload.columns import Column, Computed, Jobs, Same, columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import UsageTuple
-
-_LARGEST_BIAS = 1_000.0
 
 
 class UsageBelief(NamedTuple):
@@ -28,15 +25,7 @@ class UsageBelief(NamedTuple):
 
 
 def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) -> Workload:
-    """Return the workload with what the scheduler is told of each job's usage in its spec; the truth stays.
-
-    Raises `ConfigurationError`, with a key of a scenario's ``belief``, for values out of range.
-    """
-    check_belief("usage", belief.usage, "usage_noise", belief.noise)
-    if not -1 < belief.bias <= _LARGEST_BIAS:
-        raise ConfigurationError("belief.usage_bias", f"a number above -1, at most {_LARGEST_BIAS:g}", str(belief.bias))
-    if not 0 <= belief.missing <= 1:
-        raise ConfigurationError("belief.usage_missing", "a share from 0 to 1", str(belief.missing))
+    """Return the workload with what the scheduler is told of each job's usage in its spec; the truth stays."""
     jobs = columns_of(workload.jobs)
     if not jobs.knows(jobs.usage):
         return workload

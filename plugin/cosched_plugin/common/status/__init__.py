@@ -1,1 +1,1 @@
-"""What a running process tells of itself: counters, a status endpoint, a metrics page."""
+"""What a running process tells of itself: counters and a metrics page."""

@@ -40,7 +40,7 @@ class NoFairness:
 
     name: ClassVar[str] = "none"
 
-    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:  # noqa: ARG002 - part of Fairness
+    def limit(self, matching: Matching, placement: NodePlacement) -> Matching:  # noqa: ARG002 - part of Fairness
         """Return the matching as it is."""
         return matching
 
@@ -58,21 +58,21 @@ class Slack:
         self.factor = factor
         self.adjust = adjust
 
-    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:
+    def limit(self, matching: Matching, placement: NodePlacement) -> Matching:
         """Return the matching under this limit."""
-        return _FairMatching(matching, self, spread)
+        return _FairMatching(matching, self, placement)
 
 
 class _FairMatching:
     """A matching whose seats delay nobody too much."""
 
-    def __init__(self, matching: Matching, slack: Slack, spread: NodePlacement) -> None:
+    def __init__(self, matching: Matching, slack: Slack, placement: NodePlacement) -> None:
         self.name = matching.name
         self.remembers = matching.remembers
         self.settled = matching.settled
         self._matching = matching
         self._slack = slack
-        self._spread = spread
+        self._placement = placement
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
@@ -83,7 +83,7 @@ class _FairMatching:
         new = [job for job in queue if job.id not in noted]
         if new:
             work.spend(len(queue) * _SIMULATED)
-            ends_us = expected_ends(queue, view, self._spread)
+            ends_us = expected_ends(queue, view, self._placement)
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
@@ -113,15 +113,15 @@ class _FairMatching:
         return self._matching.join(job, pending, view, self._gate(gate, pending, view))
 
     def _gate(self, gate: Gate, pending: PendingJobs, view: View) -> Gate:
-        return _FairGate(gate, pending.jobs, view, self._slack, self._spread)
+        return _FairGate(gate, pending.jobs, view, self._slack, self._placement)
 
 
 class _FairGate:
     """What a seat has to leave alone, and nobody delayed too much besides."""
 
-    __slots__ = ("_gate", "_jobs", "_slack", "_spread", "_view", "_without")
+    __slots__ = ("_gate", "_jobs", "_placement", "_slack", "_view", "_without")
 
-    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, spread: NodePlacement) -> None:
+    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, placement: NodePlacement) -> None:
         self._gate = gate
         self._jobs = jobs
         if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
@@ -129,7 +129,7 @@ class _FairGate:
             self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
         self._view = view
         self._slack = slack
-        self._spread = spread
+        self._placement = placement
         self._without: dict[int, int] | None = None
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
@@ -148,12 +148,12 @@ class _FairGate:
                 return False  # not to be told now
             view.work.spend(price)
         if self._without is None:
-            self._without = expected_ends(self._jobs, view, self._spread)
+            self._without = expected_ends(self._jobs, view, self._placement)
             self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
         occupancies = seat.occupancies
         own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
         others = [job for job in self._jobs if job.id not in own]
-        ends_us = expected_ends(others, view, self._spread, occupancies) | own
+        ends_us = expected_ends(others, view, self._placement, occupancies) | own
         for job_id, end_us in ends_us.items():
             without_us = self._without.get(job_id)
             if without_us is None or end_us <= without_us:
@@ -170,20 +170,20 @@ class _FairGate:
 
 
 def expected_ends(
-    jobs: Sequence[JobSpec], view: View, spread: NodePlacement, occupancies: Sequence[Occupancy] = ()
+    jobs: Sequence[JobSpec], view: View, placement: NodePlacement, occupancies: Sequence[Occupancy] = ()
 ) -> dict[int, int]:
     """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
 
     ``stays``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
     """
     assert isinstance(view, WholeNodesView)
-    profile = NodeProfile(view, spread, occupancies)
+    profile = NodeProfile(view, placement, occupancies)
     ends_us: dict[int, int] = {}
     for job in jobs:
         promise = profile.earliest(job)
         if promise is not None:
             profile.reserve(job, promise)
-            footprint = spread.footprint(job, view)
+            footprint = placement.footprint(job, view)
             assert footprint is not None
             ends_us[job.id] = start_of(promise) + footprint.run_us
     return ends_us

@@ -25,11 +25,6 @@ class Member(NamedTuple):
     beside: float = 1.0  # of a matched job: its slowdown beside the primary, own slowdown not counted
     beside_it: float = 1.0  # and that of the primary beside it
 
-    @property
-    def remaining_us(self) -> float:
-        """Return the time that it still needs beside its partner."""
-        return self.left_us * self.factor * self.beside
-
 
 class Outcome(NamedTuple):
     """What becomes of a group."""

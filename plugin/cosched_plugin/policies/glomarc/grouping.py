@@ -7,7 +7,7 @@ them (Case 5). Serial jobs pair up with each other first. Jobs further back are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import SECOND_US, Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
@@ -19,9 +19,10 @@ from cosched_plugin.policies.glomarc.formation import Found, Search, groups, sel
 from cosched_plugin.policies.glomarc.group import Group, seat_group
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread
 from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
+from cosched_plugin.policies.planning.matching import WithoutHosts
 from cosched_plugin.policies.planning.offers import Offer, snapshot_now
 from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
+from cosched_plugin.policies.planning.seats import Gate, Seat
 
 LOW_LOAD: Final = "low-load"
 # Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
@@ -36,11 +37,10 @@ _SHARE: Final = 8  # what is left of a decision's work allows for this part of i
 MOST_MEMBERS: Final = 1000  # running jobs that are remembered
 
 
-class Grouping:
+class Grouping(WithoutHosts):
     """Company by groups. ``short_s``: jobs up to so many seconds are started alone, and nobody is matched with them."""
 
     name: ClassVar[str] = "group"
-    remembers: ClassVar[bool] = False
     settled: ClassVar[bool] = False
 
     def __init__(self, *, short_s: float = 600.0, low_load: str = "all", space: bool = True, **search: Any) -> None:
@@ -88,18 +88,6 @@ class Grouping:
         if view.trace is not None and why is not None:
             view.trace.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
-
-    def may_host(self, job: JobSpec) -> bool:  # noqa: ARG002 - part of Matching
-        """Tell that no job may: `join_candidates` names none."""
-        return False
-
-    def has_hosts(self, view: View) -> bool:  # noqa: ARG002 - part of Matching
-        """Tell that there are none."""
-        return False
-
-    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:  # noqa: ARG002
-        """Return none: of the jobs that have no place of their own only the first one looks for company."""
-        return ()
 
     def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a group with the first waiting job, which has no place of its own now."""

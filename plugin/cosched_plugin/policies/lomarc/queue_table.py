@@ -34,10 +34,6 @@ class QueueTable:
         """Return where a job stands."""
         return int((self.rows == self._job_table.row(job)).argmax())
 
-    def processes(self) -> int:
-        """Return how many processes they have in all."""
-        return int(np.add.reduce(self.columns.sizes))
-
     def work_s(self, processors: int) -> Floats:
         """Return each job's work over the number of processors, in seconds."""
         if self._work_s is None:

@@ -135,6 +135,6 @@ class Fairness(Protocol):
 
     name: ClassVar[str]
 
-    def limit(self, matching: Matching, spread: NodePlacement) -> Matching:
-        """Return ``matching`` under this limit, for jobs that ``spread`` places when they are alone."""
+    def limit(self, matching: Matching, placement: NodePlacement) -> Matching:
+        """Return ``matching`` under this limit, for jobs that ``placement`` places when they are alone."""
         ...

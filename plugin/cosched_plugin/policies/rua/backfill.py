@@ -63,7 +63,7 @@ class Rua:
                 return False
             behind += 1
             left = view.work.left
-            best = self._best(job, view, placement)
+            best = self.best(job, view, placement)
             if (
                 best is None
             ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
@@ -101,16 +101,12 @@ class Rua:
         threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
         return PlacedReservation(view, head.offer(), Within(placement, threshold))
 
-    def best(self, job: JobSpec, view: View, placement: LessConsume) -> Offer | None:
+    def best(self, job: JobSpec, view: View, placement: LessConsume) -> Found | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
 
         The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
         None for a job that the nodes in service cannot hold.
         """
-        best = self._best(job, view, placement)
-        return None if best is None else best.offer()
-
-    def _best(self, job: JobSpec, view: View, placement: LessConsume) -> Found | None:
         thresholds = self._thresholds(job, view, placement)
         first = placement.first(job, view, thresholds)
         if first is None:

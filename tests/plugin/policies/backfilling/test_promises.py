@@ -15,8 +15,9 @@ from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import Finished, prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -168,7 +169,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     ("preset", "scenario"),
     [
         ("conservative", "plain"),
-        ("conservative", "mixed"),
+        pytest.param("conservative", "mixed", marks=pytest.mark.slow),  # as "plain", with memory besides
         ("conservative", "swf"),
         ("conservative", "lublin"),
         ("ssp", "statistical"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
+from tests.plugin.policies.cases import variants
 from tests.plugin.policies.glomarc.glts_cases import (
     SECOND_US,
     SLICED,
@@ -16,8 +17,8 @@ from tests.plugin.policies.glomarc.glts_cases import (
     play,
 )
 
-from cosched_emulator.manager.agenda import Scripted
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore
@@ -85,7 +86,7 @@ def nodes_in(layers: Sequence[int], depth: int) -> list[int]:
 # ---------------------------------------------------------------- possible, and no work lost
 
 
-@pytest.mark.parametrize("policy", SLICED)
+@pytest.mark.parametrize("policy", variants(SLICED, "ssp", "glts", "cst"))
 def test_whole_schedules(policy: str) -> None:
     """As the judge wants them; a scheduler started anew at any instant would have decided the same."""
     groups = preempted = 0
@@ -109,7 +110,7 @@ def test_whole_schedules(policy: str) -> None:
     assert (groups > 10) == (policy != "ssp")
 
 
-@pytest.mark.parametrize("policy", ["ssp", "glts", "cst", "glts-nh"])
+@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "ssp", "glts"))
 def test_memory_and_swap_space(policy: str) -> None:
     """Some jobs find no room on disk, alone or besides others; they stay, and nobody of another class comes beside them."""
     stayed = 0
@@ -129,7 +130,7 @@ def crossing(played: Played) -> int:
     return sum(stay.start_us < end_us < stay.end_us for stay in stays for end_us in ends)
 
 
-@pytest.mark.parametrize("policy", ["ssp", "glts", "cst", "cstws"])
+@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "cstws"), "ssp", "glts"))
 def test_nodes_fail(policy: str) -> None:
     """Jobs on a node that fails begin again, or (every other run) end; also those on disk there, and members of groups."""
     lost = 0

@@ -30,9 +30,9 @@ from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import Prepared, prepare
-from cosched_emulator.scenario.building import build_manager
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.parts import build_manager
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
@@ -132,7 +132,7 @@ def play(policy: str, tables: Mapping[str, Any], *, sets: Sequence[str] = (), se
     if policy == "lomarc-n":
         base["truth"].setdefault("cpu", "standard")
     prepared = prepare(read_scenario(None, {"seed": seed, **base}))
-    manager = build_manager(prepared.scenario, prepared.nodes, prepared.workload)
+    manager = build_manager(prepared)
     trace: list[TraceRecord] = []
     choice = choose(policy, sets)
 

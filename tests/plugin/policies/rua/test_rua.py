@@ -216,9 +216,10 @@ def test_the_reservation_is_the_literal_one() -> None:
         (job,) = case.waiting
         rua = Rua()
         core = SchedulerCore(compose({"preset": "rua"}), case.welcome)
-        best = rua.best(job, core.view, LessConsume())
+        found = rua.best(job, core.view, LessConsume())
         expected = head_place(job, case.machine, THRESHOLDS)
-        assert best is not None
+        assert found is not None
+        best = found.offer()
         assert expected is not None
         assert (best.start_us - NOW_US, buckets_of(best.runs), best.run_us) == (
             expected.start,

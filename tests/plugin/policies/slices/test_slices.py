@@ -23,12 +23,14 @@ from tests.plugin.policies.lomarc.test_lomarc_schedules import play as play_loma
 from tests.reference.glomarc_judge import check_schedule
 
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.manager.agenda import Agenda, Scripted
+from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.run import prepare, run
-from cosched_emulator.scenario.schema import read_scenario
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore

@@ -1,4 +1,4 @@
-"""A wire that loses, doubles, delays and reorders messages as a fault plan says, at the manager's end of its scheduler's connection.
+"""A channel that loses, doubles, delays and reorders messages as a fault plan says, at the manager's end of its scheduler's connection.
 
 What becomes of a message is a draw that is keyed by its direction and its number there. One that is delayed or to arrive after the
 next one is held here, never longer than the plan's ``delay_s`` or `REORDER_S`: `receive` hands over what is due although the socket
@@ -15,7 +15,7 @@ from typing import Final
 
 import zmq
 
-from cosched_emulator.couplings.socket_frames import Wire
+from cosched_emulator.couplings.channel import Channel
 from cosched_emulator.scenario.faults import MessageFaults
 from cosched_hwmodel.draws import uniform
 
@@ -52,8 +52,8 @@ class _Direction:
         return [frames for _, _, frames in sorted(found)]
 
 
-class FaultyWire(Wire):
-    """The wire of one socket.
+class FaultyChannel(Channel):
+    """The channel of one socket.
 
     ``counts`` says how many messages were "dropped", "duplicated", "delayed", "reordered", and how many late ones "lost" because
     their receiver had gone.
@@ -140,7 +140,7 @@ class FaultyWire(Wire):
         try:
             super().send(socket, frames)
         except zmq.ZMQError:
-            self.counts["lost"] += 1  # whom it was for has gone, or does not read
+            self.counts["lost"] += 1  # its receiver has gone, or does not read
 
 
 _PAST: Final = {"drop": "dropped", "duplicate": "duplicated", "delay": "delayed", "reorder": "reordered"}

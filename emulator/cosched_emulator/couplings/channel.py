@@ -1,4 +1,4 @@
-"""How the frames of messages pass a socket: the place where a fault plan can lose, double, delay and reorder them."""
+"""The channel of a socket: messages pass it as frames. A fault plan puts another one in its place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cosched_plugin.common.frames import receive_frames, send_frames
 NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
-class Wire:
-    """Frames as they come and go."""
+class Channel:
+    """A channel that passes every message at once."""
 
     def send(self, socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:
         """Send one message, without waiting: zmq.Again when the peer's queue is full, another ZMQError when it cannot be sent."""

@@ -1,0 +1,48 @@
+"""Planned faults of a live manager's process: its clock jumps, the disk of its database is full.
+
+They are no steps of the live manager: a manager that was killed does not repeat them when it plays its journal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.manager.changes import FaultHappened
+from cosched_emulator.scenario.faults import Faults
+from cosched_hwmodel.units import SECOND_US
+
+
+class ProcessFaults:
+    """The faults of the process in order of time, those of one instant in the order of the plan."""
+
+    def __init__(self, faults: Faults, clock: LiveClock, accounting: Accounting) -> None:
+        """Faults before the clock's present time have struck already, before the manager was killed."""
+        due: list[tuple[FaultHappened, Callable[[], None]]] = []
+        for jump in faults.clock:
+            fault = FaultHappened(jump.at_us, "clock jump", f"{jump.jump_us / SECOND_US:+g} s")
+            due.append((fault, partial(clock.jump, jump.jump_us)))
+        for span in faults.disk:
+            due.append((FaultHappened(span.at_us, "disk full", "the database's"), partial(accounting.fill, True)))
+            due.append((FaultHappened(span.until_us, "disk has room", ""), partial(accounting.fill, False)))
+        start_us = clock.now_us()
+        later = [item for item in due if item[0].at_us > start_us]
+        self._due = deque(sorted(later, key=lambda item: item[0].at_us))
+        if any(span.at_us <= start_us < span.until_us for span in faults.disk):
+            accounting.fill(True)
+
+    def next_us(self) -> int | None:
+        """Return when the next one strikes."""
+        return self._due[0][0].at_us if self._due else None
+
+    def strike(self, now_us: int) -> list[FaultHappened]:
+        """Bring about all faults that are due, and return them."""
+        struck = []
+        while self._due and self._due[0][0].at_us <= now_us:
+            fault, act = self._due.popleft()
+            act()
+            struck.append(fault)
+        return struck

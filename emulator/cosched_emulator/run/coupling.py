@@ -1,0 +1,68 @@
+"""The coupling of a run with its scheduler: chosen by name, and recorded if the run has a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.run.prepare import Prepared
+from cosched_plugin.common.trace_file import TraceFile
+from cosched_plugin.config import PolicyChoice
+
+if TYPE_CHECKING:
+    from cosched_emulator.accounting.accounts import Accounting
+
+LINKS: Final = ("direct", "loopback", "zmq")
+VIRTUAL: Final = "virtual"  # kind of run, as its database has it
+
+
+@contextmanager
+def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | None = None) -> Iterator[Link]:
+    """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it.
+
+    Planned faults of messages and of that process are on the way.
+
+    ``trace`` is a new file for a decision trace, which the process that decides writes.
+    """
+    faults = prepared.faults
+    remote = kind == "zmq"
+    faults.check(live=False, child=remote, remote=remote, database=False)
+    if trace is not None and faults.plugin is not None and faults.plugin.kills:
+        raise ConfigurationError(
+            "faults.plugin.kills", "0 where a trace is written: a killed plugin takes its end along", "more"
+        )
+    if kind in ("direct", "loopback"):
+        with nullcontext() if trace is None else TraceFile(trace) as file:
+            scheduler = partial(choice.scheduler, trace=None if file is None else file.write)
+            yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
+    elif remote:
+        from cosched_emulator.run.remote import spawned_link  # noqa: PLC0415 - zmq, which other couplings do not load
+
+        with spawned_link(choice, prepared, trace) as link:
+            yield link
+    else:
+        raise ConfigurationError.unknown_name("link", kind, LINKS)
+
+
+@contextmanager
+def record_answers(
+    link: Link, db: str | None, prepared: Prepared, policy: Callable[[], str]
+) -> Iterator[tuple[Link, Accounting | None]]:
+    """Yield a link that records the answers in ``db``, and repeats those it has, with the accounts; None: as it is.
+
+    ``policy`` returns the name of the scheduler's policy, once the link is open: all answers must be of one policy.
+    """
+    if db is None:
+        yield link, None
+        return
+    from cosched_emulator.couplings.recorded import RecordedLink  # noqa: PLC0415 - sqlite3, for a database only
+    from cosched_emulator.run.accounts import open_accounts  # noqa: PLC0415 - likewise
+
+    with open_accounts(db, prepared, VIRTUAL) as accounting:
+        yield RecordedLink(link, accounting, policy, deadline_s=prepared.scenario.clock.deadline_s), accounting

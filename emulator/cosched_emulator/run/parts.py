@@ -1,0 +1,108 @@
+"""The parts of one run that have state, made from a prepared scenario: the manager with its hardware, and its agenda."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.hardware import Cluster, NoContention
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.composition import composition_named
+from cosched_hwmodel.contention import ContentionModel
+from cosched_hwmodel.lomarc.model import LomarcContention
+from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.statistical.model import StatisticalContention
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
+
+Value = TypeVar("Value")
+
+
+class _JobFacts(Mapping[int, Value]):
+    """One fact about each of a manager's jobs, by job id; a job of which it is unknown is missing."""
+
+    def __init__(self, fact: Callable[[WorkloadJob], Value | None]) -> None:
+        self._fact = fact
+        self.jobs: Mapping[int, ManagedJob] = {}
+
+    def __getitem__(self, job_id: int) -> Value:
+        value = self._fact(self.jobs[job_id].job)
+        if value is None:
+            raise KeyError(job_id)
+        return value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
+    """Return a manager with an empty queue.
+
+    Where no job says what it uses of its nodes, no contention is worked out. The jobs that a ``live`` manager will get
+    are not known, so there it is.
+    """
+    scenario = prepared.scenario
+    usage_of, self_slowdown_of = _JobFacts(_usage), _JobFacts(_self_slowdown)
+    model = _contention_model(prepared, usage_of, self_slowdown_of, live=live)
+    composition = composition_named(prepared.hardware.composition)
+    after_s = scenario.monitoring.after_s
+    manager = Manager(
+        prepared.nodes,
+        prepared.belief,
+        None if model is None else Cluster(Machine(prepared.nodes), model, composition),
+        measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
+        measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
+        resume_us=round_up_us(scenario.preemption.resume_s * SECOND_US),
+    )
+    usage_of.jobs = self_slowdown_of.jobs = manager.jobs
+    return manager
+
+
+def build_agenda(prepared: Prepared, manager: Manager) -> Agenda:
+    """Return what will happen to the manager by itself."""
+    scenario, faults = prepared.scenario, prepared.faults
+    return Agenda(
+        manager,
+        prepared.workload.jobs,
+        prepared.script,
+        faults.node_faults(),
+        requeue=scenario.requeue,
+        endless=scenario.clock.mode != "virtual",
+    )
+
+
+def _contention_model(
+    prepared: Prepared,
+    usage_of: Mapping[int, UsageTuple],
+    self_slowdown_of: Mapping[int, SelfSlowdown],
+    *,
+    live: bool,
+) -> ContentionModel | None:
+    """Return how jobs slow each other down; None: nothing ever takes longer than alone, not even on a slow node."""
+    hardware = prepared.hardware
+    if live or prepared.contends:
+        match hardware.contention:
+            case "bandwidth":
+                return BandwidthModel(hardware.resources)
+            case "lomarc":
+                return LomarcContention(hardware.lomarc, usage_of)
+            case "statistical":
+                return StatisticalContention(hardware.statistical, self_slowdown_of)
+    return NoContention() if prepared.faults.slow_nodes else None
+
+
+def _usage(job: WorkloadJob) -> UsageTuple | None:
+    return job.usage
+
+
+def _self_slowdown(job: WorkloadJob) -> SelfSlowdown | None:
+    return job.self_slowdown

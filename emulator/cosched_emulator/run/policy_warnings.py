@@ -1,0 +1,59 @@
+"""Warnings of a policy that can do little with a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.workload.columns import columns_of
+from cosched_plugin.config import PolicyChoice
+
+NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+KNOW_PAIRS: Final = ("lomarc",)  # models of contention that say something of pairs
+GROUPS_KNOW_PAIRS: Final = ("statistical", "lomarc")  # the same for matching group; only the latter goes by usage
+
+
+def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why the policy's matching will never pair jobs, if it needs to be told what it is not told; None: it can."""
+    name = _part_name(choice, "matching")
+    if name in NEEDS_NOTHING:
+        return None
+    truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
+    jobs = columns_of(prepared.workload.jobs)
+    wanted = GROUPS_KNOW_PAIRS if name == "group" else KNOW_PAIRS
+    believed = prepared.belief.contention
+    if believed not in wanted:
+        told = f'truth.contention = "{truth}"; give --contention {" or ".join(wanted)}'
+        missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
+    elif believed == "statistical":
+        return None  # jobs whose own slowdown is unknown are believed to have none
+    elif not jobs.knows(jobs.usage):
+        missing = "of how jobs use their nodes (give --characteristics or --annotations)"
+    elif not jobs.knows(jobs.told_usage):
+        missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
+    else:
+        return None
+    return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
+
+
+def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
+    name = _part_name(choice, "slices")
+    if name in (None, "none"):
+        return None
+    jobs = columns_of(prepared.workload.jobs)
+    most_mb = max(jobs.each(jobs.memory_mb), default=0)
+    room_mb = min(item.swap_mb for item in prepared.nodes)
+    if not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
+        return None
+    return (
+        f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
+        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
+    )
+
+
+def _part_name(choice: PolicyChoice, kind: str) -> Any:
+    """Return the name of the policy's part of a kind; None: it has none."""
+    part = choice.settings.get(kind)
+    return part.get("name") if isinstance(part, Mapping) else None

@@ -1,0 +1,77 @@
+"""From a scenario to a prepared run: everything that the scenario says is checked and built, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.figures.metrics import Selection
+from cosched_emulator.scenario.bounds import check_bounds
+from cosched_emulator.scenario.fault_plan import build_faults
+from cosched_emulator.scenario.faults import Faults
+from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
+from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.rules import check_rules
+from cosched_emulator.scenario.schema import ResultsSection, Scenario
+from cosched_emulator.scenario.script import Scripted, build_script
+from cosched_emulator.scenario.workload import build_workload
+from cosched_emulator.workload.job import Workload
+from cosched_plugin.protocol.messages import Belief, NodeClass
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A scenario that is checked and built. It never changes: any number of runs are made from it, also at the same time."""
+
+    scenario: Scenario
+    nodes: tuple[NodeClass, ...]
+    workload: Workload
+    hardware: Hardware
+    contends: bool  # whether any of the workload's jobs can slow another one down
+    belief: Belief
+    faults: Faults
+    script: tuple[Scripted, ...]
+    selection: Selection  # the jobs that count
+
+
+def prepare(scenario: Scenario) -> Prepared:
+    """Check the scenario, read or generate its jobs, and build all that its runs have in common.
+
+    Raises InputError for a file that cannot be read, ConfigurationError for anything else that is wrong in the scenario.
+    """
+    check_bounds(scenario)
+    selection = _selection(scenario.results)
+    check_rules(scenario)
+    nodes, workload = _nodes_and_workload(scenario)
+    hardware = build_hardware(scenario)
+    count = sum(item.nodes for item in nodes)
+    return Prepared(
+        scenario,
+        nodes,
+        workload,
+        hardware,
+        contends(hardware, workload),
+        build_belief(scenario, hardware),
+        build_faults(scenario, count),
+        build_script(scenario, count, len(workload.jobs)),
+        selection,
+    )
+
+
+def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Workload]:
+    """Build the machine and the jobs: a model's jobs depend on the machine's size, a machine's size may be that of a log."""
+    cluster = scenario.cluster
+    if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
+        nodes = build_machine(cluster)
+        # A second hardware thread makes no second processor: users of a machine of 128 hyperthreaded CPUs ask for up to 128.
+        cores = sum(item.nodes * item.threads // item.threads_per_core for item in nodes)
+        return nodes, build_workload(scenario, cores, sum(item.nodes for item in nodes))
+    workload = build_workload(scenario, 0)
+    return build_machine(cluster, workload.processors), workload
+
+
+def _selection(section: ResultsSection) -> Selection:
+    try:
+        return Selection(section.warmup, section.cooldown)
+    except ValueError as error:
+        raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error

@@ -1,0 +1,79 @@
+"""Couplings with a scheduler in another process, which somebody else starts or this run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from cosched_emulator.couplings.faulty_channel import FaultyChannel
+from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink
+from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
+from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
+from cosched_emulator.couplings.zmq_link import ZmqLink
+from cosched_emulator.run.prepare import Prepared
+from cosched_plugin.common.curve import Keyring
+from cosched_plugin.config import PolicyChoice
+
+SILENCE_S: Final = 30.0
+LONELY_S: Final = 5.0  # how long a plugin that this run has started looks for its manager
+
+
+def open_port(
+    prepared: Prepared,
+    endpoint: str,
+    *,
+    keys: Keyring | None = None,
+    child: Callable[[], subprocess.Popen[bytes]] | None = None,
+    diagnose: Callable[[], str] | None = None,
+    note: Callable[[str, str], None] = lambda _word, _text: None,
+) -> SchedulerPort:
+    """Return the socket for a scheduler, with the scenario's times and its planned faults of messages."""
+    clock, faults = prepared.scenario.clock, prepared.faults
+    return SchedulerPort(
+        endpoint,
+        channel=None if faults.messages is None else FaultyChannel(faults.messages),
+        keys=keys,
+        child=child,
+        diagnose=diagnose,
+        resend_s=clock.resend_s,
+        takeover_s=clock.takeover_s,
+        note=note,
+    )
+
+
+def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
+    """Return a link to a scheduler that somebody else starts."""
+    prepared.faults.check(live=False, child=False, remote=True, database=False)
+    return _link(prepared, open_port(prepared, endpoint, keys=keys, note=note))
+
+
+@contextmanager
+def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) -> Iterator[Link]:
+    """Yield a link to a plugin with the chosen policy in a process of its own, which this starts and cleans up after.
+
+    Planned faults of messages and of that process are on the way. The process writes a decision ``trace``.
+    """
+    faults = prepared.faults
+    # A plugin whose emulator was killed ends by itself: after this silence it asks, and after as much again it leaves.
+    silence_s = min(SILENCE_S, max(1.0, prepared.scenario.clock.deadline_s))
+    argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
+    argv += ["--silence", f"{silence_s:g}", "--wait", f"{LONELY_S:g}", *choice.arguments()]
+    argv += [] if trace is None else ["--trace", trace]
+    with SpawnedPlugin(argv) as plugin:
+        port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail)
+        link: Link = _link(prepared, port)
+        if faults.plugin is not None:
+            link = FaultyPluginLink(link, plugin, faults.plugin, batches=max(1, len(prepared.workload.jobs)))
+        try:
+            yield link
+        finally:
+            link.close()
+
+
+def _link(prepared: Prepared, port: SchedulerPort) -> ZmqLink:
+    clock = prepared.scenario.clock
+    return ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s)

@@ -1,0 +1,46 @@
+"""The run folder of a run that is over."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from cosched_emulator.results.files.folder import TRACE, new_run_folder, write_files
+from cosched_emulator.results.files.run_files import RunFiles, run_files_of
+from cosched_emulator.run.run import Finished
+
+
+def store(
+    finished: Finished,
+    out: str,
+    *,
+    policy: dict[str, Any],
+    link: str,
+    force: bool,
+    trace: str | None = None,
+    files: RunFiles | None = None,
+) -> None:
+    """Write the run folder, and move into it the ``trace`` that is to be part of it and waits where `place_trace` has said.
+
+    ``files`` are those that the run has written to; None: its records were kept. The link is not part of the run's description,
+    because it must not matter: it stands in timing.json.
+    """
+    prepared = finished.prepared
+    scenario = prepared.scenario
+    with ExitStack() as closing:
+        folder = closing.enter_context(new_run_folder(out, force=force))
+        if files is None:
+            files = closing.enter_context(run_files_of(finished.records, out, prepared.nodes))
+        write_files(
+            folder,
+            files,
+            prepared.nodes,
+            summary=finished.summary,
+            resolved_config={**scenario.as_dict(), "policy": policy},
+            workload=prepared.workload,
+            timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
+            seed=scenario.seed,
+        )
+        if trace is not None:
+            Path(trace).rename(folder / TRACE)

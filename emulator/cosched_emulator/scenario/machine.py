@@ -1,0 +1,76 @@
+"""The machine of a scenario: classes of nodes from a preset, from numbers, from a file, or as large as a log's machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.schema import ClusterSection
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
+from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
+from cosched_plugin.protocol.messages import NodeClass
+
+DEFAULT_NODES: Final = 128
+_CAPACITIES: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb")
+
+
+def build_machine(cluster: ClusterSection, log_processors: int | None = None) -> tuple[NodeClass, ...]:
+    """Return the node classes; where ``cluster`` names no size, those of a log's machine with ``log_processors`` cores."""
+    try:
+        classes = _classes(cluster, log_processors)
+    except HardwareModelError as error:
+        raise ConfigurationError("cluster", "a machine that can be", str(error)) from error
+    nodes = sum(item.nodes for item in classes)
+    if nodes > MAX_NODES:
+        raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))
+    threads = max(item.threads for item in classes)
+    if threads > MAX_THREADS:
+        raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
+    return classes
+
+
+def _classes(cluster: ClusterSection, log_processors: int | None) -> tuple[NodeClass, ...]:
+    if cluster.file is not None:
+        return tuple(_node_class(count, shape) for count, shape in load_machine(cluster.file).classes)
+    shape = _shape(cluster)
+    if cluster.processors is not None:
+        return _classes_of(cluster.processors, shape)
+    if cluster.nodes is None and log_processors is not None:
+        return _classes_of(log_processors, shape)
+    return (_node_class(DEFAULT_NODES if cluster.nodes is None else cluster.nodes, shape),)
+
+
+def _shape(cluster: ClusterSection) -> NodeShape:
+    """Return the preset with what the scenario says instead."""
+    changes = {key: value for key in _CAPACITIES if (value := getattr(cluster, key)) is not None}
+    if cluster.cores is not None:
+        changes |= {"sockets": 1, "cores_per_socket": cluster.cores, "threads_per_core": 1, "caches": ()}
+    return replace(load_preset(cluster.preset), **changes)
+
+
+def _classes_of(processors: int, shape: NodeShape) -> tuple[NodeClass, ...]:
+    """Return full nodes and, for the remainder, one node of the same capacities with fewer cores.
+
+    CTC: 84 nodes of 4 processors and one of 2. A second hardware thread makes no second processor.
+    """
+    full, left = divmod(processors, shape.cores)
+    classes = [_node_class(full, shape)] if full else []
+    if left:
+        classes.append(_node_class(1, replace(shape, sockets=1, cores_per_socket=left, caches=())))
+    return tuple(classes)
+
+
+def _node_class(count: int, shape: NodeShape) -> NodeClass:
+    return NodeClass(
+        count,
+        shape.sockets,
+        shape.cores_per_socket,
+        shape.threads_per_core,
+        shape.memory_mb,
+        shape.memory_bandwidth_mbs,
+        shape.network_mbs,
+        shape.disk_mbs,
+        shape.swap_mb,
+    )

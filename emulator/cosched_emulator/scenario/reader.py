@@ -1,0 +1,101 @@
+"""A scenario, or a fault plan, from a TOML file: keys and types are checked here, values when a run is prepared."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.scenario.schema import FaultsSection, Scenario
+
+Section = TypeVar("Section")
+
+
+def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
+    """Return the scenario in ``file`` (None: all defaults) with ``overrides``, a table of the same form, on top.
+
+    A relative path in the file counts from the file's folder. Raises InputError or ConfigurationError.
+    """
+    table: dict[str, Any] = {}
+    if file is not None:
+        table = _anchor(_parse(file), Path(file).parent)
+    for key, value in overrides.items():
+        below = table.get(key, {})
+        if not isinstance(value, Mapping):
+            table[key] = value
+        elif isinstance(below, Mapping):  # anything else is refused below, override or not
+            table[key] = {**below, **value}
+    return _section(Scenario, table, "", file or "")
+
+
+def read_faults(file: str) -> FaultsSection:
+    """Return the fault plan in a file of its own, whose top level is the table ``[faults]`` of a scenario.
+
+    Raises InputError or ConfigurationError; the latter's path is that of the key in a scenario.
+    """
+    return _section(FaultsSection, _parse(file), "faults", file)
+
+
+def _parse(file: str) -> dict[str, Any]:
+    try:
+        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+            raise InputError(file, "a regular file")
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(file, "a readable scenario file", error.strerror or str(error)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(file, "TOML", str(error)) from error
+
+
+def _anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
+        entries = table.get(section)
+        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:
+            table[section] = {**entries, key: str(folder / entries[key])}
+    return table
+
+
+def _section(kind: type[Section], table: object, path: str, file: str) -> Section:
+    """Build ``kind`` from a table whose keys are its fields."""
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(path, "a table", repr(table), file=file)
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in fields(typing.cast(Any, kind))}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            raise ConfigurationError.unknown_name(place, str(key), known, file)
+        values[key] = _value(hints[key], value, place, file)
+    for name, item in known.items():
+        if name not in values and item.default is MISSING and item.default_factory is MISSING:
+            raise ConfigurationError(f"{path}.{name}" if path else name, "a value", "none", file=file)
+    return kind(**values)
+
+
+def _value(hint: Any, value: object, place: str, file: str) -> object:
+    """Return ``value`` if it is what ``hint`` says, converted where TOML has no such type."""
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise ConfigurationError(place, "a list", repr(value), file=file)
+        return tuple(_value(item, entry, f"{place}[{index}]", file) for index, entry in enumerate(value))
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        return _section(hint, value, place, file)
+    if typing.get_origin(hint) is not None:  # [policy]: the plugin knows its keys
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(place, "a table", repr(value), file=file)
+        return dict(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+        raise ConfigurationError(place, names[hint], repr(value), file=file)
+    return value

@@ -1,0 +1,104 @@
+"""The jobs of a scenario: read from a log or drawn from a model, then completed with what the scenario says of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, cast
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, with_self_belief
+from cosched_emulator.workload.beliefs.usage import UsageBelief, with_usage_belief
+from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
+from cosched_emulator.workload.columns import Same, columns_of
+from cosched_emulator.workload.estimates import with_estimates
+from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.lublin import LublinParameters, generate
+from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
+from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
+from cosched_hwmodel.demand import RESOURCES
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_plugin.protocol.messages import DemandTuple
+
+
+def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
+    """Return the scenario's jobs, for a machine of so many cores and nodes; a log needs them only where its jobs grow.
+
+    Raises InputError for a file that cannot be read, and ConfigurationError for a workload that cannot be made.
+    """
+    section = scenario.workload
+    workload = _source(scenario, cores, nodes)
+    if section.estimates is not None:
+        workload = with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
+    workload = _with_demand(workload, scenario)
+    workload = _with_usage(workload, scenario)
+    workload = _with_self_slowdowns(workload, scenario, cores)
+    if section.exclusive or section.memory_mb:
+        jobs = columns_of(workload.jobs)
+        workload = workload._replace(
+            jobs=replace(jobs, exclusive=Same(section.exclusive), memory_mb=Same(section.memory_mb))
+        )
+    return workload
+
+
+def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
+    """Return the jobs as the log or the model has them."""
+    section = scenario.workload
+    limits = cast('Literal["estimate", "none"] | None', section.limits)
+    if section.swf is not None:
+        options = SwfOptions(
+            cap_run_at_estimate=section.cap_runs, skip_bad_rows=section.skip_bad_rows, limits=limits or "estimate"
+        )
+        return read_swf(section.swf, options, section.first, section.jobs)
+    if section.lublin is None:
+        return Workload((), None, "users")  # the jobs are those that users will submit
+    parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
+    size = section.lublin_size or ("nodes" if section.grow else "cores")
+    processors = nodes if size == "nodes" else cores
+    return generate(section.lublin, processors, parameters, scenario.seed, limits or "none")
+
+
+def _with_demand(workload: Workload, scenario: Scenario) -> Workload:
+    """Return the workload with what jobs ask of their nodes' bandwidth, and what of it the scheduler is told."""
+    section = scenario.workload
+    if section.mix is None:
+        return workload
+    levels = DemandLevels(
+        *(_demand(getattr(section, f"demand_{name}"), f"workload.demand_{name}") for name in DemandLevels._fields)
+    )
+    return with_demand(workload, parse_mix(section.mix), scenario.seed, levels, scenario.belief.demand)
+
+
+def _demand(rates: Sequence[int], path: str) -> DemandTuple:
+    if len(rates) != len(RESOURCES):
+        raise ConfigurationError(path, f"three rates in MB/s ({', '.join(RESOURCES)})", str(list(rates)))
+    return (rates[0], rates[1], rates[2])
+
+
+def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
+    """Return the workload with how jobs truly use their nodes, and what of it the scheduler is told."""
+    section, belief = scenario.workload, scenario.belief
+    if section.characteristics is not None:
+        workload = with_characteristics(workload, parse_characteristics(section.characteristics), scenario.seed)
+    if section.self_slowdowns is not None:
+        workload = with_self_slowdowns(workload, scenario.seed)
+    if section.annotations is not None:
+        workload = with_annotations(workload, read_annotations(section.annotations))
+    told = UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
+    return with_usage_belief(workload, told, scenario.seed)
+
+
+def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> Workload:
+    """Return the workload with the sizes that self slowdowns bring about, and what of these the scheduler is told."""
+    section, belief = scenario.workload, scenario.belief
+    if section.grow:
+        if not cores:
+            raise ConfigurationError("workload.grow", "a size of the cluster: jobs outgrow the log's machine", "none")
+        max_slowdown_ppm = round(section.grow_max_slowdown * WHOLE_PPM)
+        cpus_ppm = round(section.grow_max_slowdown_cpus * WHOLE_PPM)
+        workload = with_grown_sizes(workload, cores, max_slowdown_ppm, cpus_ppm)
+    told = SelfBelief(belief.self_slowdowns, belief.self_noise)
+    return with_self_belief(workload, told, scenario.seed)

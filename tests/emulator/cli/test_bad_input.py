@@ -1,0 +1,88 @@
+"""Each kind of bad input gives one line and exit code 2, writes nothing, and waits for nothing.
+
+The same cases as in ``scripts/scenarios/bad-input.sh``, without the shell.
+"""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from tests.commands import Commands, assert_one_line
+
+FILES = {
+    "broken.toml": "x = [\n",
+    "key.toml": "[cluster]\nnoods = 3\n",
+    "section.toml": "[clustr]\nnodes = 3\n",
+    "type.toml": '[cluster]\nnodes = "three"\n',
+    "script.toml": '[workload]\nlublin = 5\n[[script]]\nat_s = 1\ndo = "fail-node"\nnode = 128\n',
+    "policy.toml": '[workload]\nlublin = 5\n[policy]\npreset = "easy"\n',
+    "short.swf": "; MaxProcs: 4\n1 0 1 2 3\n",
+    "word.swf": "1 0 1 two 1 -1 -1 1 9 -1 1 1 1 1 1 -1 -1 -1\n",
+    "empty.swf": "",
+    "whole.swf": "1 0 1 2 1 -1 -1 1 9 -1 1 1 1 1 1 -1 -1 -1\n",
+}
+RUN = ("simulate", "--lublin", "5")  # of five jobs
+EMULATOR = [
+    (("simulate", "missing.toml"), "missing.toml"),
+    (("simulate", "broken.toml"), "broken.toml: expected TOML"),
+    (("simulate", "key.toml"), "did you mean 'nodes'?"),
+    (("simulate", "section.toml"), "did you mean 'cluster'?"),
+    (("simulate", "type.toml"), "type.toml: cluster.nodes: expected a whole number"),
+    (("simulate", "script.toml"), "script[0].node: expected a node from 0 to 127"),
+    (("serve", "policy.toml", "--bind", "ipc://socket"), "the scheduler that connects brings its own"),
+    (("simulate",), "expected either swf or lublin, got neither"),
+    (("simulate", "--swf", "missing.swf"), "missing.swf"),
+    (("simulate", "--swf", "short.swf"), "short.swf:2: expected 18 fields, got 5"),
+    (("simulate", "--swf", "word.swf"), "word.swf:1"),
+    (("simulate", "--swf", "empty.swf"), "empty.swf: expected at least one job"),
+    (("simulate", "--swf", "binary.swf"), "binary.swf:1"),
+    (("simulate", "--swf", "cut.swf.gz"), "cut.swf.gz"),
+    (("simulate", "--swf", "whole.swf", "--lublin", "5"), "expected either swf or lublin, got both"),
+    (("workload", "describe", "missing.swf"), "missing.swf"),
+    ((*RUN, "--policy", "ruaa"), "no policy 'ruaa'; did you mean 'rua'?"),
+    ((*RUN, "--policy", "lct", "--set", "placement.treshold=1"), "did you mean 'threshold'?"),
+    ((*RUN, "--policy", "lct", "--set", "placement.threshold=0.5"), "expected a number >= 1"),
+    ((*RUN, "--policy", "lct", "--set", "placement"), "expected KEY=VALUE"),
+    ((*RUN, "--policy", "nothing.of.this:Name"), "policy nothing.of.this:Name"),
+    ((*RUN, "--node", "rua"), "rua-4way"),
+    ((*RUN, "--nodes", "3", "--processors", "5"), "expected either nodes or processors, got both"),
+    ((*RUN, "--mix", "1:2"), "expected three whole shares"),
+    ((*RUN, "--aarr", "nan"), "expected a finite number"),
+    ((*RUN, "--estimates", "f-model", "--estimate-factor", "-1"), "estimates.factor"),
+    ((*RUN, "--out", "there"), "there: expected a new folder"),
+    ((*RUN, "--out", "there", "--force"), "there: "),
+    (("simulate", "--lublin", "zero"), "zero"),
+    (("simulate", "--nodse", "5"), "--nodse"),
+    (("simulat",), "simulat"),
+    (("serve", "--lublin", "5"), "--bind"),
+    (("serve", "--lublin", "5", "--bind", "tcp://192.0.2.1:5555"), "192.0.2.1 is not a loopback address"),
+    (("serve", "--lublin", "5", "--bind", "nonsense"), "expected ipc://PATH or tcp://"),
+    (("compare", "missing"), "missing: expected a run folder"),
+    (("compare", "there"), "folder without summary.json"),
+    (("plot", "there", "--kind", "gantt", "--out", "picture.png"), "expected a run folder"),
+]
+PLUGIN = [
+    (("serve",), "--connect"),
+    (("serve", "--connect", "tcp://192.0.2.1:5555"), "192.0.2.1 is not a loopback address"),
+    (("serve", "--connect", "ipc://socket", "--policy", "ruaa"), "did you mean 'rua'?"),
+]
+
+
+@pytest.mark.parametrize("program", ["cosched-emulator", "cosched-plugin"])
+def test_bad_input_is_refused_in_one_line(program: str, commands: Commands) -> None:
+    folder = commands.folder / "bad"
+    folder.mkdir()
+    commands.folder = folder
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    (folder / "binary.swf").write_bytes(b"\0\377\1\n")
+    (folder / "cut.swf.gz").write_bytes(gzip.compress(FILES["whole.swf"].encode())[:-9])
+    (folder / "there").mkdir()
+    before = sorted(path.name for path in folder.iterdir())
+    run, cases = (commands.emulator, EMULATOR) if program == "cosched-emulator" else (commands.plugin, PLUGIN)
+    for arguments, text in cases:
+        ran = run(*arguments)
+        assert text in assert_one_line(ran, 2, program), arguments
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert list((folder / "there").iterdir()) == []

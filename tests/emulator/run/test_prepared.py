@@ -1,0 +1,53 @@
+"""A prepared scenario: any number of runs come from it, also at the same time, and none leaves a trace in it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pytest
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.config import choose
+
+DISTURBED: Final[dict[str, Any]] = {
+    "requeue": True,
+    "script": [{"at_s": 9_000, "do": "cancel", "job": 7}],
+    "faults": {
+        "nodes": {"mean_up_s": 40_000, "mean_down_s": 2_000},
+        "slow": {"mean_normal_s": 30_000, "mean_slow_s": 5_000, "slowdown": 2},
+    },
+}
+SCENARIOS: Final[dict[str, dict[str, Any]]] = {
+    "rua": {"cluster": {"nodes": 8, "preset": "rua-4way"}, "workload": {"lublin": 120, "mix": "high"}},
+    "lomarc-r": {
+        "cluster": {"nodes": 8, "preset": "lomarc-ht"},
+        "workload": {"lublin": 120, "characteristics": "M1"},
+        "truth": {"contention": "lomarc"},
+    },
+    "glts": {
+        "cluster": {"nodes": 8, "preset": "g-lomarc-2x2"},
+        "workload": {"lublin": 120, "self_slowdowns": "table4", "lublin_size": "nodes"},
+        "truth": {"contention": "statistical"},
+    },
+}
+
+
+def play(prepared: Prepared, policy: str) -> list[JobRecord]:
+    return run(prepared, DirectLink(choose(policy).scheduler)).records
+
+
+@pytest.mark.parametrize("policy", list(SCENARIOS))
+def test_runs_of_one_preparation_share_nothing(policy: str) -> None:
+    table = {"seed": 4, **DISTURBED, **SCENARIOS[policy]}
+    expected = play(prepare(read_scenario(None, table)), policy)
+    assert any(len(record.intervals) > 1 or record.state == "CANCELLED" for record in expected)  # it was disturbed
+    prepared = prepare(read_scenario(None, table))
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: play(prepared, policy), range(3)))
+    assert found == [expected] * 3
+    assert play(prepared, policy) == expected

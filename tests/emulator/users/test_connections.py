@@ -1,0 +1,133 @@
+"""Connections of users that would end libzmq 4.3.5, or use up what it has."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import zmq
+from tests.emulator.users.site import (
+    AS_ROOT,
+    NOBODY,
+    SOON_MS,
+    STATUS,
+    WORD,
+    Site,
+    _connected_as,
+    _greet,
+    is_heard,
+    received,
+    send_raw,
+)
+
+from cosched_emulator.users.requests import (
+    Done,
+)
+from cosched_emulator.users.server.connections import Connections
+from cosched_plugin.common.binding import router_socket
+from cosched_plugin.common.curve import Keyring
+
+
+def test_a_peer_that_claims_the_next_name(site: Site) -> None:
+    """It ends the process when the name is the one that comes next: so that must not be known."""
+    firsts = set()
+    for number in range(3):
+        ctypes.CDLL(None).srand(1)  # as in any process that does nothing about it
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        router = router_socket(context)
+        router.bind(f"ipc://{site.folder}/router-{number}")
+        client = site.client(f"ipc://{site.folder}/router-{number}")
+        client.send(b"")
+        assert router.poll(SOON_MS)
+        firsts.add(router.recv_multipart()[0])
+        router.close()
+        context.term()
+    assert len(firsts) == 3
+    door = site.door()
+    send_raw(site.raw(identity=b"\0" + WORD.pack(0x6B8B4567)), *STATUS)  # the first one of an unseeded process
+    send_raw(site.raw(identity=b"\0" + WORD.pack(0x6B8B4567)), *STATUS)
+    assert len(received(door)) == 1
+    assert is_heard(door, site.client(door.endpoint))
+
+
+def test_a_name_that_is_taken_stays_with_who_has_it(site: Site) -> None:
+    door = site.door()
+    first, second = site.raw(identity=b"terminal"), site.raw(identity=b"terminal")
+    send_raw(first, *STATUS)
+    (asked,) = received(door)
+    send_raw(second, *STATUS)
+    assert received(door, milliseconds=200) == []
+    door.answer(asked, Done({"secret": 1}))
+    said = b""
+    while b"secret" not in said:
+        said += first.recv(4096)
+    second.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        second.recv(4096)
+
+
+@AS_ROOT
+def test_a_user_with_too_many_connections(site: Site) -> None:
+    door = site.door()
+    door._connections.most_of_a_user = 40
+    legitimate = site.client(door.endpoint)
+    assert is_heard(door, legitimate)
+    crowd = [_connected_as(NOBODY, f"{site.folder}/door") for _ in range(30)]
+    site.clients += crowd
+    site.now_s += 1
+    door.receive()
+    assert door.shut == 0
+    more = [_connected_as(NOBODY, f"{site.folder}/door") for _ in range(60)]
+    site.clients += more
+    time.sleep(0.3)
+    site.now_s += 1
+    door.receive()
+    assert door.shut == 50
+    assert is_heard(door, legitimate)
+    assert is_heard(door, site.client(door.endpoint))
+    for each in more:
+        each.close()
+    time.sleep(0.3)
+    late = _connected_as(NOBODY, f"{site.folder}/door")
+    site.clients.append(late)
+    _greet(late)
+    send_raw(late, *STATUS)
+    (asked,) = received(door)
+    assert asked.who.name == "nobody"
+
+
+def test_too_many_connections_over_tcp(ring: Path, site: Site) -> None:
+    door = site.door("tcp://127.0.0.1:*", Keyring(ring))
+    legitimate = site.client(door.endpoint, site.folder / "own" / "alice.key_secret", ring / "manager.key")
+    assert is_heard(door, legitimate)
+    door._connections.most, door._connections.most_of_a_user = 30, 10
+    address = ("127.0.0.1", int(door.endpoint.rpartition(":")[2]))
+    crowd = [socket.create_connection(address) for _ in range(50)]
+    site.clients += crowd
+    time.sleep(0.3)
+    site.now_s += 1
+    door.receive()
+    assert door.shut == 21
+    assert is_heard(door, legitimate)
+
+
+def test_connections_elsewhere_are_left_alone(site: Site) -> None:
+    door = site.door()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{site.folder}/other")
+        listener.listen(100)
+        pairs = []
+        for _ in range(40):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(f"{site.folder}/other")
+            pairs += [client, listener.accept()[0]]
+        connections = Connections(door.endpoint)
+        connections.most = connections.most_of_a_user = 10
+        assert connections.tend(0.0) == 0
+        pairs[0].sendall(b"x")
+        assert pairs[1].recv(1) == b"x"
+        for each in pairs:
+            each.close()

@@ -1,0 +1,88 @@
+"""How large files, folders and functions may be: what has one subject stays small enough to be read at once."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.processes import ROOT
+
+CODE = ("hwmodel", "plugin", "emulator", "scripts")
+LINES = 400  # of a file
+TEST_LINES = 600
+FUNCTION_LINES = 50
+ENTRIES = 16  # modules and sub-packages of a folder
+REASON = "# Over 50 lines: "
+
+
+def python_files(*folders: str) -> Iterator[tuple[str, Path]]:
+    """Yield the Python files below some folders, each with its path in the project."""
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            yield file.relative_to(ROOT).as_posix(), file
+
+
+def lines_of(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def long_functions(text: str) -> list[str]:
+    """Return the names of functions that are too long and do not say why just above themselves and their decorators."""
+    lines = text.splitlines()
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            above = lines[first - 2].strip() if first > 1 else ""
+            if node.end_lineno - node.lineno + 1 > FUNCTION_LINES and not above.startswith(REASON):
+                found.append(node.name)
+    return found
+
+
+def test_no_file_is_too_long() -> None:
+    large = {name for name, file in python_files(*CODE) if len(lines_of(file)) > LINES}
+    large |= {name for name, file in python_files("tests") if len(lines_of(file)) > TEST_LINES}
+    assert sorted(large) == []
+
+
+def test_no_folder_is_too_full() -> None:
+    entries: Counter[str] = Counter()
+    for name, file in python_files(*CODE, "tests"):
+        if not file.name.startswith("__"):
+            entries[str(Path(name).parent)] += 1
+    for folder in {Path(name).parent for name, _ in python_files(*CODE, "tests")}:
+        entries[str(folder.parent)] += 1  # a sub-package of it, or a folder of tests
+    assert sorted(folder for folder, count in entries.items() if count > ENTRIES) == []
+
+
+def test_no_function_is_too_long_without_a_reason() -> None:
+    long = {
+        f"{name}:{function}"
+        for name, file in python_files(*CODE)
+        for function in long_functions(file.read_text(encoding="utf-8"))
+    }
+    assert sorted(long) == []
+
+
+def test_a_reason_is_seen_above_the_decorators() -> None:
+    body = "    x = 1\n" * FUNCTION_LINES
+    assert long_functions(f"def f():\n{body}") == ["f"]
+    assert long_functions(f"{REASON}a table\n@cache\ndef f():\n{body}") == []
+    assert long_functions(f"class C:\n    {REASON}a table\n    def f():\n{body.replace('    ', '        ')}") == []
+    assert long_functions(f"def f():\n{body.replace('    x = 1', '', 1)}") == ["f"]
+    assert long_functions("def f():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)) == []
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    silent = [
+        name
+        for name, file in python_files("hwmodel", "plugin", "emulator", "scripts")
+        if file.name == "__init__.py" and ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) is None
+    ]
+    assert silent == []
+    folders = {file.parent for _, file in python_files("hwmodel", "plugin", "emulator")}
+    packages = {folder for folder in folders if folder.name not in ("hwmodel", "plugin", "emulator")}
+    assert sorted(str(folder) for folder in packages if not (folder / "__init__.py").exists()) == []
