@@ -45,11 +45,11 @@ class Hosts:
     def __init__(self, rules: Rules, job_table: JobTable) -> None:
         self._rules = rules
         self._job_table = job_table
-        self._renewals = 0  # of the roster, when this was begun
+        self._renewals = 0  # of the job table, when this was begun
         self._slow: dict[
             int, Floats
-        ] = {}  # by running job: slowdown beside each of the roster; 0 where they may not share
-        self._upto: dict[int, int] = {}  # by running job: how many rows of the roster it was held against
+        ] = {}  # by running job: slowdown beside each of the job table; 0 where they may not share
+        self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was held against
         self._learnt = (0, 0, -1)  # what it was held against, and at which version of the view
         self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
         self._hospitable: list[int] = []
@@ -137,7 +137,7 @@ class Hosts:
         return filtered.facts(jobs, fine, told) | {"not_alone": sorted(set(view.running) - set(ids))}
 
     def _learn(self, hosts: Sequence[Running], view: View, model: LomarcModel) -> None:
-        """Hold running jobs against all rows of the roster that they were not held against yet."""
+        """Hold running jobs against all rows of the job table that they were not held against yet."""
         job_table, slow, upto = self._job_table, self._slow, self._upto
         last = len(job_table)
         if self._learnt == (job_table.renewals, last, view.version):

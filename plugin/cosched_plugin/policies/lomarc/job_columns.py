@@ -15,7 +15,7 @@ _FIELDS: Final = 11
 _SIZE: Final = 1
 _ESTIMATE: Final = 2
 _MATCHABLE: Final = 5
-_LEAST: Final = 64  # rows of a new roster
+_LEAST: Final = 64  # rows of a new job table
 
 
 class Jobs:

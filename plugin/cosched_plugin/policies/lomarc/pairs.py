@@ -1,7 +1,7 @@
 """Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
 
 A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
-ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `Upkeep` brings expected ends up to
+ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `PairMonitor` brings expected ends up to
 date when a partner is gone, and stops one of a pair that was measured to be slower than allowed (LOMARC paper, section 5.1).
 """
 

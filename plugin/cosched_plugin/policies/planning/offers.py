@@ -1,4 +1,4 @@
-"""What placements work on and what they return: a machine as planned for one instant, and an offer to run a job there."""
+"""What placements work on and what they return: the machine at one instant, now or expected, and an offer to run a job there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Offer(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The machine as expected from one instant on, running jobs and planned ones counted."""
+    """The machine as it is, or as it is expected from a later instant on; running jobs and planned ones count."""
 
     view: View
     at_us: int
@@ -63,11 +63,11 @@ class Snapshot(NamedTuple):
         return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
 
     def without(self, layers: Layers) -> Snapshot:
-        """Return the plan with these threads out of bounds."""
+        """Return the snapshot with these threads out of bounds."""
         return self._replace(free=minus(self.free, layers))
 
     def with_planned(self, offer: Offer) -> Snapshot:
-        """Return the plan with ``offer`` among those who will run; its threads are left as they are."""
+        """Return the snapshot with ``offer`` among the jobs that will run; its threads are left as they are."""
         if offer.job.demand is None:
             return self
         bandwidth, network, disk = offer.job.demand

@@ -50,7 +50,7 @@ class CountedReservation:
         self._extra -= threads
         return True
 
-    def spare(self, snapshot: Snapshot) -> Snapshot | None:  # noqa: ARG002 - whatever the plan
+    def spare(self, snapshot: Snapshot) -> Snapshot | None:  # noqa: ARG002 - whatever the snapshot
         """Return None: no other threads would serve the head better."""
         return None
 
@@ -125,7 +125,7 @@ class PlacedReservation:
         return True
 
     def _beside(self, offer: Offer, at_shadow: Snapshot) -> Snapshot:
-        """Return the plan for the head with ``offer`` there, its demand and its memory."""
+        """Return the snapshot for the head with ``offer`` there, its demand and its memory."""
         snapshot = at_shadow.with_planned(offer)
         if not (offer.job.memory_mb and self._head.job.memory_mb):
             return snapshot

@@ -1,7 +1,7 @@
 """The search of LessConsume: first fit's allocation, and then one exchange of buckets after the other (RUA paper, section 4).
 
 The worst bucket goes to the next free one that is better, until no node loses more than the goal or all free ones have been looked at.
-Nodes are rows of a plan's places, in node order.
+Nodes are rows of a snapshot's places, in node order.
 """
 
 from __future__ import annotations

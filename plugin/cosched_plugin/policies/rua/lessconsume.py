@@ -55,7 +55,7 @@ class LessConsume:
         return None if first is None else first[1].offer()
 
     def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
-        """Return the first step of the view's plan in which `find` finds something, as its number and that.
+        """Return the first step of the view's availability in which `find` finds something, as its number and that.
 
         Every look is paid for, and none is left out: a reservation is made whatever it costs.
         """

@@ -1,4 +1,4 @@
-"""How much slower a job should run on given nodes: the penalty factor of the RUA paper, section 3.3."""
+"""What a job would lose on each node to the jobs that run or are planned there (penalised time, RUA paper, section 3.3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_AT_ONCE = 256  # run times in one array
 
 
 class Places:
-    """The nodes on which a plan has places for jobs of one shape, and what jobs of that shape would lose there."""
+    """The nodes on which a snapshot has places for jobs of one shape, and what jobs of that shape would lose there."""
 
     __slots__ = ("_at_us", "_free", "_ground", "_outlooks", "_rooms", "_rows", "_stays_us", "_within", "total")
 
@@ -129,7 +129,7 @@ class Outlook:
 
 
 class LossCache:
-    """What was worked out of one plan for many jobs, and again at the next events.
+    """What was worked out of one snapshot for many jobs, and again at the next events.
 
     What a job loses that starts at some instant depends on those alone who should still be there then, and on who is planned. So
     places of a later instant still hold when others have come and gone that leave before it.
