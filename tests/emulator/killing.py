@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
-from tests.processes import ROOT, ended, fork_program
+from tests.processes import ROOT, run_python
 
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.link import Link
@@ -158,9 +158,7 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
                 os._exit(1)
             os._exit(0)
         if number < MOST_LIVES - 1:
-            deadline = time.monotonic() + longest_s * (1 + number / 30) * uniform(seed, "life", number)
-            while time.monotonic() < deadline:
-                time.sleep(0.0005)
+            time.sleep(longest_s * (1 + number / 30) * uniform(seed, "life", number))
             os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, 0)
         if os.WIFEXITED(status):
@@ -173,7 +171,8 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
 def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
     """Have a program of this module killed until it comes through, and return how often it was."""
     module = "tests.emulator.killing"
-    ran = ended(fork_program(module, program, str(database), str(seed), *arguments, folder=ROOT), 120)
+    # Not a fork of the test: each of its lives would copy the tables of all that a test has loaded.
+    ran = run_python("-m", module, program, str(database), str(seed), *arguments, folder=ROOT, seconds=120)
     assert ran.code == 0, ran.err
     return int(ran.out)
 
