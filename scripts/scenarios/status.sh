@@ -17,7 +17,7 @@ managers=127.0.0.1:$(free_port)
 plugins=127.0.0.1:$(free_port)
 live_manager --speed 600 --nodes 4 --node rua-4way --metrics "$managers" --log-json
 live_plugin plugin rua --status "ipc://$scratch/status" --metrics "$plugins" --log-json
-shown submit -J one -n 8 -t 60 --run 1200
+shown submit -J one -n 8 -t 180 --run 4800
 shown submit -J two -n 12 -t 60 --run 600
 sleep 0.3
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.processes import environment
+from tests.processes import environment, wait_until
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.faulty_channel import REORDER_S, FaultyChannel
@@ -321,9 +321,10 @@ def test_a_stopped_child_is_ended_like_any_other() -> None:
 
 def test_a_child_that_cannot_start_again(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/runs\nexec sleep 60\n")
     program.chmod(0o700)
     with SpawnedPlugin([str(program), ENDPOINT]) as plugin:
+        wait_until((tmp_path / "runs").exists)  # before that the shell still has to open the program
         program.unlink()
         with pytest.raises(LinkError, match="cannot start"):
             plugin.respawn()
