@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -20,15 +21,14 @@ ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
     ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
-    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_plugin.errors", "cosched_hwmodel.units", "zmq", "click")),
+    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "zmq", "click")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol",)),
     ("cosched_plugin.core", (
-        "cosched_plugin.core", "cosched_plugin.protocol", "cosched_plugin.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
+        "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
     ("cosched_emulator", (
-        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_plugin.errors", "cosched_hwmodel", "numpy", "zmq", "click",
-        "matplotlib",
+        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
     ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
@@ -208,3 +208,41 @@ def test_no_room_imports_itself_by_way_of_others(package: str) -> None:
     arrows = rooms(package)
     assert len(arrows) > 5
     assert circles(arrows) == []
+
+
+def test_the_page_of_the_design_tells_who_imports_whom() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.split("| package | what is there | imports |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    told = {
+        name: set(re.findall(r"`(\S+)`", imports))
+        for names, _, imports in rows
+        for name in re.findall(r"`(\S+)`", names)
+    }
+
+    def package(name: str) -> str | None:
+        """Return the row that a module belongs to: the longest name; None for what is not ours."""
+        return max((row for row in told if is_in(name, (row,))), key=len, default=None)
+
+    found: dict[str, set[str]] = {row: set() for row in told}
+    for name in NAMES:
+        here = package(name)
+        if here is not None:
+            found[here] |= {there for there in map(package, IMPORTS[name]) if there not in (None, here)}
+    assert found == told
+    covered = {name for name in NAMES if package(name) is not None or name.endswith(("__main__", "_emulator"))}
+    assert sorted(NAMES - covered) == []
+
+
+def test_the_page_of_the_design_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.split("| who looks for | finds it in | tests |")[1].split("\n\n")[0]
+    folders = {
+        "P": "plugin/cosched_plugin",
+        "E": "emulator/cosched_emulator",
+        "H": "hwmodel/cosched_hwmodel",
+        "T": "tests",
+    }
+    paths = [f"{folders[letter]}/{path}" for letter, path in re.findall(r"\b([PEHT]) `([\w/.]+)`", table)]
+    assert len(paths) > 25
+    assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -30,6 +30,7 @@ from cosched_plugin.common.allocation import (
     started_by,
     union,
 )
+from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
@@ -46,7 +47,6 @@ from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
-from cosched_plugin.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,

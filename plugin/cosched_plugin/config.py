@@ -19,9 +19,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
-from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.catalogue import ALIASES, PRESETS
 from cosched_plugin.policies.composed import compose, resolve
 from cosched_plugin.protocol.messages import Welcome

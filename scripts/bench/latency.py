@@ -16,8 +16,8 @@ from scripts.bench.runs import model, prepare_at
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose

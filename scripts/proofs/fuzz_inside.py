@@ -18,22 +18,22 @@ from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import CHANGES
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
 from cosched_emulator.users.server.requester import Requester
 from cosched_hwmodel.draws import key
+from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.errors import PluginError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.session.manager import ManagerSession
 from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.table import State
+from cosched_plugin.protocol.session.transitions import State
 
 Progress = Callable[[int], None]
 MESSAGES_A_LIFE: Final = 300  # after so many a manager's state is thrown away: what strangers submit may fill it

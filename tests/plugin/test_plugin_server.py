@@ -18,7 +18,7 @@ from tests.plugin.stub_manager import job, welcome
 from tests.processes import Forked, Process, Ran, ended, wait_until
 
 from cosched_plugin.common.curve import write_keys
-from cosched_plugin.errors import ProtocolError
+from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
@@ -29,7 +29,7 @@ BUSY = m.ErrorReport("busy", "", "scheduler 1-a is being served, not 2-b")
 POLICIES = """
 import time
 from cosched_plugin.api import Decision, View
-from cosched_plugin.errors import MachineError
+from cosched_plugin.common.errors import MachineError
 
 class Computing:
     def __init__(self, seconds=3.0):

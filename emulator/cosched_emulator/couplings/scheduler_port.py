@@ -36,7 +36,7 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.protocol.session.base import report_of
 from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.table import State
+from cosched_plugin.protocol.session.transitions import State
 
 SLICE_S: Final = 0.2  # longest wait that notices nothing: Ctrl-C, a dead child and a deadline are at most this late
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to

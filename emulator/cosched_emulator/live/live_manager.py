@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.commands import Commands
+from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.owners import Owners
-from cosched_emulator.live.waiting import WaitingRoom
+from cosched_emulator.live.user_commands import Commands
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.changes import Change, JobFinished
 from cosched_emulator.manager.managed_job import ManagedJob

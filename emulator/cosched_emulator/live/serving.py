@@ -11,7 +11,7 @@ from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import LiveServer
-from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
 from cosched_emulator.users.server.door import UserDoor

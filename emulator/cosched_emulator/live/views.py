@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
+from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.node_use import STATES, NodeUse, node_use
-from cosched_emulator.live.waiting import HELD
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.users.answers import ended_job, seconds, with_seconds
 from cosched_emulator.users.idset import idset

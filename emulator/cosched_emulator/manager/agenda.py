@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.node_failure import fail_node
 from cosched_emulator.manager.timeline import (
     END,
     MEASURE,
@@ -30,7 +30,6 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import (
     CANCELLED,
-    NODE_FAIL,
     Event,
     JobEnded,
     JobHeld,
@@ -141,7 +140,7 @@ class Agenda:
         self._manager.diary.note_fault(at_us, f"node {kind}", text)
         match kind:
             case "fail":
-                return self._fail(node, at_us, before)
+                return fail_node(self._manager, node, at_us, before, requeue=self._requeue)
             case "return":
                 return nodes.mend(node, at_us)
             case "slow":
@@ -149,25 +148,6 @@ class Agenda:
             case "normal":
                 nodes.set_slowdown(node, None)
         return []
-
-    def _fail(self, node: int, at_us: int, before: Iterable[Event]) -> list[Event]:
-        """Return what follows when a node breaks, its jobs included; nothing if it is broken already."""
-        nodes = self._manager.nodes
-        return [] if node in nodes.broken else [*nodes.fail(node, at_us), *self._evict(node, before)]
-
-    def _evict(self, node: int, before: Iterable[Event]) -> list[Event]:
-        """Return what becomes of the jobs on a node that fails."""
-        gone = {event.job_id for event in before if isinstance(event, JobEnded | JobRequeued)}
-        bit = 1 << node
-        hit = sorted(
-            (job_id, job)
-            for job_id, job in self._manager.running.items()
-            if job_id not in gone and any(layer & bit for layer in job.layers)
-        )
-        return [JobRequeued(job_id) if self._runs_again(job) else JobEnded(job_id, NODE_FAIL) for job_id, job in hit]
-
-    def _runs_again(self, job: ManagedJob) -> bool:
-        return self._requeue if job.job.requeue is None else job.job.requeue
 
     # ------------------------------------------------------------ scripts
 
@@ -180,7 +160,7 @@ class Agenda:
         target = item.target
         match item.change:
             case "fail-node":
-                return self._fail(target, item.at_us, before)
+                return fail_node(manager, target, item.at_us, before, requeue=self._requeue)
             case "return-node":
                 return manager.nodes.mend(target, item.at_us)
         ended = any(isinstance(event, JobEnded) and event.job_id == target for event in before)

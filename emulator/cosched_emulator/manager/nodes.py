@@ -35,7 +35,7 @@ class Nodes:
         return {} if self._cluster is None else self._cluster.slow
 
     def fail(self, node: int, now_us: int) -> list[Event]:
-        """Return what follows when a node breaks that was not broken, its jobs apart: nothing where it is drained."""
+        """Return what follows when a node breaks: nothing where it is drained. `node_failure` has what follows for its jobs."""
         self.broken.add(node)
         self._diary.note_node(now_us, node, "DOWN")
         return [] if node in self.drained else [NodeFailed(node)]

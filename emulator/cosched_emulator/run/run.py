@@ -15,8 +15,8 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.columns import ColumnBuilder
 from cosched_emulator.results.figures.metrics import summarise_columns
+from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
 from cosched_plugin.common.garbage import freeze_heap

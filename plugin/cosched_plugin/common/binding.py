@@ -11,7 +11,7 @@ from typing import Final
 
 import zmq
 
-from cosched_plugin.errors import EndpointError
+from cosched_plugin.common.errors import EndpointError
 
 OWNER_ONLY: Final = 0o600
 EVERYBODY: Final = 0o666

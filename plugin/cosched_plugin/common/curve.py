@@ -21,7 +21,7 @@ import zmq
 import zmq.auth
 from zmq.utils import z85
 
-from cosched_plugin.errors import UsageError
+from cosched_plugin.common.errors import UsageError
 
 if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator

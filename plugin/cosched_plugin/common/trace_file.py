@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from cosched_plugin.errors import PluginError, UsageError
+from cosched_plugin.common.errors import PluginError, UsageError
 
 
 class TraceFile:

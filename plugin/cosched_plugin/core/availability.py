@@ -96,7 +96,7 @@ class Availability(Sequence[Step]):
     __hash__ = None  # type: ignore[assignment]  # as a list's
 
     def __repr__(self) -> str:
-        return f"Forecast({list(self)})"
+        return f"Availability({list(self)})"
 
     def _layers(self, joined: int) -> Layers:
         if self._depth == 1:

@@ -12,12 +12,12 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import Running
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
-from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,

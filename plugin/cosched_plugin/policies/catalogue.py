@@ -13,13 +13,13 @@ from cosched_plugin.policies.fairness.slack import NoFairness, Slack
 from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.lomarc.lookahead import FUTURES, HEURISTICS, Lookahead
 from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
-from cosched_plugin.policies.orders.orders import ClassPriority, Fcfs, Shortest
+from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
 from cosched_plugin.policies.rua.lessconsume import LessConsume
-from cosched_plugin.policies.slices.slices import Slices
+from cosched_plugin.policies.slices.time_slices import Slices
 
 Table = Mapping[str, Any]
 

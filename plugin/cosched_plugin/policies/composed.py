@@ -18,7 +18,7 @@ from cosched_plugin.policies.orders.history import history
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.planning.parts import Backfill, Fairness, Matching, Order, Placement
-from cosched_plugin.policies.slices.slices import Sliced
+from cosched_plugin.policies.slices.time_slices import Sliced
 
 __all__ = ["DEFAULTS", "KINDS", "PRESETS", "Composed", "Parameter", "Part", "Preset", "compose", "resolve"]
 

@@ -1,4 +1,4 @@
-"""Errors of the plugin, and of the protocol that both of its ends share. See ``cosched_plugin.errors`` for the whole tree."""
+"""Errors of the plugin, and of the protocol that both of its ends share. See ``cosched_plugin.common.errors`` for the whole tree."""
 
 from __future__ import annotations
 

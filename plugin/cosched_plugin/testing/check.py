@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine, started_by
+from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.errors import MachineError, PluginError
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

@@ -22,9 +22,9 @@ from cosched_emulator.run.coupling import coupling
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
-from cosched_plugin.errors import PolicyError, UsageError
 
 
 @pytest.fixture

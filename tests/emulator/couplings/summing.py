@@ -19,7 +19,7 @@ NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
 # A scheduler with a memory that a restart must rebuild: the sum of all estimates so far. What it does besides is in its arguments.
 SCRIPT = """
 import os, sys, time
-from cosched_plugin.errors import PluginError, PolicyError
+from cosched_plugin.common.errors import PluginError, PolicyError
 from cosched_plugin.protocol.messages import JobSubmitted, SetNote, StartJob
 from cosched_plugin.server import serve
 

@@ -19,7 +19,7 @@ from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import SpawnedPlugin, remove_stale
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import ConfigurationError, LinkError
-from cosched_plugin.errors import PolicyError, ProtocolError, UsageError
+from cosched_plugin.common.errors import PolicyError, ProtocolError, UsageError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import why_not

@@ -23,7 +23,7 @@ from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import LinkError
-from cosched_plugin.errors import LocalProtocolError
+from cosched_plugin.common.errors import LocalProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode
 

@@ -12,7 +12,7 @@ from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
-from cosched_emulator.run.parts import build_agenda, build_manager
+from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import (

@@ -12,8 +12,8 @@ import pytest
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.hardware import Cluster, NoContention
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_agenda, build_manager
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import Scenario

@@ -13,8 +13,8 @@ from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_manager
 from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.machine import build_machine

@@ -14,8 +14,8 @@ from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store

@@ -21,7 +21,7 @@ from cosched_plugin.common.curve import (
     write_keys,
     write_public,
 )
-from cosched_plugin.errors import UsageError
+from cosched_plugin.common.errors import UsageError
 
 SOON_MS = 5_000
 NEVER_MS = 400  # that nothing comes can only be seen by waiting

@@ -20,9 +20,9 @@ from tests.plugin.core.parts import (
     looks,
 )
 
+from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, looks
 
+from cosched_plugin.common.errors import RemoteProtocolError, UsageError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.errors import RemoteProtocolError, UsageError
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     Action,

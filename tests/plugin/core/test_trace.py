@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from tests.plugin.core.parts import NOW_US, START_LIMITED, START_PLAIN, WELCOME, core_with
 
+from cosched_plugin.common.errors import PolicyError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.errors import PolicyError
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Action,

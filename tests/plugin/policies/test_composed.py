@@ -13,10 +13,10 @@ import pytest
 
 from cosched_plugin import config
 from cosched_plugin.api import Action, View, WholeNodesView
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
-from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, Composed, compose, resolve
-from cosched_plugin.policies.slices.slices import Sliced
+from cosched_plugin.policies.slices.time_slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from cosched_plugin.errors import RemoteProtocolError
+from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import (

@@ -24,7 +24,7 @@ from tests.plugin.protocol.samples import (
     raw_of,
 )
 
-from cosched_plugin.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import codec, fast
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode

@@ -9,7 +9,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from tests.plugin.protocol.samples import JOB_RAW, SAMPLES, WELCOME, decode_raw, nested, outcome, raw_of
 
-from cosched_plugin.errors import RemoteProtocolError
+from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import (

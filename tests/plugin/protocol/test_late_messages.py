@@ -9,7 +9,7 @@ import pytest
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.session.manager import ManagerSession
 from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.table import State
+from cosched_plugin.protocol.session.transitions import State
 
 NODE = m.NodeClass(1, 1, 4, 1, 1024, 0, 0, 0)
 BATCHES = 12

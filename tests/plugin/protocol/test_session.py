@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from cosched_plugin.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.session.base import report_of
 from cosched_plugin.protocol.session.manager import ManagerSession
 from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.table import CROSSING, SPEAKER, TRANSITIONS, Role, State
+from cosched_plugin.protocol.session.transitions import CROSSING, SPEAKER, TRANSITIONS, Role, State
 
 NOW_US = 1_000
 

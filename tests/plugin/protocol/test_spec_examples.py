@@ -11,13 +11,13 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_plugin.errors import RemoteProtocolError
+from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import limits
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.records import REQUIRED, Record
 from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.table import CROSSING, SPEAKER, TRANSITIONS, Role, State
+from cosched_plugin.protocol.session.transitions import CROSSING, SPEAKER, TRANSITIONS, Role, State
 from cosched_plugin.protocol.vocabulary import ACTIONS_BY_TAG, EVENTS_BY_TAG, JOB, MESSAGES_BY_KIND, MESSAGES_BY_TAG
 
 SPECIFICATION = (Path(__file__).parents[3] / "plugin" / "PROTOCOL.md").read_text()

@@ -24,10 +24,10 @@ from cosched_plugin.api import (
     layers_of,
     minus,
 )
+from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.running import Running
 from cosched_plugin.core.state import State
-from cosched_plugin.errors import MachineError, PluginError
 from cosched_plugin.policies.composed import PRESETS, compose, resolve
 from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import ClassVar, Final
 
-from cosched_plugin.errors import UsageError
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import why_not
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

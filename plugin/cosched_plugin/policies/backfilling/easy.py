@@ -7,7 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, View, is_plain
 from cosched_plugin.policies.backfilling.easy_counted import Counting
-from cosched_plugin.policies.orders.orders import Fcfs, Shortest
+from cosched_plugin.policies.orders.queue_orders import Fcfs, Shortest
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.planning.offers import Offer, snapshot_now

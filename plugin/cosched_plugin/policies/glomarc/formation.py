@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cosched_plugin.api import SECOND_US, WHOLE_PPM
-from cosched_plugin.policies.glomarc.company import Slowdown
 from cosched_plugin.policies.glomarc.evolution import Member, Outcome, evolve
+from cosched_plugin.policies.glomarc.group_upkeep import Slowdown
 from cosched_plugin.policies.placement.spread import NodeHalves
 
 

@@ -18,9 +18,9 @@ from cosched_plugin.api import (
     bits_of,
     runs_from,
 )
-from cosched_plugin.policies.glomarc.company import remember
 from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
+from cosched_plugin.policies.glomarc.group_upkeep import remember
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
 from cosched_plugin.policies.planning.expected_ends import expect
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import SECOND_US, Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
 from cosched_plugin.policies.fairness.slack import delay_of
-from cosched_plugin.policies.glomarc.company import NOTE as GROUP
-from cosched_plugin.policies.glomarc.company import Slowdown, keep_up, member_in_place, place_of, slowdown_in
 from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
 from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
 from cosched_plugin.policies.glomarc.group import Group, seat_group
+from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
+from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, member_in_place, place_of, slowdown_in
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread
 from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
 from cosched_plugin.policies.planning.matching import WithoutHosts

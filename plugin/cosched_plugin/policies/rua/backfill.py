@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
-from cosched_plugin.policies.orders.orders import Shortest
+from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at, snapshot_now
 from cosched_plugin.policies.planning.parts import Matching, Order, Placement
 from cosched_plugin.policies.planning.reservation import PlacedReservation

@@ -13,7 +13,7 @@ from cosched_plugin.protocol.messages import (
     Ping,
     Pong,
 )
-from cosched_plugin.protocol.session.table import (
+from cosched_plugin.protocol.session.transitions import (
     CROSSING,
     SPEAKER,
     TRANSITIONS,

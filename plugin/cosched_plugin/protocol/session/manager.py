@@ -20,7 +20,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 from cosched_plugin.protocol.session.base import NOTHING, Received, Session
-from cosched_plugin.protocol.session.table import (
+from cosched_plugin.protocol.session.transitions import (
     FEATURE_ACTIONS,
     Role,
     State,

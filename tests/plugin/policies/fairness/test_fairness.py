@@ -32,7 +32,7 @@ from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_end
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
-from cosched_plugin.policies.slices.slices import Slices
+from cosched_plugin.policies.slices.time_slices import Slices
 from cosched_plugin.protocol.messages import Note, RunningJob, SetNote
 
 NODES = 6

@@ -36,7 +36,7 @@ from tests.reference.lomarc import (
 )
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_plugin.errors import UsageError
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.policies.composed import resolve
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable

@@ -29,8 +29,8 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.parts import build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.job import WorkloadJob

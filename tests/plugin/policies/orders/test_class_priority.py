@@ -26,7 +26,7 @@ from cosched_plugin.policies.lomarc.job_columns import JobTable
 from cosched_plugin.policies.lomarc.profit import Future
 from cosched_plugin.policies.lomarc.queue_table import QueueTable
 from cosched_plugin.policies.orders.history import History, Tally, history
-from cosched_plugin.policies.orders.orders import ClassPriority
+from cosched_plugin.policies.orders.queue_orders import ClassPriority
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600

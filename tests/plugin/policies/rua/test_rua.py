@@ -22,10 +22,10 @@ from tests.reference.sharing import (
     less_consume,
 )
 
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.orders.orders import Fcfs
+from cosched_plugin.policies.orders.queue_orders import Fcfs
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua

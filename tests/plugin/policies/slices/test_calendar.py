@@ -10,8 +10,8 @@ from tests.plugin.policies.glomarc.glts_cases import SECOND_US, nodes_of, spec_o
 from tests.reference.slices import Calendar, Class, progress_between, slices_of, wall_of
 
 from cosched_plugin.api import SetNote
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.errors import UsageError
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.slices.calendar import (
     CLASSES,
@@ -23,7 +23,7 @@ from cosched_plugin.policies.slices.calendar import (
     present_slice,
     slice_at,
 )
-from cosched_plugin.policies.slices.slices import Slices
+from cosched_plugin.policies.slices.time_slices import Slices
 from cosched_plugin.protocol.messages import Note
 
 HOUR_US = 3600 * SECOND_US

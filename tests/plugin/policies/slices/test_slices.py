@@ -36,7 +36,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composed import compose
 from cosched_plugin.policies.slices.calendar import present_slice
-from cosched_plugin.policies.slices.slices import Slices
+from cosched_plugin.policies.slices.time_slices import Slices
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Action,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.owners import Owners
 from cosched_emulator.live.submission import Submission, refusal_of
-from cosched_emulator.live.waiting import WaitingRoom
 from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.users.requests import (

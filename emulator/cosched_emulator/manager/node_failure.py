@@ -1,0 +1,33 @@
+"""What happens to jobs when a node fails under them: each runs again from its start, or ends as NODE_FAIL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.manager import Manager
+from cosched_plugin.protocol.messages import NODE_FAIL, Event, JobEnded, JobRequeued
+
+
+def fail_node(manager: Manager, node: int, at_us: int, before: Iterable[Event], *, requeue: bool) -> list[Event]:
+    """Return what follows when a node breaks, its jobs included; nothing if it is broken already.
+
+    ``before`` are the events of the same instant that come first: a job that they end or requeue is gone. ``requeue`` says
+    whether jobs run again that do not say so themselves.
+    """
+    nodes = manager.nodes
+    if node in nodes.broken:
+        return []
+    events = nodes.fail(node, at_us)
+    gone = {event.job_id for event in before if isinstance(event, JobEnded | JobRequeued)}
+    for job_id, job in sorted(_jobs_on(manager, node)):
+        if job_id not in gone:
+            again = requeue if job.job.requeue is None else job.job.requeue
+            events.append(JobRequeued(job_id) if again else JobEnded(job_id, NODE_FAIL))
+    return events
+
+
+def _jobs_on(manager: Manager, node: int) -> list[tuple[int, ManagedJob]]:
+    """Return the jobs with hardware threads on a node, or with their image on its disk."""
+    bit = 1 << node
+    return [(job_id, job) for job_id, job in manager.running.items() if any(layer & bit for layer in job.layers)]
