@@ -31,7 +31,7 @@ DEFECTS: Final = (
     Defect(
         "core-limit-of-suspended",
         "the scheduler does not lengthen a limit by the time of a suspension",
-        f"{CORE}/state.py",
+        f"{CORE}/running.py",
         "limit_us=None if running.limit_us is None else running.limit_us + by_us,",
         "limit_us=running.limit_us,",
     ),
@@ -119,28 +119,28 @@ DEFECTS: Final = (
     Defect(
         "session-batch-skipped",
         "the scheduler takes a batch although one before it is missing",
-        f"{PROTOCOL}/session.py",
+        f"{PROTOCOL}/session/scheduler.py",
         "if message.seq != self.seq + 1 or self.state is State.OPEN:",
         "if message.seq < self.seq + 1 or self.state is State.OPEN:",
     ),
     Defect(
         "session-stale-answer",
         "the manager takes an answer of an older greeting",
-        f"{PROTOCOL}/session.py",
+        f"{PROTOCOL}/session/manager.py",
         "if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:",
         "if message.seq <= self.seq or self.state is State.CLOSED:",
     ),
     Defect(
         "session-answer-once",
         "the scheduler does not repeat its answer when a batch comes twice",
-        f"{PROTOCOL}/session.py",
+        f"{PROTOCOL}/session/scheduler.py",
         "            return Received((self._reply,))",
         "            return NOTHING",
     ),
     Defect(
         "session-hello-twice",
         "a hello that comes twice counts as a new one",
-        f"{PROTOCOL}/session.py",
+        f"{PROTOCOL}/session/manager.py",
         "0 < hello.greeting <= before.greeting",
         "0 < hello.greeting < before.greeting",
     ),
@@ -148,7 +148,7 @@ DEFECTS: Final = (
     Defect(
         "live-release-untold",
         "the scheduler is not told of a job that was released",
-        f"{LIVE}/commands.py",
+        f"{LIVE}/user_commands.py",
         "        self._apply(JobHeld(job_id) if hold else JobReleased(job_id))",
         """        if hold:
             self._apply(JobHeld(job_id))
@@ -172,7 +172,7 @@ DEFECTS: Final = (
     Defect(
         "live-array-slot",
         "a task that ends does not make room for the next one of its array",
-        f"{LIVE}/waiting.py",
+        f"{LIVE}/dependencies.py",
         "            array.there.discard(job_id)\n",
         "",
     ),
