@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tests.contract.cases import SLICED, lublin, scenario_of, statistical
+from tests.contract.cases import CASES, SLICED, lublin, scenario_of, statistical
 from tests.contract.links import DigestLink
 from tests.processes import Forked, environment, fork_program, killed_at_the_end, wait_until
 
@@ -33,7 +33,8 @@ def plugin_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path)["PYTHONPATH"])
 
 
-# Among them, every kind of event and action passes, and every kind of composition crosses the border of the process.
+# Among them, every kind of event and action passes, and every kind of composition crosses the border of the process. The other
+# cases go through the codec in test_golden_schedules.py; through a second process they are slow tests.
 COUPLED = [
     ("easy", "lublin"),
     ("easy", "swf"),
@@ -65,7 +66,10 @@ def assert_same(folder: Path, other: Path) -> None:
     assert len(first) >= 6
 
 
-@pytest.mark.parametrize(("preset", "scenario"), COUPLED)
+@pytest.mark.parametrize(
+    ("preset", "scenario"),
+    [*COUPLED, *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES if case not in COUPLED)],
+)
 def test_every_coupling_gives_the_same_folder(preset: str, scenario: str, tmp_path: Path) -> None:
     table = scenario_of(scenario, tmp_path)
     choice = choose(preset)

@@ -31,6 +31,7 @@ from scripts.bench.runs import (
     simulate,
 )
 from scripts.tables import aligned_table
+from tests.processes import ROOT, run_python
 
 from cosched_plugin.policies.catalogue import PRESETS
 
@@ -170,3 +171,9 @@ def test_the_command_measures_one_part(
     assert sorted(figures) == ["machine", "start-up"]
     assert [row["command"] for row in figures["start-up"]] == list(bench.COMMANDS)
     assert re.search(r"\| `python -m cosched_plugin --help` +\| +\d+ \| +\d+ \| +[\d.]+ \|", said.out)
+
+
+def test_the_script_starts() -> None:
+    ran = run_python(str(ROOT / "scripts" / "bench.py"), "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "--quick" in ran.out

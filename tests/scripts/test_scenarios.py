@@ -21,7 +21,7 @@ SLOW = {
     "bad-input": "emulator/cli/test_bad_input.py: the same cases",
     "compare-policies": "contract/test_golden_schedules.py: every preset; emulator/cli/test_results.py: compare",
     "faults": "emulator/couplings/test_faulty_wire.py and emulator/scenario/test_faults.py",
-    "keys": "emulator/cli/test_keys.py and test_user_commands.py: a manager with keys",
+    "keys": "emulator/users/test_user_door.py: who asks, and revoked keys; emulator/cli/test_keys.py and test_user_commands.py",
     "kill-nine": "contract/test_kill_nine.py",
     "live-day": "emulator/cli/test_user_commands.py: against a real manager",
     "matchmaking": "emulator/explain/test_sentences.py: explanations of pairs, guests and jobs that were stopped",
