@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from tests.commands import Commands, commands_in
+
+# The programs multiply no matrices, and without this numpy starts a thread for each core: 0.1 s of CPU time a process.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same cases every time: a change is judged by what it does, not by what was drawn. COSCHED_EXPLORE=1 draws others.
 settings.register_profile("repeatable", derandomize=True)
@@ -22,3 +26,19 @@ def commands() -> Iterator[Commands]:
     """Commands in a folder whose path is short enough for a socket in it, which pytest's may not be."""
     with tempfile.TemporaryDirectory(prefix="cli-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
         yield running
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what `by_default` leaves out; before pytest looks for tests that are slow."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("by_default") is not None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        marker = found[0].get_closest_marker("by_default")
+        assert marker is not None
+        (wanted,) = marker.args
+        for place, item in enumerate(found):
+            if place * wanted % len(found) >= wanted:
+                item.add_marker(pytest.mark.slow)

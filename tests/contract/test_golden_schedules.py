@@ -49,7 +49,10 @@ def assert_complete(proof: Proof) -> None:
     assert json.loads(json.dumps(proof.trace, allow_nan=False)) == proof.trace
 
 
-@pytest.mark.parametrize("preset", ["lomarc-r", "lomarc-n", "am", "ac", "ssp", "glts"])
+@pytest.mark.parametrize(
+    "preset",
+    ["lomarc-r", "am", "glts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "ac", "ssp"))],
+)
 def test_without_measurements_restarts_change_nothing_either(preset: str) -> None:
     table = quiet(statistical() if preset in SLICED else lomarc())
     choice = choose(preset)

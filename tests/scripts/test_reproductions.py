@@ -157,6 +157,7 @@ def test_rua_says_how_it_is_used() -> None:
     assert "--report-only" in done.out
 
 
+@pytest.mark.slow  # test_glts_reproduction runs the same command, with its own paper, by default
 def test_lomarc_in_small(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     options = ("lomarc", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))

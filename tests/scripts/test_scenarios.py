@@ -60,8 +60,8 @@ def test_scenario(script: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "runs", "said"),
     [
-        pytest.param((), {"PSS", "LOMARC-R"}, "efficiency, nodes", id="lomarc"),
-        # The same script with other words in its options: the first shows that it runs.
+        # .ci/run runs this one beside the tests, and looks at its exit code; the others have other words in their options.
+        pytest.param((), {"PSS", "LOMARC-R"}, "efficiency, nodes", id="lomarc", marks=pytest.mark.slow),
         pytest.param(("--rua",), {"FF", "LC", "RUA"}, "killed at limit", id="rua", marks=pytest.mark.slow),
         pytest.param(("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job", id="glts", marks=pytest.mark.slow),
     ],
@@ -83,7 +83,7 @@ def test_the_demo_says_what_the_manager_said_when_a_run_fails(tmp_path: Path) ->
     assert done.err.splitlines()[-1] == "demo: the manager's exit code is 2, not 0"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
         [str(ROOT / "scripts" / "demo"), "--lublin", "20000", "--out", str(tmp_path / "out")],

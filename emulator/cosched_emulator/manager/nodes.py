@@ -68,9 +68,11 @@ class Nodes:
     def set_slowdown(self, node: int, slowdown: float | None) -> None:
         """Have everything on a node take ``slowdown`` times as long from now on; None: it has its normal speed.
 
-        Only a manager with hardware can have slow nodes.
+        Only a manager with hardware can have slow nodes; without, every node has its normal speed already.
         """
-        assert self._cluster is not None
+        if self._cluster is None:
+            assert slowdown is None
+            return
         self._cluster.set_slowdown(node, slowdown)
 
     # ------------------------------------------------------------ what the scheduler knows

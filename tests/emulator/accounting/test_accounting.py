@@ -377,7 +377,7 @@ def test_a_durable_step_is_synced_and_nothing_else_is(accounts: Accounting) -> N
     assert accounts._connection.execute("PRAGMA synchronous").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_random_every_fact_is_there_once(seed: int, tmp_path: Path) -> None:
     keep_accounts(str(tmp_path / "undisturbed.db"))
     kills = killed("accounts", tmp_path / "killed.db", seed)

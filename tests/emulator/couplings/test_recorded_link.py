@@ -285,6 +285,7 @@ def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
     accounting.close()
 
 
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize(("preset", "scenario"), CASES)
 def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_path: Path) -> None:
     """The schedule is that of the undisturbed run, and so are the results, made from the database alone."""

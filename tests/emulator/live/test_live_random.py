@@ -384,6 +384,7 @@ def assert_same(one: LiveManager, other: LiveManager) -> None:
     assert one.due_us() == other.due_us()
 
 
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize("late", [False, True], ids=["prompt", "late"])
 @pytest.mark.parametrize("policy", SITES)
 def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:

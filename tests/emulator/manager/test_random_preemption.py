@@ -285,6 +285,7 @@ def played(managed: Manager, kind: str, resume_us: int, seed: int, random: Rando
     return simulation.run(), whims
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("resume_us", [0, 7, 60])
 @pytest.mark.parametrize("kind", ["none", "bandwidth", "pairs"])
 def test_work_is_neither_lost_nor_made(kind: str, resume_us: int) -> None:

@@ -160,6 +160,11 @@ def test_hardware_on_which_nothing_contends_changes_nothing() -> None:
     )
 
 
+def test_the_end_of_a_slowness_that_never_began_changes_nothing() -> None:
+    normal = {"at": [{"at_s": 0.0, "do": "normal", "node": 0}]}
+    assert simulate(lublin(faults=normal), "easy") == simulate(lublin(), "easy")
+
+
 def test_a_plan_of_slow_nodes_slows_jobs_and_is_the_same_again() -> None:
     quick = simulate(lublin(), "easy")
     scenario = lublin(faults={"slow": {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3}})

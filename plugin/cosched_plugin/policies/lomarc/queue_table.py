@@ -56,7 +56,8 @@ class QueueTable:
 
         def arrivals(started: Tally, pending: Floats) -> Arrivals:
             jobs = started.jobs + len(pending)
-            work = started.work_us / (processors * SECOND_US) + float(np.add.reduce(pending))
+            # In floats: a quotient of integers beyond 2**53 is rounded otherwise, and may break ties the other way.
+            work = float(started.work_us) / float(processors * SECOND_US) + float(np.add.reduce(pending))
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
         return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))

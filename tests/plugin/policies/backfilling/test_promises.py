@@ -165,6 +165,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     return run(prepare(read_scenario(None, table)), link), link
 
 
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize(
     ("preset", "scenario"),
     [
@@ -237,6 +238,7 @@ def choosy_jobs(random: Random) -> list[WorkloadJob]:
     return jobs
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("settings", [(), ("budget=counted", "budget.units=200")])
 @pytest.mark.parametrize("seed", range(4))
 def test_with_places_planned_too_a_restarted_scheduler_does_the_same(seed: int, settings: tuple[str, ...]) -> None:

@@ -39,6 +39,7 @@ POLICIES: dict[str, tuple[dict[str, Any], Textbook]] = {
 }
 
 
+@pytest.mark.by_default(12)
 @pytest.mark.parametrize("estimates", ESTIMATES)
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_start_is_the_textbooks(name: str, estimates: str) -> None:

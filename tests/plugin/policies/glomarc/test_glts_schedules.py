@@ -228,6 +228,7 @@ def took_us(record: JobRecord) -> int:
     return record.end_us - record.intervals[0].start_us - record.suspended_us
 
 
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize("policy", ["glts", "cst", "glts-nh", "ssp"])
 @pytest.mark.parametrize("slices", ["classes", "none"])
 def test_jobs_end_when_they_are_expected_to(policy: str, slices: str) -> None:

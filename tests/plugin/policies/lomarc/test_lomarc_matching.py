@@ -64,6 +64,7 @@ def c_by(model: LomarcModel) -> Callable[[Job, Job], Number]:
     return lambda one, other: c_of(model, one.id, one.usage, other.id, other.usage)
 
 
+@pytest.mark.by_default(8)
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 @pytest.mark.parametrize("heuristic", HEURISTICS)
 def test_the_partner_of_the_head(heuristic: str, model: LomarcModel) -> None:

@@ -135,6 +135,7 @@ def is_of(event: Event, own: set[int]) -> bool:
             return True
 
 
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize("policy", SLICED)
 def test_a_class_decides_in_its_slice_as_if_nobody_else_were_there(policy: str) -> None:
     same: Counter[str] = Counter()
