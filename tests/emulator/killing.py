@@ -180,6 +180,6 @@ def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
 if __name__ == "__main__":
     _, chosen, where, seeded, *more = sys.argv
     if chosen == "accounts":
-        print(lives(lambda: keep_accounts(where), int(seeded), 0.06))
+        print(lives(lambda: keep_accounts(where), int(seeded), 0.05))
     else:
         print(lives(lambda: simulate(where, *more), int(seeded), 0.3))

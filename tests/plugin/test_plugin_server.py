@@ -430,6 +430,7 @@ def test_a_policy_that_cannot_be_made_for_this_machine_is_unsupported(commands: 
 # ---------------------------------------------------------------- signals
 
 
+@pytest.mark.by_default(6)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("phase", ["greeting", "standby", "served", "computing", "gone"])
 def test_signals_in_each_phase(

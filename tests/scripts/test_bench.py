@@ -158,6 +158,7 @@ def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
     assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
 
 
+@pytest.mark.slow  # its parts are tested above, and that it starts below
 def test_the_command_measures_one_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

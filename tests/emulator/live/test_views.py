@@ -278,6 +278,7 @@ def crowded() -> Site:
     return site
 
 
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize(
     ("request_", "most_s"),
     [(ListJobs(), 0.05), (ListNodes(), 0.01), (ShowOverview(200), 0.02), (ShowJobs((Target(1),)), 0.1)],

@@ -182,6 +182,7 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         columns.column("small")
 
 
+@pytest.mark.slow  # tracemalloc makes it six seconds; scripts/bench.py measures the memory of whole runs
 def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
     with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
         builder = ColumnBuilder()

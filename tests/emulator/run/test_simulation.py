@@ -410,6 +410,7 @@ class Anyhow:
         return actions
 
 
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize("composition", ["bulk-synchronous", "paper"])
 def test_anything_goes_and_the_books_balance(composition: str) -> None:
     states: set[str] = set()

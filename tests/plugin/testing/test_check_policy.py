@@ -50,9 +50,19 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
 ]
 
 
-@pytest.mark.parametrize("runs", [4, pytest.param(9, marks=pytest.mark.slow)])  # the first four are of all kinds
+@pytest.mark.slow
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
-def test_ours_pass(table: dict[str, object], runs: int) -> None:
+def test_ours_pass_on_many_sites(table: dict[str, object]) -> None:
+    assert_passes(table, 9)
+
+
+@pytest.mark.by_default(24)
+@pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
+def test_ours_pass(table: dict[str, object]) -> None:
+    assert_passes(table, 4)  # the first four sites are of all kinds
+
+
+def assert_passes(table: dict[str, object], runs: int) -> None:
     report = check_policy(lambda: compose(table), seed=3, runs=runs)
     assert (report.runs, report.declined) == (runs, report.declined if _needs_nodes_alike(table) else 0)
     assert report.declined <= runs // 2

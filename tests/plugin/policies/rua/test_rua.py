@@ -188,8 +188,11 @@ def decided(case: Case, thresholds: Sequence[float] | None = None) -> list[tuple
 
 @pytest.mark.parametrize(
     "thresholds",
-    [THRESHOLDS, (Fraction(1),), (Fraction(1), Fraction(11, 10), Fraction(2))],
-    ids=["paper", "one", "wide"],
+    [
+        pytest.param(THRESHOLDS, id="paper"),
+        pytest.param((Fraction(1),), id="one"),
+        pytest.param((Fraction(1), Fraction(11, 10), Fraction(2)), id="wide", marks=pytest.mark.slow),
+    ],
 )
 def test_every_pass_is_the_literal_one(thresholds: tuple[Fraction, ...]) -> None:
     random = Random(f"rua {thresholds}")
