@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections import defaultdict
@@ -42,3 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, item in enumerate(found):
             if place * wanted % len(found) >= wanted:
                 item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Have garbage collections pass over all that was loaded: code and thousands of tests, which stay anyway."""
+    gc.collect()
+    gc.freeze()

@@ -18,8 +18,8 @@ from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_messages import MAGICS, Fuzz
 from scripts.proofs.fuzz_plugin import plugin_lives
 
-MESSAGES = 10_000
-OUTSIDE = 2_500  # to real processes
+MESSAGES = 8_000
+OUTSIDE = 1_500  # to real processes
 FEW = 1_000  # status: each asker is answered two hundred times a second; a hostile scheduler: it waits for batches
 
 

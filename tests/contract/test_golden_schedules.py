@@ -51,7 +51,7 @@ def assert_complete(proof: Proof) -> None:
 
 @pytest.mark.parametrize(
     "preset",
-    ["lomarc-r", "am", "glts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "ac", "ssp"))],
+    ["lomarc-r", "glts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "am", "ac", "ssp"))],
 )
 def test_without_measurements_restarts_change_nothing_either(preset: str) -> None:
     table = quiet(statistical() if preset in SLICED else lomarc())

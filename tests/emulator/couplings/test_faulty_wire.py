@@ -394,7 +394,7 @@ def disturbed(
     ("policy", "messages", "kills"),
     [
         pytest.param("easy", MESSAGES, None, id="messages"),
-        pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin"),
+        pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
         pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both"),
         # What befalls messages and scheduler is drawn without a look at the policy: these show the same once more.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),

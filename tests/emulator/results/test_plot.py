@@ -64,7 +64,7 @@ def texts(monkeypatch: pytest.MonkeyPatch, _matplotlib: None) -> list[str]:
     return found
 
 
-@pytest.mark.by_default(5)
+@pytest.mark.by_default(3)
 @ALL
 @pytest.mark.usefixtures("_matplotlib")
 @pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])

@@ -41,7 +41,7 @@ def play(prepared: Prepared, policy: str) -> list[JobRecord]:
     return run(prepared, DirectLink(choose(policy).scheduler)).records
 
 
-@pytest.mark.by_default(2)
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize("policy", list(SCENARIOS))
 def test_runs_of_one_preparation_share_nothing(policy: str) -> None:
     table = {"seed": 4, **DISTURBED, **SCENARIOS[policy]}

@@ -75,7 +75,7 @@ def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
     assert min(link.left) > 0
 
 
-@pytest.mark.by_default(4)
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize(("preset", "units"), FEW.items())
 def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
     """All jobs come to their end, whoever decides, and work is bounded; the schedule is another, and still has company."""

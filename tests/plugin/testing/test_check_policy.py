@@ -56,7 +56,7 @@ def test_ours_pass_on_many_sites(table: dict[str, object]) -> None:
     assert_passes(table, 9)
 
 
-@pytest.mark.by_default(24)
+@pytest.mark.by_default(18)
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
 def test_ours_pass(table: dict[str, object]) -> None:
     assert_passes(table, 4)  # the first four sites are of all kinds

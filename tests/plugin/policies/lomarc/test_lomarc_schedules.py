@@ -187,6 +187,7 @@ def nodes_of(record: JobRecord) -> set[int]:
     return {node for first, count, _, _ in record.intervals[0].runs for node in range(first, first + count)}
 
 
+@pytest.mark.by_default(8)
 @pytest.mark.parametrize("remainder", [True, False])
 @pytest.mark.parametrize("policy", ALL)
 def test_with_exact_knowledge(policy: str, remainder: bool) -> None:

@@ -56,6 +56,7 @@ def test_least_is_the_greedy_and_the_optimum() -> None:
     assert improved > 50  # first fit was not the answer anyway
 
 
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
     random = Random(f"threshold {threshold}")
@@ -83,6 +84,7 @@ def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
     assert refused > 5
 
 
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_earliest_start_is_the_references(threshold: Fraction) -> None:
     random = Random(f"earliest {threshold}")
