@@ -125,14 +125,14 @@ class Fuzz:
         chosen = samples_for(endpoint) if samples is None else samples
         self._samples: list[Raw] = [msgpack.unpackb(msgpack.packb(sample)) for sample in chosen]
         self._kinds: tuple[tuple[Callable[[Random], list[bytes]], int], ...] = (
-            (self._damaged, 60),
+            (self._damage, 60),
             (self._cut, 10),
-            (self._flipped, 8),
+            (self._flip_bit, 8),
             (self._valid, 6),
             (self._random_value, 5),
             (self._random_bytes, 3),
             (self._random_frames, 3),
-            (self._doubled_keys, 3),
+            (self._double_keys, 3),
             (self._deep, 1),
             (self._large, 1),
         )
@@ -151,7 +151,7 @@ class Fuzz:
     def _body(self, random: Random) -> bytes:
         return pack(random.choice(self._samples))
 
-    def _damaged(self, random: Random) -> list[bytes]:
+    def _damage(self, random: Random) -> list[bytes]:
         return [self._magic, pack(damage(random.choice(self._samples), random))]
 
     def _valid(self, random: Random) -> list[bytes]:
@@ -161,7 +161,7 @@ class Fuzz:
         body = self._body(random)
         return [self._magic, body[: random.randrange(len(body))]]
 
-    def _flipped(self, random: Random) -> list[bytes]:
+    def _flip_bit(self, random: Random) -> list[bytes]:
         body = bytearray(self._body(random))
         for _ in range(random.randint(1, 4)):
             body[random.randrange(len(body))] = random.randrange(256)
@@ -178,7 +178,7 @@ class Fuzz:
         choices = (b"", self._magic, b"cosched/2", self._body(random), random.randbytes(20))
         return [random.choice(choices) for _ in range(count)] or [b""]
 
-    def _doubled_keys(self, random: Random) -> list[bytes]:
+    def _double_keys(self, random: Random) -> list[bytes]:
         sample = random.choice(self._samples)
         entries = [*sample.items(), *random.choices(list(sample.items()), k=random.randint(1, 3))]
         random.shuffle(entries)

@@ -183,13 +183,13 @@ class Ground:
         key = (demand, processes, planned)
         falls = self._falls.get(key)
         if falls is None:
-            falls = self._work_out(demand, processes, self._base + self._asked(planned)[:, None, :])
+            falls = self._work_out(demand, processes, self._base + self._planned_demand(planned)[:, None, :])
             for beside, without in zip(falls, self._alone(demand, processes), strict=True):
                 np.subtract(beside, without, out=beside)
             self._falls[key] = falls
         return falls
 
-    def _asked(self, planned: tuple[Planned, ...]) -> Ints:
+    def _planned_demand(self, planned: tuple[Planned, ...]) -> Ints:
         """Return what planned processes ask [resource, node]."""
         nodes = int(self.nodes[-1]) + 1
         rows: list[list[int]] = []

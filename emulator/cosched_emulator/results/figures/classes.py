@@ -134,7 +134,7 @@ def class_figures_of_columns(
         jobs={name: _job_figures(jobs, chosen, rules) for name, chosen in of_class.items()},
         high_load={name: _phase_figures(found, used, cores) for name, found in phases.items()},
         core_utilisation=_phase_figures([(first_us, last_us)], used, cores).core_utilisation,
-        makespan_s=_rounded((last_us - first_us) / SECOND_US) if len(jobs) else None,
+        makespan_s=_round((last_us - first_us) / SECOND_US) if len(jobs) else None,
         queue_first_half=halves[0],
         queue_second_half=halves[1],
     )
@@ -254,10 +254,10 @@ def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobF
     return JobFigures(
         number,
         response_us.size,
-        _rounded(float(relative.mean())),
-        _rounded(median),
-        _rounded(p95),
-        _rounded(sum(response_us.tolist()) / response_us.size / SECOND_US),
+        _round(float(relative.mean())),
+        _round(median),
+        _round(p95),
+        _round(sum(response_us.tolist()) / response_us.size / SECOND_US),
     )
 
 
@@ -265,7 +265,7 @@ def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -
     length_us = sum(end_us - start_us for start_us, end_us in phases)
     held_us = _integral(used, int_array(edge for phase in phases for edge in phase))
     return PhaseFigures(
-        _rounded(length_us / SECOND_US), _rounded(held_us / (cores * length_us)) if cores * length_us else None
+        _round(length_us / SECOND_US), _round(held_us / (cores * length_us)) if cores * length_us else None
     )
 
 
@@ -293,8 +293,8 @@ def _halves(waiting: Steps, jobs: JobColumns) -> tuple[float | None, float | Non
         return None, None
     edges = int_array([min(submits), (min(submits) + max(submits)) // 2, max(submits)])
     first, second = time_average(waiting, edges).tolist()
-    return _rounded(first), _rounded(second)
+    return _round(first), _round(second)
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return round(value, _PLACES)

@@ -126,11 +126,11 @@ def statistics(values: FloatArray) -> dict[str, float | int | None]:
     median, p95 = np.percentile(values, [50, 95], method=PERCENTILE_RULE).tolist()
     return {
         "count": int(values.size),
-        "mean": _rounded(values.mean()),
-        "median": _rounded(median),
-        "p95": _rounded(p95),
-        "standard_deviation": _rounded(values.std()),
-        "max": _rounded(values.max()),
+        "mean": _round(values.mean()),
+        "median": _round(median),
+        "p95": _round(p95),
+        "standard_deviation": _round(values.std()),
+        "max": _round(values.max()),
     }
 
 
@@ -219,7 +219,7 @@ def _machine_figures(
     return {
         "nodes": nodes,
         "threads": threads,
-        "makespan_s": _rounded(makespan_us / SECOND_US) if len(jobs) else None,
+        "makespan_s": _round(makespan_us / SECOND_US) if len(jobs) else None,
         "utilisation": _ratio(held.thread_us, threads * makespan_us),
         "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
         "node_sharing": _ratio(held.shared_us, held.used_us),
@@ -241,8 +241,8 @@ def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
 
 
 def _ratio(part: int, whole: int) -> float | None:
-    return _rounded(part / whole) if whole else None
+    return _round(part / whole) if whole else None
 
 
-def _rounded(value: float | np.floating[Any]) -> float:
+def _round(value: float | np.floating[Any]) -> float:
     return round(float(value), _PLACES)

@@ -177,7 +177,7 @@ class _Page:
         return full
 
     def _sample(self, name: str, value: float | None, labels: Mapping[str, str]) -> None:
-        pairs = ",".join([f'{_name(key)}="{_escaped(text)}"' for key, text in {**self._labels, **labels}.items()])
+        pairs = ",".join([f'{_name(key)}="{_escape(text)}"' for key, text in {**self._labels, **labels}.items()])
         self._lines.append(f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}")
 
 
@@ -187,7 +187,7 @@ def _name(name: str) -> str:
     return name
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

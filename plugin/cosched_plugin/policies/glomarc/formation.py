@@ -110,7 +110,7 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
         cut = cut[:1]
     if search.sort:
         for block in cut:
-            block.sort(key=_left, reverse=True)  # stable: as they came among equals
+            block.sort(key=_work_left, reverse=True)  # stable: as they came among equals
     return cut
 
 
@@ -174,7 +174,7 @@ def _purify(found: Found, must: int | None) -> Found:
     return found
 
 
-def _left(member: Member) -> float:
+def _work_left(member: Member) -> float:
     return member.left_us
 
 

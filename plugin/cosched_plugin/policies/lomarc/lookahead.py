@@ -121,11 +121,11 @@ class Lookahead:
 
     def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the waiting jobs that would gain by joining a running one, and whom ``gate`` may let join one, gain or not."""
-        return self._ranked_all(pending, view, gate)
+        return self._rank_all(pending, view, gate)
 
     def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
-        for host, slowdown, profit in self._ranked_for(job, pending, view):
+        for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.spend(_RANKED):
                 return None
             guest = join(host, job, slowdown, view, gate)
@@ -150,12 +150,12 @@ class Lookahead:
             return "may-not-share"
         return "weak-load" if is_weak(pending, view, self._weak_load) else None
 
-    def _ranked_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
+    def _rank_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
         """Return the hosts that one waiting job would gain by joining, best first."""
         known, ranking = self._ranked
         if known is not pending or job.id not in ranking:
             if view.work.limited:
-                ranking = self._ranked_all(pending, view, UNRESERVED)  # paid for at once
+                ranking = self._rank_all(pending, view, UNRESERVED)  # paid for at once
             elif view.pairs is not None:
                 pairs = self._hosts.pairs_of(job, pending, self._hosts.hospitable(view), view, view.pairs)
                 ranking = (
@@ -163,7 +163,7 @@ class Lookahead:
                 )
         return ranking.get(job.id, ())
 
-    def _ranked_all(self, pending: PendingJobs, view: View, gate: Gatekeeper) -> Ranking:
+    def _rank_all(self, pending: PendingJobs, view: View, gate: Gatekeeper) -> Ranking:
         if view.work.limited and self._ranked[0] is pending:
             return self._ranked[1]
         ranking = _NOBODY

@@ -295,14 +295,14 @@ def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
 def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
     """Expect of a pair what was measured of it, up to now and from now on."""
     now_us = view.now_us
-    left = [_left(running, measured, view) for running in (one, other)]
+    left = [_work_left(running, measured, view) for running in (one, other)]
     spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
     for running, span_us, pace in zip((one, other), spans_us, _paces(left[0], left[1], measured), strict=True):
         yield from expect(running.job.id, now_us + span_us, view)
         yield pace
 
 
-def _left(running: Running, measured: float, view: View) -> _Work:
+def _work_left(running: Running, measured: float, view: View) -> _Work:
     """Return the work left of one of a pair, going by what was measured since the note was made."""
     pace = pace_of(running.job.id, view)
     progress_us = view.progress_us(running)
@@ -313,7 +313,7 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     """Suspend the one of a pair that came later, until its partner ends."""
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
-    goes_on, waits = _left(stays, measured, view), _left(stops, measured, view)
+    goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
     if view.trace is not None:
         view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)

@@ -52,7 +52,7 @@ class Places:
         key = (demand, job.estimate_us, planned)
         outlook = self._outlooks.get(key)
         if outlook is None:
-            lost = self._lost(demand, job.estimate_us, planned)
+            lost = self._loss_us(demand, job.estimate_us, planned)
             levels = lost[self._within]
             levels.sort()
             outlook = self._outlooks[key] = Outlook(self, lost, levels)
@@ -69,7 +69,7 @@ class Places:
             spans = list(asked)
             for first in range(0, len(spans), _MOST_AT_ONCE):
                 some = spans[first : first + _MOST_AT_ONCE]
-                lost = self._lost(demand, np.array(some, dtype=np.int64)[:, None, None], planned)
+                lost = self._loss_us(demand, np.array(some, dtype=np.int64)[:, None, None], planned)
                 levels = np.sort(lost[:, self._within], axis=1)
                 for row, span_us in enumerate(some):
                     self._outlooks[demand, span_us, planned] = Outlook(self, lost[row], levels[row])
@@ -87,7 +87,7 @@ class Places:
         """Return where ``job`` goes."""
         return exchange.runs(self.rows.nodes, self._free, job.threads_per_process)
 
-    def _lost(self, demand: DemandTuple, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+    def _loss_us(self, demand: DemandTuple, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
         return self._ground.penalised_us(demand, len(self._within), self._at_us, run_us, planned, self._stays_us)
 
 
@@ -103,12 +103,12 @@ class Rows(NamedTuple):
 class Outlook:
     """What jobs of one demand and estimate would lose: on each node, and with each number of processes."""
 
-    __slots__ = ("_exchanges", "_levels_us", "_lost", "_places")
+    __slots__ = ("_exchanges", "_levels_us", "_loss_us", "_places")
 
     def __init__(self, places: Places, lost: Floats, levels_us: Floats) -> None:
         """``lost`` [processes - 1, node] is the penalised time in us, ``levels_us`` that of all places, ascending."""
         self._places = places
-        self._lost = lost
+        self._loss_us = lost
         self._levels_us = levels_us
         self._exchanges: dict[tuple[int, float], Exchange] = {}
 
@@ -123,7 +123,7 @@ class Outlook:
         found = self._exchanges.get(key)
         if found is None:
             rows = self._places.rows
-            found = Exchange(self._lost.take(rows.at, axis=1), rows.rooms, rows.filled, processes, goal_us)
+            found = Exchange(self._loss_us.take(rows.at, axis=1), rows.rooms, rows.filled, processes, goal_us)
             self._exchanges[key] = found
         return found
 
