@@ -174,7 +174,7 @@ def expected_ends(
 ) -> dict[int, int]:
     """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
 
-    ``stays``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
+    ``occupancies``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
     """
     assert isinstance(view, WholeNodesView)
     profile = NodeProfile(view, placement, occupancies)
