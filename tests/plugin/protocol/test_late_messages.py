@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.session.base import NOTHING
 from cosched_plugin.protocol.session.manager import ManagerSession
 from cosched_plugin.protocol.session.scheduler import SchedulerSession
 from cosched_plugin.protocol.session.transitions import State
@@ -106,3 +107,11 @@ def test_no_session_breaks(seed: int) -> None:
         if world.committed == BATCHES:
             return
     raise AssertionError(f"{world.committed} batches of {BATCHES} after {MOST_STEPS} messages")
+
+
+def test_a_hello_that_comes_twice_is_heard_once() -> None:
+    conversation = World(0)
+    hello = conversation.scheduler.hello()
+    assert len(conversation.manager.receive(hello).send) == 1
+    assert conversation.manager.receive(hello) == NOTHING
+    assert len(conversation.manager.receive(conversation.scheduler.hello()).send) == 1
