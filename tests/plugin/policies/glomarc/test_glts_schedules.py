@@ -110,8 +110,7 @@ def test_whole_schedules(policy: str) -> None:
     assert (groups > 10) == (policy != "ssp")
 
 
-@pytest.mark.by_default(1)
-@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "ssp", "glts"))
+@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "glts"))
 def test_memory_and_swap_space(policy: str) -> None:
     """Some jobs find no room on disk, alone or besides others; they stay, and nobody of another class comes beside them."""
     stayed = 0
@@ -131,8 +130,7 @@ def crossing(played: Played) -> int:
     return sum(stay.start_us < end_us < stay.end_us for stay in stays for end_us in ends)
 
 
-@pytest.mark.by_default(1)
-@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "cstws"), "ssp", "glts"))
+@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "cstws"), "glts"))
 def test_nodes_fail(policy: str) -> None:
     """Jobs on a node that fails begin again, or (every other run) end; also those on disk there, and members of groups."""
     lost = 0
@@ -164,8 +162,7 @@ def test_nodes_fail(policy: str) -> None:
     assert lost > 5
 
 
-@pytest.mark.by_default(1)
-@pytest.mark.parametrize("policy", ["glts", "cstws"])
+@pytest.mark.parametrize("policy", variants(("glts", "cstws"), "glts"))
 def test_users_change_their_minds(policy: str) -> None:
     """Members of groups are cancelled while they run or are on disk; waiting jobs are held and released."""
     cancelled = 0
