@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import resource
@@ -92,6 +93,12 @@ class Site:
 def send_raw(raw: socket.socket, *frames: bytes, times: int = 1) -> None:
     flagged = [bytes([index < len(frames) - 1, len(frame)]) + frame for index, frame in enumerate(frames)]
     raw.sendall(b"".join(flagged) * times)
+
+
+def send_if_connected(client: zmq.Socket[bytes], frames: list[bytes]) -> None:
+    """Send as a client that may have been refused already: ZeroMQ then has no connection to send to."""
+    with contextlib.suppress(zmq.Again):
+        client.send_multipart(frames, zmq.NOBLOCK)
 
 
 def received(door: UserDoor, done: Callable[[list[Asked]], bool] = bool, milliseconds: int = SOON_MS) -> list[Asked]:

@@ -110,11 +110,10 @@ class Connection:
         self, frames: list[bytes], request: Request, deadline: float, timeout_s: float, meanwhile: Callable[[], None]
     ) -> Done | Refused:
         socket = self._dial()
-        while not socket.poll(_left_ms(deadline), zmq.POLLOUT):
+        while not (socket.poll(_left_ms(deadline), zmq.POLLOUT) and _is_sent(socket, frames)):
             meanwhile()
             if time.monotonic() >= deadline:
                 raise SilenceError(f"no manager there within {timeout_s:g} s{self._handshake_trouble()}", self.endpoint)
-        socket.send_multipart(frames, zmq.NOBLOCK)
         while True:
             if socket.poll(_left_ms(deadline), zmq.POLLIN):
                 try:
@@ -191,6 +190,15 @@ def refusal_text(refused: Refused) -> str:
 
 def _nothing() -> None:
     """Do nothing meanwhile."""
+
+
+def _is_sent(socket: zmq.Socket[bytes], frames: list[bytes]) -> bool:
+    """Send and return True; False where the connection was lost after the poll that found it ready."""
+    try:
+        socket.send_multipart(frames, zmq.NOBLOCK)
+    except zmq.Again:
+        return False
+    return True
 
 
 def _left_ms(deadline: float) -> int:
