@@ -26,6 +26,9 @@ ALLOWED = [
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
     )),
+    ("cosched_plugin.parts", (
+        "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
+    )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
     ("cosched_emulator", (
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib",
@@ -54,7 +57,7 @@ ONLY_BY = [
     ("matplotlib", ("cosched_emulator.results.figures.plot",)),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
-        "cosched_plugin.core", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
+        "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
     )),
     ("cosched_emulator.cli", ("cosched_emulator.cli", "cosched_emulator.__main__")),
 ]  # fmt: skip
@@ -70,6 +73,7 @@ NEVER = [
         (part, PURE)
         for part in (
             "cosched_plugin.core",
+            "cosched_plugin.parts",
             "cosched_plugin.policies",
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.lomarc",
@@ -85,7 +89,7 @@ NEVER = [
         for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
     ),
     (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
-        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "catalogue", "composed",
+        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "composition",
     ))),
     (f"{ROOMS}.backfilling", (f"{ROOMS}.lomarc", f"{ROOMS}.glomarc", f"{ROOMS}.rua")),
 ]  # fmt: skip

@@ -46,7 +46,33 @@ from cosched_plugin.core.running import Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
-from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
+from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView, nodes_view, whole_nodes
+from cosched_plugin.parts.backfill import Backfill
+from cosched_plugin.parts.budget import Budget
+from cosched_plugin.parts.fairness import Fairness
+from cosched_plugin.parts.matching import Context, Matching
+from cosched_plugin.parts.needs import (
+    COMPANY,
+    DISK,
+    FIXED_RUN_TIMES,
+    FOOTPRINTS,
+    LEAST_PENALTY,
+    NONE,
+    PAIR_BELIEF,
+    PROMISES,
+    WHOLE_NODES,
+    Member,
+    Needs,
+    refusal,
+)
+from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
+from cosched_plugin.parts.order import Order
+from cosched_plugin.parts.part import Changes, Part
+from cosched_plugin.parts.pending import PendingJobs
+from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
+from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
+from cosched_plugin.parts.shape import Shape
+from cosched_plugin.parts.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,
@@ -67,22 +93,51 @@ from cosched_plugin.protocol.messages import (
 
 __all__ = [
     "BOUNDS",
+    "COMPANY",
+    "DISK",
+    "FIXED_RUN_TIMES",
+    "FOOTPRINTS",
+    "LEAST_PENALTY",
+    "NONE",
+    "PAIR_BELIEF",
+    "PROMISES",
     "SECOND_US",
+    "UNRESERVED",
+    "WHOLE_NODES",
     "WHOLE_PPM",
     "Action",
+    "Backfill",
     "Bools",
+    "Budget",
+    "Changes",
+    "ClassPolicy",
+    "Context",
     "DemandTuple",
+    "Fairness",
     "Floats",
+    "Footprint",
+    "Gate",
+    "Gatekeeper",
     "Ints",
     "JobSpec",
     "Layers",
     "LomarcModel",
     "Machine",
     "MachineError",
+    "Matching",
+    "Member",
+    "Needs",
     "NodeClass",
+    "NodePlacement",
     "NodeTable",
     "NoteValue",
     "Occupancy",
+    "Offer",
+    "Order",
+    "Part",
+    "PendingJobs",
+    "Placement",
+    "Placer",
     "Planned",
     "Policy",
     "PolicyError",
@@ -92,12 +147,17 @@ __all__ = [
     "ReviseJob",
     "Run",
     "Running",
+    "Seat",
     "SetNote",
+    "Shape",
+    "Slices",
+    "Snapshot",
     "StartJob",
     "StartTogether",
     "StatisticalModel",
     "SuspendJob",
     "Trace",
+    "Unreserved",
     "UsageColumns",
     "UsageError",
     "UsageTuple",
@@ -115,8 +175,11 @@ __all__ = [
     "lowest_nodes",
     "lowest_threads",
     "minus",
+    "nodes_of",
+    "nodes_view",
     "packed",
     "penalty_factor",
+    "refusal",
     "room_on",
     "round_up_us",
     "runs_from",
@@ -125,7 +188,10 @@ __all__ = [
     "short_or_narrow",
     "size",
     "slowdowns",
+    "snapshot_at",
+    "snapshot_now",
     "started_by",
     "thread_mask",
     "union",
+    "whole_nodes",
 ]

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
-from cosched_plugin.policies.catalogue import ALIASES, PRESETS
-from cosched_plugin.policies.composed import compose, resolve
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
+from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.protocol.messages import Welcome
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
     if ":" in policy:
         return _class_choice(policy, _load_class(policy), settings)
     policy = ALIASES.get(policy, policy)
-    if policy in PRESETS:
+    if policy in PRESETS or policy in installed(PRESET_GROUP):
         return _composition(policy, _merge({"preset": policy}, settings))
     known = _policies_by_name()
     if policy in known:
@@ -121,9 +123,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def _policies_by_name() -> dict[str, EntryPoint | None]:
     """Return every policy that has a name: the presets and what other packages have installed."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and presets are known without
-
-    return dict.fromkeys([*PRESETS, *ALIASES]) | {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    names = [*PRESETS, *ALIASES, *installed(PRESET_GROUP)]
+    return dict.fromkeys(names) | dict(installed(ENTRY_POINTS))
 
 
 def _toml(value: object) -> str:

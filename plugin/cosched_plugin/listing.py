@@ -8,8 +8,9 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from cosched_plugin.config import ENTRY_POINTS
-from cosched_plugin.policies.catalogue import ALIASES
-from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 
 
 def catalogue() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.catalogue import PRESETS
+from cosched_plugin.policies.composition.presets import PRESETS
 from cosched_plugin.protocol.messages import Action, Event, JobSubmitted, Welcome
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 

@@ -37,7 +37,7 @@ from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.tables import write_tables
 
-from cosched_plugin.policies.catalogue import PRESETS
+from cosched_plugin.policies.composition.presets import PRESETS
 
 Tell = Callable[[str], None]
 

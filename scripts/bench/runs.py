@@ -23,7 +23,7 @@ from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
-from cosched_plugin.policies.catalogue import PRESETS
+from cosched_plugin.policies.composition.presets import PRESETS
 
 Table = Mapping[str, Any]  # a scenario
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_plugin.core.views.view import View
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Action
 
 _MARK: Final = struct.Struct("<q")

@@ -6,7 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cosched_plugin.policies.composed import PRESETS, resolve
+from cosched_plugin.policies.composition.presets import PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 
 BUSY = ("plain", "mixed", "pairs", "groups")  # scenarios with long queues
 

@@ -134,7 +134,7 @@ def test_another_seed_or_policy_gives_another_folder(tmp_path: Path) -> None:
 
 SLOW = """
 import os, time
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 
 class Slow:
     "A policy of ours, slow enough to be killed in the middle; every pass leaves a byte behind."

@@ -31,8 +31,9 @@ from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
-from cosched_plugin.policies.catalogue import ALIASES
-from cosched_plugin.policies.composed import KINDS, PRESETS, resolve
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"

@@ -12,7 +12,8 @@ from tests.commands import SMALL, Commands, assert_one_line
 from tests.processes import ended, run_python, wait_until
 
 from cosched_plugin.cli import cli
-from cosched_plugin.policies.composed import KINDS, PRESETS
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.presets import PRESETS
 
 HELPS = [(), ("serve",), ("policies",), ("check",), ("status",)]
 PROGRAM = "cosched-plugin"

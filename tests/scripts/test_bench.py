@@ -33,7 +33,7 @@ from scripts.bench.runs import (
 from scripts.tables import aligned_table
 from tests.processes import ROOT, run_python
 
-from cosched_plugin.policies.catalogue import PRESETS
+from cosched_plugin.policies.composition.presets import PRESETS
 
 
 def silent(_text: str) -> None:

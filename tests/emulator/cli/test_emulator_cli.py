@@ -52,7 +52,7 @@ HELPS = [
 # A policy with which a run takes long: every pass tells who decides, then sleeps.
 SLOW = """
 import os, time
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 
 class Slow:
     def __init__(self):

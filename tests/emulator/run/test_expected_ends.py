@@ -14,7 +14,8 @@ from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose, resolve
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.protocol.messages import COMPLETED, Action, Event, SuspendJob
 
 LOMARC: Mapping[str, Any] = {

@@ -13,7 +13,7 @@ from tests.reference.sharing import Bucket, Node, Placement, Process, Request
 from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,

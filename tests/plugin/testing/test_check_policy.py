@@ -28,7 +28,9 @@ from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.running import Running
 from cosched_plugin.core.state import State
-from cosched_plugin.policies.composed import PRESETS, compose, resolve
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.presets import PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy
 
 S = 1_000_000

@@ -75,15 +75,20 @@ class View:
         return self._state.statistical
 
     @property
+    def any_threads(self) -> bool:
+        """Tell whether the view shows all jobs and all free threads: a plain job may take any of these."""
+        return True
+
+    @property
     def counts(self) -> bool:
         """Tell whether the number of free threads alone says if a plain job fits."""
         return True
 
-    def open_to(self, job: JobSpec, free: Layers) -> Layers:  # noqa: ARG002 - other views look at the job
+    def open_to(self, job: JobSpec, free: Layers) -> Layers:
         """Return the threads, out of a free set, on which ``job`` may be put."""
         return free
 
-    def never(self, job: JobSpec) -> bool:  # noqa: ARG002 - other views look at the job
+    def never(self, job: JobSpec) -> bool:
         """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
         return False
 
@@ -237,6 +242,21 @@ class View:
             missing -= running[job_id].threads if in_place else self.threads_back(running[job_id])
             shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
+
+    def free_steps(self) -> list[tuple[int, int]]:
+        """Return (instant, number of free threads from then on) now and at every expected end, ascending."""
+        state = self._state
+        soonest_us = state.now_us + 1
+        free = self.free_threads
+        steps = [(state.now_us, free)]
+        for expected_us, job_id in state.releases:
+            end_us = expected_us if expected_us > soonest_us else soonest_us
+            free += self.threads_back(state.running[job_id])
+            if steps[-1][0] == end_us:
+                steps[-1] = (end_us, free)
+            else:
+                steps.append((end_us, free))
+        return steps
 
     def availability(self) -> Availability:
         """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
+from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.views.view import View
@@ -40,6 +41,11 @@ class WholeNodesView(View):
         classes = view.machine.classes
         # Cores of each node, where all nodes have as many; else 0.
         self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
+
+    @property
+    def any_threads(self) -> bool:
+        """Tell that a job may take threads of empty nodes only."""
+        return False
 
     @property
     def counts(self) -> bool:
@@ -146,6 +152,10 @@ class WholeNodesView(View):
             self._nodes_availability = Availability([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
         return self._nodes_availability
 
+    def free_steps(self) -> list[tuple[int, int]]:
+        """Return (instant, number of free threads from then on) now and at every expected end: of nodes that all jobs have left."""
+        return [(at_us, size(free)) for at_us, free in self.availability()]
+
     def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
         """Return (instant, free nodes from then on as a set of bits) now and at every expected end, ascending.
 
@@ -179,3 +189,16 @@ class WholeNodesView(View):
             for end_us, job_id in state.releases
             if not (running := state.running[job_id]).on_disk
         ]
+
+
+def nodes_view(view: View) -> WholeNodesView | None:
+    """Return ``view`` as one of whole nodes; None where jobs take threads."""
+    return view if isinstance(view, WholeNodesView) else None
+
+
+def whole_nodes(view: View) -> WholeNodesView:
+    """Return the view of a composition whose shape provides whole nodes; MachineError for another."""
+    found = nodes_view(view)
+    if found is None:
+        raise MachineError("a part of the policy needs a view of whole nodes, and its shape has not made one")
+    return found

@@ -15,95 +15,122 @@ queue may have none yet: they wait.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Generator, Iterator
-from typing import ClassVar
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 
-from cosched_plugin.api import Action, JobSpec, NoteValue, RejectJob, SetNote, View, WakeAt, WholeNodesView, is_plain
+from cosched_plugin.api import (
+    COMPANY,
+    FIXED_RUN_TIMES,
+    FOOTPRINTS,
+    PROMISES,
+    UNRESERVED,
+    Action,
+    Backfill,
+    Context,
+    JobSpec,
+    NoteValue,
+    PendingJobs,
+    RejectJob,
+    Seat,
+    SetNote,
+    View,
+    WakeAt,
+    is_plain,
+    whole_nodes,
+)
 from cosched_plugin.policies.backfilling.reservation_table import NOTE, ReservationTable
-from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.parts import Matching, Order, Placement
-from cosched_plugin.policies.planning.pending import PendingJobs
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.planning.profile import CountProfile, NodeProfile, Profile, Promise, start_of
-from cosched_plugin.policies.planning.seats import UNRESERVED, Seat
 from cosched_plugin.policies.planning.starting import NEVER
 
 
-class Conservative:
+class Conservative(Backfill):
     """A reservation for every job."""
 
-    name: ClassVar[str] = "conservative"
+    needs = frozenset({FIXED_RUN_TIMES})
+    provides = frozenset({COMPANY, PROMISES})
 
     def __init__(self) -> None:
         self._last: ReservationTable | None = None  # a cache: what the last pass left behind, as the notes tell it
 
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+    def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts that are due or possible, then the promises that are new or better."""
-        while view.queued and (yield from self._pass(view, order, placement, matching)):
+        while context.view.queued and (yield from self._pass(context)):
             pass
 
-    def _pass(
-        self, view: View, order: Order, placement: Placement, matching: Matching
-    ) -> Generator[Action, None, bool]:
+    def _pass(self, context: Context) -> Generator[Action, None, bool]:
         """Yield what one look at the queue finds; tell whether another look may find more.
 
-        That is so where something was started that nobody had planned, or where a job that waits might join those that were started.
+        That is so where a start was not planned, or where a pending job might join those that were started.
         """
-        pending = order.arrange(view.queue, view)
+        view = context.view
+        pending = context.arranged().jobs
         queued = len(pending)
         last, self._last = self._last, None
-        table = _table_of(pending, view, placement, last)
-        if not (yield from _start_due(view, table, matching, join=False)):
+        table = _table_of(pending, context, last)
+        if not (yield from _start_due(context, table, join=False)):
             return True
         table.compress(view)
         table.promise(view)
-        if not (yield from _start_due(view, table, matching, join=True)):
+        if not (yield from _start_due(context, table, join=True)):
             return True
-        for job in table.pending if table.before else ():
-            if job.id not in table.before:
-                continue
-            before, promise = table.before[job.id], table.promises.get(job.id)
-            if promise != before:
-                if view.trace is not None and (promise is None or _is_news(promise, before)):
-                    view.trace.tell("promise", job=job.id, start_us=promise and view.wall_us(start_of(promise)))
-                yield SetNote(job.id, NOTE, promise)
-        again_us = table.unfinished_us(view.now_us) if view.work.limited else None
-        if again_us is not None and view.wall_us(again_us) not in view.wakes():
-            yield WakeAt(view.wall_us(again_us))
+        yield from _note_promises(table, view)
+        yield from _wake_for_rest(table, view)
         self._last = table
-        return len(table.pending) < queued and not matching.settled
+        return len(table.pending) < queued and not context.matching.settled
 
 
-def _table_of(
-    pending: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None
-) -> ReservationTable:
+def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
+    """Yield notes of the promises that are new or better."""
+    for job in table.pending if table.before else ():
+        if job.id not in table.before:
+            continue
+        before, promise = table.before[job.id], table.promises.get(job.id)
+        if promise != before:
+            if view.trace is not None and (promise is None or _is_news(promise, before)):
+                view.trace.tell("promise", job=job.id, start_us=promise and view.wall_us(start_of(promise)))
+            yield SetNote(job.id, NOTE, promise)
+
+
+def _wake_for_rest(table: ReservationTable, view: View) -> Iterator[Action]:
+    """Yield a wake at which to go on, where the work allowed was not enough."""
+    again_us = table.unfinished_us(view.now_us) if view.work.limited else None
+    if again_us is not None and view.wall_us(again_us) not in view.wakes():
+        yield WakeAt(view.wall_us(again_us))
+
+
+def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> ReservationTable:
     """Return the promises made so far, those that cannot be kept made anew; ``last``: what the last pass left behind."""
-    kind = _kind(pending, view, placement, last)
-    if last is not None and type(last.profile) is kind and last.follow(pending, _profile(kind, view, placement), view):
+    view = context.view
+    profile = _profile_maker(pending, context, last)
+    running = profile()
+    if last is not None and type(last.profile) is type(running) and last.follow(pending, running, view):
         return last
-    table = ReservationTable(_profile(kind, view, placement), _profile(kind, view, placement), pending)
+    table = ReservationTable(profile(), profile(), pending)
     table.restore(view)
     return table
 
 
-def _kind(pending: list[JobSpec], view: View, placement: Placement, last: ReservationTable | None) -> type[Profile]:
-    """Return the simplest kind of profile that is exact."""
-    if isinstance(placement, Spread):
-        return NodeProfile
+def _profile_maker(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> Callable[[], Profile]:
+    """Return what makes a profile of what running jobs leave free: of the simplest kind that is exact."""
+    view, placement = context.view, context.placement
+    if FOOTPRINTS in placement.provides:
+        return partial(NodeProfile, whole_nodes(view), context.footprints)
+    kind = CountProfile if _counts(pending, context, last) else PlacedProfile
+    return partial(kind, view, placement)
+
+
+def _counts(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> bool:
+    """Tell whether it is enough to count free threads."""
+    view = context.view
+    if not (view.counts and context.placement.counts):
+        return False
     jobs = pending
     if last is not None and type(last.profile) is CountProfile and pending[: len(last.pending)] == last.pending:
         jobs = pending[len(last.pending) :]  # of the others it is known, and those that run have been among them
     elif not all(is_plain(job.job) for job in view.running.values()):
-        return PlacedProfile
-    return CountProfile if all(map(is_plain, jobs)) else PlacedProfile
-
-
-def _profile(kind: type[Profile], view: View, placement: Placement) -> Profile:
-    """Return what running jobs leave free over time."""
-    if isinstance(placement, Spread):
-        assert isinstance(view, WholeNodesView)
-        return NodeProfile(view, placement)
-    return CountProfile(view, placement) if kind is CountProfile else PlacedProfile(view, placement)
+        return False
+    return all(map(is_plain, jobs))
 
 
 def _is_news(promise: Promise, before: NoteValue) -> bool:
@@ -111,13 +138,13 @@ def _is_news(promise: Promise, before: NoteValue) -> bool:
     return not isinstance(before, tuple) or start_of(promise) > start_of(before)
 
 
-def _start_due(view: View, table: ReservationTable, matching: Matching, *, join: bool) -> Generator[Action, None, bool]:
+def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Generator[Action, None, bool]:
     """Yield the starts of the jobs whose time has come. What started keeps its place in the profile.
 
     Returns False if a start was not as planned: with company, or of a job that is first in the queue and joins others that run,
     which is sought where ``join`` says so.
     """
-    pending = table.pending
+    view, matching, pending = context.view, context.matching, table.pending
     places = table.due(view.now_us)
     if join:
         head = next((number for number, place in enumerate(places) if place != number), len(places))
@@ -137,12 +164,12 @@ def _start_due(view: View, table: ReservationTable, matching: Matching, *, join:
             # A matching that is settled looks at nobody else, and the queue may be long.
             gone = set(started)
             queue = [job] if matching.settled else [other for at, other in enumerate(pending) if at not in gone]
-            seat = matching.seat(offer, PendingJobs(queue), view, gate)
+            seat = matching.seat(offer, context.over(PendingJobs(queue)), gate)
         elif first and join:
             if promise is None and table.profile.never(job):
                 yield RejectJob(job.id, NEVER.format(job.processes))
                 return False
-            seat = matching.join(job, PendingJobs(pending[place:]), view, gate)
+            seat = matching.join(job, context.over(PendingJobs(pending[place:])), gate)
         if seat is None:
             continue
         for job_id in seat.job_ids:

@@ -1,137 +1,124 @@
-"""Backfilling with no reservation for anyone (`none`) and with one for the head of the queue (`easy`, `sjbf`)."""
+"""Backfilling with no reservation for any job (`none`) and with one for the head of the queue (`easy`, `sjbf`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
 from typing import ClassVar, Final, NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, View, is_plain
+from cosched_plugin.api import (
+    COMPANY,
+    UNRESERVED,
+    Action,
+    Backfill,
+    Context,
+    Gatekeeper,
+    JobSpec,
+    Order,
+    PendingJobs,
+    View,
+    is_plain,
+    snapshot_now,
+)
 from cosched_plugin.policies.backfilling.easy_counted import Counting
-from cosched_plugin.policies.orders.queue_orders import Fcfs, Shortest
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.matching import NoMatching
-from cosched_plugin.policies.planning.offers import Offer, snapshot_now
-from cosched_plugin.policies.planning.parts import Matching, Order, Placement
-from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import Reservation, reserve
-from cosched_plugin.policies.planning.seats import UNRESERVED, Gatekeeper
 from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
 
 _NOTHING: Iterator[Action] = iter(())
 LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
 
 
-class NoBackfill:
+class NoBackfill(Backfill):
     """Start jobs in queue order until one does not fit."""
 
-    name: ClassVar[str] = "none"
+    provides = frozenset({COMPANY})
 
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+    def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts of the jobs at the head of the queue that fit."""
-        if view.queued:
-            yield from start_in_order(view, PendingJobs(order.arrange(view.queue, view)), placement, matching)
+        if context.view.queued:
+            yield from start_in_order(context.over(context.arranged()))
 
 
-class Easy:
+class Easy(Backfill):
     """One reservation, for the first job that cannot start; others may run before it where that does not delay it.
 
     ``candidates`` orders those others: None as the queue does (EASY, Lifka 1995), shortest first for SJBF (Tsafrir et al. 2007).
     """
 
-    name: ClassVar[str] = "easy"
+    provides = frozenset({COMPANY})
     candidates: ClassVar[Order | None] = None
 
     def __init__(self) -> None:
         self._counting = Counting(self.candidates)
 
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
+    def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
+        view = context.view
         queue = view.whole_queue
         if queue is not None:
             if not queue:
                 return _NOTHING
-            # What follows is a matter of numbers where nobody cares on which nodes he runs, beside whom, or in what order.
-            alike = not queue.particular and type(view) is View and view.trace is None and type(order) is Fcfs
-            if alike and type(matching) is NoMatching and isinstance(placement, FirstFit) and placement.counts:
-                starts = self._counting.starts(queue, view, placement)
-                return _NOTHING if starts is None else self._pass_by_numbers(starts, view, order, placement, matching)
-        return self._passes(view, order, placement, matching)
+            if not queue.particular and view.trace is None and _counts(context):
+                starts = self._counting.starts(queue, view, context.placement)
+                return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
+        return self._passes(context)
 
-    def _pass_by_numbers(
-        self, starts: Generator[Action, None, bool], view: View, order: Order, placement: Placement, matching: Matching
-    ) -> Iterator[Action]:
+    def _pass_by_numbers(self, starts: Generator[Action, None, bool], context: Context) -> Iterator[Action]:
         if (yield from starts):
-            yield from self._passes(view, order, placement, matching)
+            yield from self._passes(context)
 
-    def _passes(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:
-        while view.queued and (yield from self._pass(view, order, placement, matching)):
+    def _passes(self, context: Context) -> Iterator[Action]:
+        while context.view.queued and (yield from self._pass(context)):
             pass
 
-    def _pass(
-        self, view: View, order: Order, placement: Placement, matching: Matching
-    ) -> Generator[Action, None, bool]:
+    def _pass(self, context: Context) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
-        blocked = yield from _start_until_blocked(view, order, placement, matching)
+        blocked = yield from _start_until_blocked(context)
         if blocked is None:
             return False
-        reservation, fitting = blocked.reservation, blocked.fitting
-        if view.trace is not None and (fitting or matching.join_candidates(blocked.pending, view)):
-            head = blocked.pending.jobs[0]
-            view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(reservation.shadow_us))
-        # A job that the reservation lets join no running job may still join one that starts in this pass. Where the work is limited,
-        # or not every job gets a look, the same jobs have to get one in either case.
-        gate: Gatekeeper = reservation if placement.counts and not view.work.limited else UNRESERVED
-        join_candidates = matching.join_candidates(blocked.pending, view, gate)
-        if not (fitting or join_candidates):
+        context = context.over(blocked.pending)
+        _tell_reservation(blocked, context)
+        gate = _join_gate(blocked.reservation, context)
+        join_candidates = context.matching.join_candidates(context, gate)
+        if not (blocked.fitting or join_candidates):
             return False
-        fitting = reservation.may_admit(fitting, view.free_threads)
-        others = _candidates(blocked.behind, fitting, join_candidates)
-        if not placement.counts:
-            others = placement.promising(others, reservation.with_head(snapshot_now(view)))
+        fitting = blocked.reservation.may_admit(blocked.fitting, context.view.free_threads)
         blocked = blocked._replace(fitting=fitting)
-        return (yield from self._backfill(blocked, others, join_candidates, gate, view, placement, matching))
+        others = self._arrange(_promising(blocked, join_candidates, context), context.view)
+        return (yield from self._backfill(_Look(blocked, others, join_candidates, gate), context))
 
-    def _backfill(
-        self,
-        blocked: _Blocked,
-        others: list[JobSpec],
-        join_candidates: Collection[int],
-        gate: Gatekeeper,
-        view: View,
-        placement: Placement,
-        matching: Matching,
-    ) -> Generator[Action, None, bool]:
-        """Yield the starts of those of ``others`` that leave the reserved job its start; tell whether another look may find more.
-
-        ``join_candidates`` are those of them that ``gate`` lets join a running job.
-        """
-        others = self._arrange(others, view)
-        pending, reservation = blocked.pending, blocked.reservation
+    def _backfill(self, look: _Look, context: Context) -> Generator[Action, None, bool]:
+        """Yield the starts of candidates that leave the reserved job its start; tell whether another look may find more."""
+        view, matching, reservation = context.view, context.matching, look.blocked.reservation
+        pending = look.blocked.pending
         free = view.free_threads
         started: set[int] = set()
         place = 0
-        while place < len(others):
-            job = others[place]
+        while place < len(look.others):
+            job = look.others[place]
             place += 1
-            may_join = job.id in join_candidates
+            may_join = job.id in look.join_candidates
             if job.id in started or (job.processes > free and not may_join):
                 continue
             if not view.work.spend(LOOK):
                 break
-            seat = backfill_seat(view, job, pending, placement, matching, reservation, may_join=may_join)
+            seat = backfill_seat(job, context.over(pending), reservation, may_join=may_join)
             if seat is None:
                 continue
-            if gate is reservation and isinstance(seat, Offer) and matching.may_host(job):  # others may join it
-                gate = UNRESERVED
-                join_candidates = matching.join_candidates(blocked.pending, view, gate)
-                others = self._arrange(_candidates(blocked.behind, blocked.fitting, join_candidates), view)
-                place = others.index(job) + 1
+            if look.gate is reservation and seat.sole is not None and matching.may_host(job):
+                look = self._look_again(look, context)
+                place = look.others.index(job) + 1
             yield from take_seat(seat, "backfill", view)
             started.update(seat.job_ids)
             pending = pending.without(seat.job_ids)
             free = view.free_threads
-        # A start may have made way: the head has another place now, or another place is the best for a job refused before.
-        return bool(started) and not (matching.settled and reservation.settled and all(map(is_plain, others)))
+        return bool(started) and _may_find_more(look, matching.settled)
+
+    def _look_again(self, look: _Look, context: Context) -> _Look:
+        """Return the look with all jobs that may join a running job: a job that could join none may join one just started."""
+        join_candidates = context.matching.join_candidates(context, UNRESERVED)
+        others = self._arrange(_candidates(look.blocked, join_candidates), context.view)
+        return _Look(look.blocked, others, join_candidates, UNRESERVED)
 
     def _arrange(self, others: list[JobSpec], view: View) -> list[JobSpec]:
         return others if self.candidates is None else self.candidates.arrange(others, view)
@@ -140,7 +127,6 @@ class Easy:
 class Sjbf(Easy):
     """EASY whose backfilled jobs are taken shortest estimate first."""
 
-    name: ClassVar[str] = "sjbf"
     candidates: ClassVar[Order | None] = Shortest()
 
 
@@ -153,35 +139,78 @@ class _Blocked(NamedTuple):
     reservation: Reservation
 
 
-def _start_until_blocked(
-    view: View, order: Order, placement: Placement, matching: Matching
-) -> Generator[Action, None, _Blocked | None]:
+class _Look(NamedTuple):
+    """The candidates for backfilling."""
+
+    blocked: _Blocked
+    others: list[JobSpec]  # in the order in which they are looked at
+    join_candidates: Collection[int]  # those of them that `gate` lets join a running job
+    gate: Gatekeeper
+
+
+def _counts(context: Context) -> bool:
+    """Tell whether all that matters is numbers: jobs as they came, on any threads, each alone."""
+    return context.order.by_arrival and context.matching.alone and context.placement.counts and context.view.any_threads
+
+
+def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | None]:
     """Yield starts in queue order until a job has to wait; return it with its reservation, None if no job may start before it."""
-    pending = PendingJobs(order.arrange(view.queue, view))
+    view, matching = context.view, context.matching
+    context = context.over(context.arranged())
     reason = "order"
     while True:
         left = view.work.left
-        pending = yield from start_in_order(view, pending, placement, matching, reason)
+        pending = yield from start_in_order(context, reason)
         free = view.free_threads
         behind = pending.jobs[1:]
         fitting = [job for job in behind if job.processes <= free]
         if not fitting and not (behind and matching.has_hosts(view)):
             return None
-        reservation = reserve(view, pending.jobs[0], placement)
+        reservation = reserve(view, pending.jobs[0], context.placement)
         if reservation is not None:
             return _Blocked(pending, behind, fitting, reservation)
-        if not fitting and not matching.join_candidates(pending, view):
+        if not fitting and not matching.join_candidates(context.over(pending)):
             return None
         # The nodes in service cannot hold this job, so there is nothing to reserve. The next one takes its place as the head. The look
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
         view.work.left = left
-        pending = PendingJobs(behind)
+        context = context.over(PendingJobs(behind))
         reason = "overtake"
 
 
-def _candidates(jobs: list[JobSpec], fitting: list[JobSpec], join_candidates: Collection[int]) -> list[JobSpec]:
+def _tell_reservation(blocked: _Blocked, context: Context) -> None:
+    """Tell the trace of the reservation, where there are candidates that it may hold back."""
+    view = context.view
+    if view.trace is not None and (blocked.fitting or context.matching.join_candidates(context)):
+        head = blocked.pending.jobs[0]
+        view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
+
+
+def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:
+    """Return the gate by which jobs are sought that may join a running one.
+
+    A job that the reservation lets join no running job may still join one that starts in this pass (`Easy._look_again`). Where the
+    work is limited, or not every job gets a look, the same jobs have to get one in either case.
+    """
+    return reservation if context.placement.counts and not context.view.work.limited else UNRESERVED
+
+
+def _promising(blocked: _Blocked, join_candidates: Collection[int], context: Context) -> list[JobSpec]:
+    """Return the candidates that the placement may have a place for."""
+    others = _candidates(blocked, join_candidates)
+    if context.placement.counts:
+        return others
+    return context.placement.promising(others, blocked.reservation.with_head(snapshot_now(context.view)))
+
+
+def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[JobSpec]:
     """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
     if not join_candidates:
-        return fitting
-    may = {job.id for job in fitting}
-    return [job for job in jobs if job.id in may or job.id in join_candidates]
+        return blocked.fitting
+    may = {job.id for job in blocked.fitting}
+    return [job for job in blocked.behind if job.id in may or job.id in join_candidates]
+
+
+def _may_find_more(look: _Look, matching_settled: bool) -> bool:
+    """Tell whether starts may have made way: the head, or a job refused before, may have another place now."""
+    return not (matching_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from cosched_plugin.api import Action, JobSpec, Queue, View, short_or_narrow
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.parts import Order
+from cosched_plugin.api import Action, JobSpec, Order, Placement, Queue, View, short_or_narrow
 
 
 class _Look:
@@ -40,7 +38,7 @@ class Counting:
         self._candidates = candidates
         self._last: _Look | None = None  # a cache
 
-    def starts(self, queue: Queue, view: View, placement: FirstFit) -> Generator[Action, None, bool] | None:
+    def starts(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool] | None:
         """Return a pass over a queue that is not empty; None if nobody can start.
 
         The pass yields the starts and tells whether it has met a job for which the nodes in service do not suffice: then it is not
@@ -72,7 +70,7 @@ class Counting:
         self._last = _Look(view.version, queue.changes, queue.last().id, *shadow)
         return None
 
-    def _in_order(self, queue: Queue, view: View, placement: FirstFit) -> Generator[Action, None, bool]:
+    def _in_order(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool]:
         """Yield the starts of the first jobs, then those of the jobs that may overtake."""
         while queue:
             head = queue.first()
@@ -87,7 +85,7 @@ class Counting:
         return False
 
     def _overtake(
-        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, view: View, placement: FirstFit
+        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, view: View, placement: Placement
     ) -> Generator[Action, None, bool]:
         """Yield the starts of those among ``found`` that leave the first job its start and its threads."""
         if self._candidates is not None and len(found) > 1:

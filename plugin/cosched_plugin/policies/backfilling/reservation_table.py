@@ -19,10 +19,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.api import SECOND_US, Ints, JobSpec, NoteValue, View
-from cosched_plugin.policies.planning.offers import Offer
-from cosched_plugin.policies.planning.profile import NodeProfile, Profile, Promise, Promises, start_of
-from cosched_plugin.policies.planning.seats import Seat
+from cosched_plugin.api import (
+    SECOND_US,
+    Ints,
+    JobSpec,
+    NoteValue,
+    Seat,
+    View,
+)
+from cosched_plugin.policies.planning.profile import Profile, Promise, Promises, start_of
 from cosched_plugin.policies.planning.timeline import Change
 
 NOTE: Final = "promise"
@@ -178,17 +183,16 @@ class ReservationTable:
         restless[:] = False
         self._unfinished = work.limited and work.left <= least
 
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - part of Gate
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell that only a closer look will say."""
         return True
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` breaks none of the promises made to others than those who start."""
-        if isinstance(seat, Offer):
+        if seat.sole is not None:
             return (
                 True  # it is what the job was promised, or takes more nodes while there are enough for all (low load)
             )
-        assert isinstance(self.profile, NodeProfile)
         jobs = [(self.jobs[job_id], self.promises[job_id]) for job_id in seat.job_ids if job_id in self.promises]
         for job, promise in jobs:
             self.profile.lift(job, promise)

@@ -10,12 +10,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, Final
 
-from cosched_plugin.api import Action, JobSpec, Occupancy, Running, SetNote, View, WholeNodesView
-from cosched_plugin.policies.planning.offers import Offer
-from cosched_plugin.policies.planning.parts import Matching, NodePlacement
-from cosched_plugin.policies.planning.pending import PendingJobs
+from cosched_plugin.api import (
+    COMPANY,
+    UNRESERVED,
+    WHOLE_NODES,
+    Action,
+    Changes,
+    Context,
+    Fairness,
+    Gate,
+    Gatekeeper,
+    JobSpec,
+    Matching,
+    Needs,
+    NodePlacement,
+    NoteValue,
+    Occupancy,
+    Offer,
+    Running,
+    Seat,
+    SetNote,
+    View,
+    whole_nodes,
+)
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
-from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
 
 NOTE: Final = "response"
 # Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
@@ -35,55 +53,65 @@ def delay_of(running: Running, view: View) -> float:
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
 
-class NoFairness:
+class NoFairness(Fairness):
     """No limit."""
 
-    name: ClassVar[str] = "none"
-
-    def limit(self, matching: Matching, placement: NodePlacement) -> Matching:  # noqa: ARG002 - part of Fairness
+    def limit(self, matching: Matching) -> Matching:
         """Return the matching as it is."""
         return matching
 
 
-class Slack:
+class Slack(Fairness):
     """Nobody is to respond later than expected at submission times ``factor``.
 
     The expectation is the one of the simulation times ``adjust``: the paper's .75 stands for what it does not see, that jobs run in
     other slices, and that later company makes everybody faster (section 5.1).
     """
 
-    name: ClassVar[str] = "slack"
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
 
     def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
         self.factor = factor
         self.adjust = adjust
 
-    def limit(self, matching: Matching, placement: NodePlacement) -> Matching:
+    def limit(self, matching: Matching) -> Matching:
         """Return the matching under this limit."""
-        return _FairMatching(matching, self, placement)
+        return _FairMatching(matching, self)
 
 
-class _FairMatching:
+class _FairMatching(Matching):
     """A matching whose seats delay nobody too much."""
 
-    def __init__(self, matching: Matching, slack: Slack, placement: NodePlacement) -> None:
-        self.name = matching.name
-        self.remembers = matching.remembers
-        self.settled = matching.settled
+    def __init__(self, matching: Matching, slack: Slack) -> None:
         self._matching = matching
         self._slack = slack
-        self._placement = placement
+        self._settled = matching.settled
 
-    def prepare(self, view: View) -> Iterator[Action]:
+    @property
+    def settled(self) -> bool:
+        """Tell what the matching tells."""
+        return self._settled
+
+    @property
+    def note(self) -> str:
+        """Return the matching's note."""
+        return self._matching.note
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return what the matching remembers."""
+        return self._matching.remember(changes, view)
+
+    def prepare(self, context: Context) -> Iterator[Action]:
         """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
-        yield from self._matching.prepare(view)
+        yield from self._matching.prepare(context)
+        view = context.view
         noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
             queue = queue[: max(0, work.left) // _SHARE // _SIMULATED]  # the others once they have come so far
         new = [job for job in queue if job.id not in noted]
         if new:
             work.spend(len(queue) * _SIMULATED)
-            ends_us = expected_ends(queue, view, self._placement)
+            ends_us = expected_ends(queue, view, context.footprints)
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
@@ -92,9 +120,9 @@ class _FairMatching:
                         view.trace.tell("expect", job=job.id, response_us=expected_us)
                     yield SetNote(job.id, NOTE, expected_us)
 
-    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return ``offer``, with company that is fair or without any."""
-        return self._matching.seat(offer, pending, view, self._gate(gate, pending, view))
+        return self._matching.seat(offer, context, _FairGate(gate, context, self._slack))
 
     def may_host(self, job: JobSpec) -> bool:
         """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
@@ -104,16 +132,13 @@ class _FairMatching:
         """Tell whether there are running jobs that somebody might join."""
         return self._matching.has_hosts(view)
 
-    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
-        """Return the waiting jobs that might join a running one."""
-        return self._matching.join_candidates(pending, view, gate)
+    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the pending jobs that might join a running one."""
+        return self._matching.join_candidates(context, gate)
 
-    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
         """Return a fair seat for ``job`` on a running job's nodes."""
-        return self._matching.join(job, pending, view, self._gate(gate, pending, view))
-
-    def _gate(self, gate: Gate, pending: PendingJobs, view: View) -> Gate:
-        return _FairGate(gate, pending.jobs, view, self._slack, self._placement)
+        return self._matching.join(job, context, _FairGate(gate, context, self._slack))
 
 
 class _FairGate:
@@ -121,15 +146,16 @@ class _FairGate:
 
     __slots__ = ("_gate", "_jobs", "_placement", "_slack", "_view", "_without")
 
-    def __init__(self, gate: Gate, jobs: Sequence[JobSpec], view: View, slack: Slack, placement: NodePlacement) -> None:
+    def __init__(self, gate: Gate, context: Context, slack: Slack) -> None:
+        view, jobs = context.view, context.pending.jobs
         self._gate = gate
-        self._jobs = jobs
+        self._jobs: Sequence[JobSpec] = jobs
         if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
             noted = view.with_note(NOTE)
             self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
         self._view = view
         self._slack = slack
-        self._placement = placement
+        self._placement = context.footprints
         self._without: dict[int, int] | None = None
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
@@ -138,7 +164,7 @@ class _FairGate:
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` may be taken: a job alone on its nodes is in nobody's debt."""
-        return (isinstance(seat, Offer) or self._is_fair(seat)) and self._gate.admit(seat)
+        return (seat.sole is not None or self._is_fair(seat)) and self._gate.admit(seat)
 
     def _is_fair(self, seat: Seat) -> bool:
         view = self._view
@@ -176,8 +202,7 @@ def expected_ends(
 
     ``occupancies``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
     """
-    assert isinstance(view, WholeNodesView)
-    profile = NodeProfile(view, placement, occupancies)
+    profile = NodeProfile(whole_nodes(view), placement, occupancies)
     ends_us: dict[int, int] = {}
     for job in jobs:
         promise = profile.earliest(job)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cosched_plugin.api import (
     Action,
     Layers,
+    NodePlacement,
     Occupancy,
     Run,
     StartJob,
@@ -17,11 +18,13 @@ from cosched_plugin.api import (
     any_layer,
     bits_of,
     runs_from,
+    size,
+    whole_nodes,
 )
 from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
 from cosched_plugin.policies.glomarc.group_upkeep import remember
-from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
+from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 from cosched_plugin.policies.planning.expected_ends import expect
 
 
@@ -32,6 +35,11 @@ class Group(NamedTuple):
     starts: tuple[StartJob, ...]
     decisions: tuple[Action, ...]
     occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
+
+    @property
+    def sole(self) -> None:
+        """Return None: it is a job with company."""
+        return
 
     @property
     def job_ids(self) -> tuple[int, ...]:
@@ -45,25 +53,28 @@ class Group(NamedTuple):
 
     def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads of the nodes that are free at ``at_us`` without the group, and are not with it."""
-        assert isinstance(view, WholeNodesView)
+        nodes_view = whole_nodes(view)
         nodes = 0
         for occupancy in self.occupancies:
             if occupancy.end_us > at_us:
                 nodes |= occupancy.nodes
-        expected = {occupancy.job_id: occupancy for occupancy in view.occupancies()}
+        expected = {occupancy.job_id: occupancy for occupancy in nodes_view.occupancies()}
         for occupancy in self.occupancies:
             before = expected.get(occupancy.job_id)
             if before is not None and before.end_us > at_us:
                 nodes &= ~before.nodes
-        return view.firsts(nodes)
+        return nodes_view.firsts(nodes)
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
 
 
-def seat_group(found: Found, spread: Spread, view: WholeNodesView) -> Group | None:
+def seat_group(found: Found, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView) -> Group | None:
     """Return a group on its nodes; None if there are too few empty ones for it."""
-    nodes = _nodes_of(found, spread, view)
+    nodes = _nodes_of(found, footprints, view)
     if nodes is None:
         return None
-    halves = spread.halves(view)
     now_us = view.now_us
     members = (found.primary, *found.matched)
     taken = _threads_of(members)
@@ -82,7 +93,7 @@ def seat_group(found: Found, spread: Spread, view: WholeNodesView) -> Group | No
     return Group(found, tuple(starts), decisions, tuple(occupancies))
 
 
-def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[int]] | None:
+def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> list[list[int]] | None:
     """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
 
     Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; what finds no room there goes to
@@ -99,7 +110,7 @@ def _nodes_of(found: Found, spread: Spread, view: WholeNodesView) -> list[list[i
         free = view.free_nodes
         if free.bit_count() < wanted:
             return None
-        taken += bits_of(spread.choose_nodes(free, wanted, view))
+        taken += bits_of(footprints.choose_nodes(free, wanted, view))
     placed = [taken[: found.primary.nodes]]
     at = 0
     for member in found.matched:

@@ -10,19 +10,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from cosched_plugin.api import SECOND_US, Action, JobSpec, Run, Running, View, WholeNodesView, any_layer
+from cosched_plugin.api import (
+    COMPANY,
+    FOOTPRINTS,
+    PAIR_BELIEF,
+    SECOND_US,
+    WHOLE_NODES,
+    Action,
+    Context,
+    Gate,
+    JobSpec,
+    Matching,
+    Needs,
+    NodePlacement,
+    Offer,
+    PendingJobs,
+    Run,
+    Running,
+    Seat,
+    View,
+    WholeNodesView,
+    any_layer,
+    snapshot_now,
+    whole_nodes,
+)
 from cosched_plugin.policies.fairness.slack import delay_of
 from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
 from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
 from cosched_plugin.policies.glomarc.group import Group, seat_group
 from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, member_in_place, place_of, slowdown_in
-from cosched_plugin.policies.placement.spread import NodeHalves, Spread
+from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
-from cosched_plugin.policies.planning.matching import WithoutHosts
-from cosched_plugin.policies.planning.offers import Offer, snapshot_now
-from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import Gate, Seat
 
 LOW_LOAD: Final = "low-load"
 # Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
@@ -37,11 +56,10 @@ _SHARE: Final = 8  # what is left of a decision's work allows for this part of i
 MOST_MEMBERS: Final = 1000  # running jobs that are remembered
 
 
-class Grouping(WithoutHosts):
+class Grouping(Matching):
     """Company by groups. ``short_s``: jobs up to so many seconds are started alone, and nobody is matched with them."""
 
-    name: ClassVar[str] = "group"
-    settled: ClassVar[bool] = False
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
 
     def __init__(self, *, short_s: float = 600.0, low_load: str = "all", space: bool = True, **search: Any) -> None:
         """``search`` are the fields of `Search`.
@@ -51,16 +69,17 @@ class Grouping(WithoutHosts):
         """
         self._space = space
         self._low_load = low_load
-        self.spread = Spread()  # places the jobs that are alone
         self._short_us = round(short_s * SECOND_US)
         self._search = Search(**search)
         self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: waiting jobs as members of a group
         self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
         self._settled_at = -1  # a cache: at this version of the view nobody of a group had gone
         self._slowdown: tuple[View, Slowdown | None] | None = None
+        self._halves: NodeHalves | None = None  # a cache
 
-    def prepare(self, view: View) -> Iterator[Action]:
+    def prepare(self, context: Context) -> Iterator[Action]:
         """Yield what follows from jobs of groups that are gone."""
+        view = context.view
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 
@@ -68,33 +87,33 @@ class Grouping(WithoutHosts):
         yield from delete_stale_notes(view, GROUP)
         if self._settled_at != view.version:
             settled = True
-            for action in keep_up(view, self.spread.halves(view), slowdown):
+            for action in keep_up(view, self._halves_of(view), slowdown):
                 settled = False
                 yield action
             self._settled_at = view.version if settled else -1
 
-    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return ``offer``, in a group or alone; None if neither is admitted."""
-        assert isinstance(view, WholeNodesView)
+        view = whole_nodes(context.view)
         job = offer.job
         alone = offer
-        why = self._why_alone(job, pending, view)
+        why = self._why_alone(job, context.pending, view)
         if why is None:
-            group = self._company(job, pending, view, gate, self._gain_of(offer, view))
+            group = self._company(job, context, gate, self._gain_of(offer, context))
             if group is not None:
                 return group
         elif why == LOW_LOAD:
-            alone = self._spread_out(offer, view)
+            alone = self._spread_out(offer, context)
         if view.trace is not None and why is not None:
             view.trace.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
-    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
-        """Return a group with the first waiting job, which has no place of its own now."""
-        assert isinstance(view, WholeNodesView)
-        if job.id != pending.jobs[0].id or self._why_alone(job, pending, view) is not None:
+    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+        """Return a group with the first pending job, which has no place of its own now."""
+        pending = context.pending
+        if job.id != pending.jobs[0].id or self._why_alone(job, pending, whole_nodes(context.view)) is not None:
             return None
-        return self._company(job, pending, view, gate, 0.0)
+        return self._company(job, context, gate, 0.0)
 
     def _why_alone(self, job: JobSpec, pending: PendingJobs, view: WholeNodesView) -> str | None:
         """Return why no company is sought for a job, None if it is."""
@@ -102,7 +121,7 @@ class Grouping(WithoutHosts):
             return "short"
         if self._slowdown_in(view) is None:
             return "no-belief"
-        halves = self.spread.halves(view)
+        halves = self._halves_of(view)
         if self._is_low(pending, view):
             return LOW_LOAD
         return None if halves.most_shared(job) else "may-not-share"
@@ -119,22 +138,28 @@ class Grouping(WithoutHosts):
         running = sum([running.job.processes for running in view.running.values()])
         return self._low_load == "waiting" or wanted + running <= view.machine.nodes
 
-    def _gain_of(self, offer: Offer, view: WholeNodesView) -> float:
+    def _gain_of(self, offer: Offer, context: Context) -> float:
         """Return the utilisation gain that a group has to beat: that of Case 5; there is none where some cores stay idle."""
-        footprint = self.spread.footprint(offer.job, view)
-        if not self._space or footprint is None or footprint.per_node < self.spread.halves(view).whole:
+        view = context.view
+        footprint = context.footprints.footprint(offer.job, view)
+        if not self._space or footprint is None or footprint.per_node < self._halves_of(view).whole:
             return 0.0
         return gain_alone(footprint.per_node, footprint.factor)
 
-    def _spread_out(self, offer: Offer, view: WholeNodesView) -> Offer:
+    def _spread_out(self, offer: Offer, context: Context) -> Offer:
         """Return the job with one process on each node."""
-        footprint = self.spread.halves(view).footprint(offer.job, 1)
-        return self.spread.offer_with(offer.job, footprint, snapshot_now(view)) or offer
+        footprint = self._halves_of(context.view).footprint(offer.job, 1)
+        return context.footprints.offer_with(offer.job, footprint, snapshot_now(context.view)) or offer
 
-    def _company(
-        self, job: JobSpec, pending: PendingJobs, view: WholeNodesView, gate: Gate, above: float
-    ) -> Group | None:
+    def _halves_of(self, view: View) -> NodeHalves:
+        """Return how nodes are shared out."""
+        if self._halves is None or self._halves.node is not view.machine.classes[0]:
+            self._halves = NodeHalves(view)
+        return self._halves
+
+    def _company(self, job: JobSpec, context: Context, gate: Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
+        view, pending = whole_nodes(context.view), context.pending
         jobs, work = pending.jobs, view.work
         if work.limited:
             jobs = jobs[: 1 + max(0, work.left // _SHARE)]
@@ -142,8 +167,8 @@ class Grouping(WithoutHosts):
             return None
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
-        seek = _Seeker(self._search, self.spread, view, slowdown)
-        halves = self.spread.halves(view)
+        halves = self._halves_of(view)
+        seek = _Seeker(self._search, context.footprints, halves, view, slowdown)
         own = self._waiting(job, view)
         assert own is not None
         others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
@@ -166,7 +191,7 @@ class Grouping(WithoutHosts):
         if known is None or known[0] is not job:
             if len(self._members) > 2 * view.queued + 1000:
                 self._members.clear()
-            halves = self.spread.halves(view)
+            halves = self._halves_of(view)
             per_node = halves.most_shared(job) if job.estimate_us > self._short_us else 0
             member = None
             if per_node:
@@ -224,9 +249,12 @@ class Grouping(WithoutHosts):
 class _Seeker:
     """A search for groups at one instant."""
 
-    def __init__(self, search: Search, spread: Spread, view: WholeNodesView, slowdown: Slowdown) -> None:
+    def __init__(
+        self, search: Search, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView, slowdown: Slowdown
+    ) -> None:
         self._search = search
-        self._spread = spread
+        self._footprints = footprints
+        self._halves = halves
         self._view = view
         self._slowdown = slowdown
         self._free = view.free_nodes.bit_count()
@@ -246,7 +274,7 @@ class _Seeker:
             yield from groups(primary, chosen, self._search, self._fits, must)
 
     def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
-        return select_candidates(primary, candidates, self._search, self._slowdown, self._spread.halves(self._view))
+        return select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
 
     def first_of(self, candidates: Iterator[Found], gate: Gate, above: float) -> Group | None:
         """Return the best group that gains more than ``above`` and is admitted, or the first where that is wanted (step 6)."""
@@ -259,7 +287,7 @@ class _Seeker:
             tried += 1
             if not self._view.work.spend(_SEATED):
                 return None
-            group = seat_group(found, self._spread, self._view)
+            group = seat_group(found, self._footprints, self._halves, self._view)
             if group is not None and gate.admit(group):
                 self._explain(group, tried)
                 return group

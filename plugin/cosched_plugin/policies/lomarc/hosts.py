@@ -7,12 +7,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, LomarcModel, Running, View, any_layer
+from cosched_plugin.api import (
+    SECOND_US,
+    Floats,
+    Gatekeeper,
+    Ints,
+    JobSpec,
+    LomarcModel,
+    PendingJobs,
+    Running,
+    View,
+    any_layer,
+)
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
-from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import Gatekeeper
 
 _FEW: Final = 16  # pairs for which arrays are not worth it
 

@@ -7,7 +7,28 @@ from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from cosched_plugin.api import Action, Floats, Ints, JobSpec, Running, View
+from cosched_plugin.api import (
+    COMPANY,
+    PAIR_BELIEF,
+    UNRESERVED,
+    WHOLE_NODES,
+    Action,
+    Changes,
+    Context,
+    Floats,
+    Gate,
+    Gatekeeper,
+    Ints,
+    JobSpec,
+    Matching,
+    Needs,
+    NoteValue,
+    Offer,
+    PendingJobs,
+    Running,
+    Seat,
+    View,
+)
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
@@ -23,9 +44,7 @@ from cosched_plugin.policies.lomarc.profit import (
     utilisation_gain_2,
 )
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
-from cosched_plugin.policies.planning.offers import Offer
-from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import UNRESERVED, Gate, Gatekeeper, Seat
+from cosched_plugin.policies.orders.history import NOTE, remembered
 
 FIRST: Final = "first"
 FUTURES: Final = ("longer", "all", "none")
@@ -40,7 +59,7 @@ _RANKED: Final = 2  # for each pair that is entered in a ranking, or looked at f
 _RESPONSES: Final = 200  # a unit for so many jobs that a pair delays or speeds up
 
 
-class Lookahead:
+class Lookahead(Matching):
     """Company by a heuristic: the first match, or the one with the highest profit above 0.
 
     ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
@@ -48,8 +67,8 @@ class Lookahead:
     all, the medium and long ones (longer), or none.
     """
 
-    remembers: ClassVar[bool] = True
-    settled: ClassVar[bool] = False
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
+    note: ClassVar[str] = NOTE
 
     def __init__(
         self,
@@ -71,16 +90,21 @@ class Lookahead:
         self._paired: tuple[PendingJobs | None, Pairs | None] = (None, None)
         self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NOBODY)
 
-    def prepare(self, view: View) -> Iterator[Action]:
-        """Yield the expectations of those whose partner is gone, and stop one of a pair that is too slow."""
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return the history of the jobs started, from which arrivals are expected."""
+        return remembered(changes, view)
+
+    def prepare(self, context: Context) -> Iterator[Action]:
+        """Yield the expectations of jobs whose partner is gone, and stop one of a pair that is too slow."""
+        view = context.view
         self._job_table.renew(view.queued)
         self._paired = (None, None)
         self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
         return self._monitor.keep_up(view)
 
-    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with its best partner that is admitted, else alone."""
-        job = offer.job
+        view, pending, job = context.view, context.pending, offer.job
         why = self._why_alone(job, pending, view)
         if why is None and not view.work.spend(_SEARCH + len(pending.jobs) // _JOBS):
             why = "no-time"
@@ -98,7 +122,7 @@ class Lookahead:
         facts: dict[str, object] = {}
         for rank in _best_first(profits):
             place = int(fine[rank])
-            pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), view, gate)
+            pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), context, gate)
             if pair is not None:
                 chosen = pair
                 facts = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
@@ -119,16 +143,17 @@ class Lookahead:
         """Tell whether there are running jobs that may have company."""
         return view.pairs is not None and bool(self._hosts.hospitable(view))
 
-    def join_candidates(self, pending: PendingJobs, view: View, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
-        """Return the waiting jobs that would gain by joining a running one, and whom ``gate`` may let join one, gain or not."""
-        return self._rank_all(pending, view, gate)
+    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the pending jobs that would gain by joining a running one, less those that ``gate`` surely lets join none."""
+        return self._rank_all(context.pending, context.view, gate)
 
-    def join(self, job: JobSpec, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
+        view, pending = context.view, context.pending
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.spend(_RANKED):
                 return None
-            guest = join(host, job, slowdown, view, gate)
+            guest = join(host, job, slowdown, context, gate)
             if guest is not None:
                 if view.trace is not None:
                     chosen = {"host": host.job.id, "slowdown": slowdown}

@@ -8,15 +8,25 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from cosched_plugin.api import Action, JobSpec, View
+from cosched_plugin.api import (
+    COMPANY,
+    PAIR_BELIEF,
+    WHOLE_NODES,
+    Action,
+    Context,
+    Gate,
+    JobSpec,
+    Matching,
+    Needs,
+    Offer,
+    PendingJobs,
+    Seat,
+    View,
+    snapshot_now,
+)
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
 from cosched_plugin.policies.lomarc.pairs import PairMonitor, pair_up
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.matching import WithoutHosts
-from cosched_plugin.policies.planning.offers import Offer, snapshot_now
-from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import Gate, Seat
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
 BLIND_SLOWDOWN = 2.0
@@ -25,60 +35,59 @@ _LOOK: Final = 30
 _JOBS: Final = 20
 
 
-class _WithTheNext(WithoutHosts):
+class _WithTheNext(Matching):
     """The base of those that look at nobody but the next job in the queue."""
 
-    settled: ClassVar[bool] = False
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
 
     def __init__(self, max_slowdown: float = inf) -> None:
         self._monitor = PairMonitor(max_slowdown)
 
-    def prepare(self, view: View) -> Iterator[Action]:
-        """Yield the expectations of those whose partner is gone."""
-        return self._monitor.keep_up(view)
+    def prepare(self, context: Context) -> Iterator[Action]:
+        """Yield the expectations of jobs whose partner is gone."""
+        return self._monitor.keep_up(context.view)
 
 
 class Always(_WithTheNext):
     """AC: a job and the next one in the queue, whatever they are; the smaller goes onto the nodes of the larger."""
 
-    name: ClassVar[str] = "always"
-
-    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where both fit; else alone."""
-        following = _next(offer.job, pending, view)
+        following = _next(offer.job, context)
         if following is not None:
-            pair = self._pair(offer, following, view, gate)
+            pair = self._pair(offer, following, context, gate)
             if pair is not None:
                 return pair
         return offer if gate.admit(offer) else None
 
-    def _pair(self, offer: Offer, following: JobSpec, view: View, gate: Gate) -> Seat | None:
+    def _pair(self, offer: Offer, following: JobSpec, context: Context, gate: Gate) -> Seat | None:
         guest = following
         if following.processes > offer.job.processes:
-            host = FirstFit().offer(following, snapshot_now(view))
+            host = context.placement.offer(following, snapshot_now(context.view))
             if host is None:
                 return None
             offer, guest = host, offer.job
-        return pair_up(offer, guest, blind_slowdown(offer.job, guest, view), view, gate)
+        return pair_up(offer, guest, blind_slowdown(offer.job, guest, context.view), context, gate)
 
 
 class Adjacent(_WithTheNext):
     """AM: a job and the next one in the queue, if they are a match."""
 
-    name: ClassVar[str] = "adjacent"
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
 
     def __init__(self, *, max_slowdown: float = 1.6, cpu: str = "hyperthreaded", weak_load: float = 0.2) -> None:
         super().__init__(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
 
-    def seat(self, offer: Offer, pending: PendingJobs, view: View, gate: Gate) -> Seat | None:
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where they are a match; else alone."""
-        following = _next(offer.job, pending, view)
-        if following is not None and view.pairs is not None and not is_weak(pending, view, self._weak_load):
+        view = context.view
+        following = _next(offer.job, context)
+        if following is not None and view.pairs is not None and not is_weak(context.pending, view, self._weak_load):
             jobs = Jobs.of([following])
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
-            pair = pair_up(offer, following, float(filtered.slowdowns[0]), view, gate) if filtered.fine[0] else None
+            pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
             if view.trace is not None:
                 chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
                 looked = filtered.facts(jobs, np.flatnonzero(filtered.fine), None)
@@ -100,10 +109,10 @@ def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
 
 
-def _next(job: JobSpec, pending: PendingJobs, view: View) -> JobSpec | None:
+def _next(job: JobSpec, context: Context) -> JobSpec | None:
     """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
-    if not view.work.spend(_LOOK + len(pending.jobs) // _JOBS):
+    jobs = context.pending.jobs
+    if not context.view.work.spend(_LOOK + len(jobs) // _JOBS):
         return None
-    jobs = pending.jobs
     after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
     return jobs[after] if after < len(jobs) else None

@@ -13,10 +13,13 @@ from typing import Final, NamedTuple
 from cosched_plugin.api import (
     WHOLE_PPM,
     Action,
+    Context,
+    Gate,
     JobSpec,
     Layers,
     NoteValue,
     Occupancy,
+    Offer,
     ResumeJob,
     ReviseJob,
     Run,
@@ -29,12 +32,13 @@ from cosched_plugin.api import (
     first_fit,
     layers_of,
     minus,
+    nodes_of,
     round_up_us,
     share_nodes,
+    size,
+    snapshot_now,
 )
 from cosched_plugin.policies.planning.expected_ends import delete_stale_notes, expect, running_with_note
-from cosched_plugin.policies.planning.offers import Offer, nodes_of
-from cosched_plugin.policies.planning.seats import Gate
 
 NOTE: Final = "pace"
 _PACE: Final = [int, int, int, float]
@@ -75,6 +79,13 @@ class Pair(NamedTuple):
     host: Offer
     guest: Offer
     slowdown: float
+    host_work_us: int  # run time of each alone, where it is
+    guest_work_us: int
+
+    @property
+    def sole(self) -> None:
+        """Return None: it is a job with company."""
+        return
 
     @property
     def job_ids(self) -> tuple[int, ...]:
@@ -92,7 +103,7 @@ class Pair(NamedTuple):
         host, guest = self.host.job, self.guest.job
         return (
             StartTogether((self.host.start(), self.guest.start())),
-            *_paces(_Work(host.id, host.estimate_us), _Work(guest.id, guest.estimate_us), self.slowdown),
+            *_paces(_Work(host.id, self.host_work_us), _Work(guest.id, self.guest_work_us), self.slowdown),
         )
 
     @property
@@ -104,6 +115,10 @@ class Pair(NamedTuple):
         """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
         return self.host.threads_held(at_us, view) or self.guest.threads_held(at_us, view)
 
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
+
 
 class Guest(NamedTuple):
     """A waiting job that joins a running one."""
@@ -114,6 +129,12 @@ class Guest(NamedTuple):
     left_us: int  # work left of the host
     host_span_us: int  # time left of the host, beside the guest
     progress_us: int  # time in which the host has made progress so far
+    guest_work_us: int  # run time of the guest alone, where it is
+
+    @property
+    def sole(self) -> None:
+        """Return None: it is a job with company."""
+        return
 
     @property
     def job_ids(self) -> tuple[int, ...]:
@@ -135,7 +156,7 @@ class Guest(NamedTuple):
             self.guest.start(),
             ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
             *_paces(
-                _Work(host.job.id, self.left_us, self.progress_us), _Work(guest.id, guest.estimate_us), self.slowdown
+                _Work(host.job.id, self.left_us, self.progress_us), _Work(guest.id, self.guest_work_us), self.slowdown
             ),
         )
 
@@ -153,22 +174,24 @@ class Guest(NamedTuple):
             return view.claim(self.host.runs)
         return self.guest.threads_held(at_us, view)
 
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
 
-def pair_up(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Pair | None:
+
+def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Pair | None:
     """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
-    now_us, size = view.now_us, host.job.processes
-    host_us, guest_us = spans_together(host.job.estimate_us, guest.estimate_us, slowdown)
-    if not (
-        gate.may_hold(now_us, now_us + host_us, size) and gate.may_hold(now_us, now_us + guest_us, guest.processes)
-    ):
+    view = context.view
+    now_us = view.now_us
+    if not _may_hold((now_us, host.run_us, host.job.processes), (now_us, guest), slowdown, view, gate):
         return None
     runs = beside(host.job, host.runs, guest, view)
     if runs is None:
         return None
+    alone = context.placement.offer_on(guest, runs, snapshot_now(view))
+    host_us, guest_us = spans_together(host.run_us, alone.run_us, slowdown)
     pair = Pair(
-        _offer_with_partner(host.job, now_us, host.runs, host_us),
-        _offer_with_partner(guest, now_us, runs, guest_us),
-        slowdown,
+        _offer_with_partner(host, host_us), _offer_with_partner(alone, guest_us), slowdown, host.run_us, alone.run_us
     )
     if not gate.admit(pair):
         return None
@@ -178,26 +201,38 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, view: View, gate: Gate
     return pair
 
 
-def join(host: Running, guest: JobSpec, slowdown: float, view: View, gate: Gate) -> Guest | None:
+def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
     """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
-    now_us, end_us = view.now_us, view.expected_end(host)
-    left_us = end_us - now_us
-    host_us, guest_us = spans_together(left_us, guest.estimate_us, slowdown)
-    if not (
-        gate.may_hold(end_us, now_us + host_us, host.job.processes)
-        and gate.may_hold(end_us, now_us + guest_us, guest.processes)
-    ):
+    view = context.view
+    end_us = view.expected_end(host)
+    left_us = end_us - view.now_us
+    if not _may_hold((end_us, left_us, host.job.processes), (end_us, guest), slowdown, view, gate):
         return None
     runs = beside(None, host.runs, guest, view)
     if runs is None:
         return None
-    offer = _offer_with_partner(guest, now_us, runs, guest_us)
-    seat = Guest(host, offer, slowdown, left_us, host_us, view.progress_us(host))
+    alone = context.placement.offer_on(guest, runs, snapshot_now(view))
+    host_us, guest_us = spans_together(left_us, alone.run_us, slowdown)
+    seat = Guest(
+        host, _offer_with_partner(alone, guest_us), slowdown, left_us, host_us, view.progress_us(host), alone.run_us
+    )
     if not gate.admit(seat):
         return None
     if view.trace is not None:
         view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return seat
+
+
+def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, view: View, gate: Gate) -> bool:
+    """Tell whether the gate may let both hold their threads so long: a quick look, by the guest's estimate, before it has a place.
+
+    ``host`` is (from when on its threads would be free without the pair, its work left, its processes), ``guest`` (the same, the job).
+    """
+    host_us, guest_us = spans_together(host[1], guest[1].estimate_us, slowdown)
+    now_us = view.now_us
+    return gate.may_hold(host[0], now_us + host_us, host[2]) and gate.may_hold(
+        guest[0], now_us + guest_us, guest[1].processes
+    )
 
 
 def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
@@ -323,10 +358,11 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     yield from _paces(goes_on, waits, 1.0)
 
 
-def _offer_with_partner(job: JobSpec, now_us: int, runs: tuple[Run, ...], span_us: int) -> Offer:
+def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
     """Return the job with the time that it needs beside its partner; its limit grows by as much."""
+    job = alone.job
     limit_us = None if job.limit_us is None else job.limit_us + span_us - job.estimate_us
-    return Offer(job, now_us, runs, span_us / job.estimate_us, span_us, limit_us)
+    return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)
 
 
 def _paces(one: _Work, other: _Work, slowdown: float) -> tuple[SetNote, SetNote]:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosched_plugin.api import SECOND_US, Floats, Ints, JobSpec, View
+from cosched_plugin.api import (
+    SECOND_US,
+    Floats,
+    Ints,
+    JobSpec,
+    PendingJobs,
+    View,
+)
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.profit import Arrivals, Future
 from cosched_plugin.policies.orders.history import Tally, history
-from cosched_plugin.policies.planning.pending import PendingJobs
 
 
 class QueueTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import SECOND_US, JobSpec, SetNote, View
+from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, View
 
 NOTE: Final = "history"
 _NUMBERS: Final = [int] * 6
@@ -56,9 +56,9 @@ class History(NamedTuple):
                 longer = longer.plus(job)
         return History(waited_us, since_us, short, longer)
 
-    def note(self) -> SetNote:
-        """Return the decision that keeps it."""
-        return SetNote(None, NOTE, (self.waited_us, self.since_us, *self.short, *self.longer))
+    def note(self) -> NoteValue:
+        """Return what to keep of it."""
+        return (self.waited_us, self.since_us, *self.short, *self.longer)
 
 
 def history(view: View) -> History:
@@ -68,6 +68,13 @@ def history(view: View) -> History:
         waited_us, since_us, a, b, c, d = note
         return History(waited_us, since_us, Tally(a, b), Tally(c, d))  # type: ignore[arg-type]
     return History()
+
+
+def remembered(changes: Changes, view: View) -> NoteValue:
+    """Return what the note is to say now that jobs have started."""
+    if not changes.started:
+        return view.note(None, NOTE)
+    return history(view).plus(changes.started, view.wall_us(view.now_us)).note()
 
 
 def is_short(job: JobSpec) -> bool:

@@ -5,44 +5,43 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import ClassVar
 
-from cosched_plugin.api import SECOND_US, JobSpec, View
-from cosched_plugin.policies.orders.history import MEDIUM_US, SHORT_US, history
+from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, View
+from cosched_plugin.policies.orders.history import MEDIUM_US, NOTE, SHORT_US, history, remembered
 
 
-class Fcfs:
+class Fcfs(Order):
     """First come, first served."""
 
-    name: ClassVar[str] = "fcfs"
-    remembers: ClassVar[bool] = False
+    by_arrival: ClassVar[bool] = True
 
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:  # noqa: ARG002 - the order does not age
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs as they came."""
         return jobs
 
 
-class Shortest:
+class Shortest(Order):
     """Shortest estimate first."""
 
-    name: ClassVar[str] = "shortest"
-    remembers: ClassVar[bool] = False
-
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:  # noqa: ARG002 - the order does not age
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by ascending estimate; `sorted` is stable, which keeps (submission, id) among equals."""
         return sorted(jobs, key=_estimate)
 
 
-class ClassPriority:
+class ClassPriority(Order):
     """Short before medium before long jobs, first come, first served among equals; a job that waits rises (LOMARC, section 6.2).
 
     It rises by one class for every ``T_age`` that it has waited. ``T_age`` is the mean wait of the jobs started so far, or a
     fixed number of seconds (``age_s``); none rises while there is no mean wait.
     """
 
-    name: ClassVar[str] = "class-priority"
-    remembers: ClassVar[bool] = True
+    note: ClassVar[str] = NOTE
 
     def __init__(self, *, age_s: float = 0.0) -> None:
         self._age_us = max(1, round(age_s * SECOND_US)) if age_s else 0
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return the history of the jobs started, which has their mean wait."""
+        return remembered(changes, view)
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by class less the classes that they have risen."""

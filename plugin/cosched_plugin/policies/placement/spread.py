@@ -10,21 +10,29 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cosched_plugin.api import (
+    FIXED_RUN_TIMES,
+    FOOTPRINTS,
+    WHOLE_NODES,
     WHOLE_PPM,
+    Footprint,
     JobSpec,
     MachineError,
+    Needs,
     NodeClass,
+    NodePlacement,
+    Offer,
     Run,
+    Snapshot,
     View,
     WholeNodesView,
     any_layer,
     bits_of,
     lowest_threads,
+    nodes_view,
     runs_from,
     self_factor,
+    snapshot_at,
 )
-from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at
-from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.policies.planning.penalties import stretch
 
 
@@ -123,15 +131,15 @@ class NodeHalves:
         return self.mask(threads)
 
 
-class Spread:
+class Spread(NodePlacement):
     """Empty nodes, with as many processes on each as formula 8 says.
 
     ``max_slowdown`` and ``max_slowdown_cpus``: how much a job may slow itself down with all cores of a node at work, and with one core
     of each CPU.
     """
 
-    name: ClassVar[str] = "spread"
-    counts: ClassVar[bool] = False
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES})
+    provides: ClassVar[Needs] = frozenset({FOOTPRINTS, FIXED_RUN_TIMES})
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
         self._most_ppm = round(max_slowdown * WHOLE_PPM)
@@ -144,6 +152,10 @@ class Spread:
         if self._halves is None or self._halves.node is not view.machine.classes[0]:
             self._halves = NodeHalves(view)
         return self._halves
+
+    def check(self, view: View) -> None:
+        """Raise MachineError for a machine whose nodes differ."""
+        self.halves(view)
 
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return the job alone on its nodes; None if the whole machine does not hold it."""
@@ -184,8 +196,9 @@ class Spread:
         if free.bit_count() < footprint.nodes:
             return None
         view = snapshot.view
-        if snapshot.at_us == view.now_us and isinstance(view, WholeNodesView):
-            free = self.choose_nodes(free, footprint.nodes, view)
+        nodes = nodes_view(view)
+        if nodes is not None and snapshot.at_us == view.now_us:
+            free = self.choose_nodes(free, footprint.nodes, nodes)
         runs = self.halves(view).runs(job, footprint.per_node, free)
         return Offer(job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
 
@@ -202,10 +215,6 @@ class Spread:
                 return chosen | lowest_threads(more, missing)
             chosen |= more
         return chosen
-
-    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:  # noqa: ARG002 - part of Placement
-        """Return the jobs as they are: looking at one costs next to nothing."""
-        return jobs
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave."""

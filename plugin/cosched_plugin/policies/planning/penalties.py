@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosched_plugin.api import JobSpec, Run, each_node, penalty_factor, round_up_us
-from cosched_plugin.policies.planning.offers import Offer, Snapshot
+from cosched_plugin.api import (
+    JobSpec,
+    Offer,
+    Run,
+    Snapshot,
+    each_node,
+    penalty_factor,
+    round_up_us,
+)
 
 NO_DEMAND = (0, 0, 0)
 

@@ -12,9 +12,24 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from cosched_plugin.api import Ints, JobSpec, Layers, Run, View, each_node, layers_of, minus, size, union
-from cosched_plugin.policies.planning.offers import Offer, Snapshot
-from cosched_plugin.policies.planning.parts import Placement
+from cosched_plugin.api import (
+    Ints,
+    JobSpec,
+    Layers,
+    Occupancy,
+    Offer,
+    Placement,
+    Run,
+    Snapshot,
+    View,
+    each_node,
+    minus,
+    nodes_view,
+    size,
+    snapshot_now,
+    union,
+    whole_nodes,
+)
 from cosched_plugin.policies.planning.profile import Promise, Promises, start_of
 from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 
@@ -36,6 +51,8 @@ class PlacedProfile:
 
     def need(self, job: JobSpec) -> tuple[int, int]:
         """Return the threads that the job takes at least, and its estimate."""
+        if job.exclusive and nodes_view(self._view) is not None:
+            return job.processes, job.estimate_us  # it may have the second threads of its cores, which are not counted
         return job.processes * job.threads_per_process, job.estimate_us
 
     def earliest(self, job: JobSpec) -> Promise | None:
@@ -61,7 +78,7 @@ class PlacedProfile:
         runs = _runs(promise)
         if start_us < self._view.now_us or not runs:
             return False
-        wanted = layers_of(runs, self._view.machine.depth)
+        wanted = self._view.claim(runs)
         steps = self._steps(job, start_us)
         if any(want & ~free for step in steps for want, free in zip(wanted, self._free[step], strict=True)):
             return False
@@ -86,7 +103,7 @@ class PlacedProfile:
         """Give the promised threads and memory back."""
         self._change(job, promise, taken=False)
 
-    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:  # noqa: ARG002 - on other threads
+    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
         """Return when the job had its place."""
         return start_of(before), start_of(before) + job.estimate_us
 
@@ -118,7 +135,18 @@ class PlacedProfile:
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
         """Return the job where it was promised."""
-        return Offer(job, self._view.now_us, _runs(promise), 1.0, job.estimate_us, job.limit_us)
+        return self._placement.offer_on(job, _runs(promise), snapshot_now(self._view))
+
+    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+        """Tell whether these very nodes are free."""
+        view = whole_nodes(self._view)
+        times = self.timeline.times
+        for occupancy in occupancies:
+            wanted = view.firsts(occupancy.nodes)
+            for free in self._free[: bisect_left(times, occupancy.end_us)]:
+                if any(want & ~left for want, left in zip(wanted, free, strict=True)):
+                    return False
+        return True
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
@@ -160,7 +188,7 @@ class PlacedProfile:
     def _change(self, job: JobSpec, promise: Promise, *, taken: bool) -> None:
         runs = _runs(promise)
         start_us = start_of(promise)
-        layers = layers_of(runs, self._view.machine.depth)
+        layers = self._view.claim(runs)
         memory_mb = _memory_of(job, runs, self._view)
         steps = self._cut_out(start_us, start_us + job.estimate_us)
         for step in steps:

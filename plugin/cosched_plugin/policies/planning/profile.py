@@ -12,9 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
-from cosched_plugin.api import Ints, JobSpec, NoteValue, Occupancy, View, WholeNodesView
-from cosched_plugin.policies.planning.offers import Offer, snapshot_now
-from cosched_plugin.policies.planning.parts import NodePlacement, Placement
+from cosched_plugin.api import (
+    Ints,
+    JobSpec,
+    NodePlacement,
+    NoteValue,
+    Occupancy,
+    Offer,
+    Placement,
+    View,
+    WholeNodesView,
+    snapshot_now,
+)
 from cosched_plugin.policies.planning.timeline import Change, Timeline
 
 Promise: TypeAlias = tuple[NoteValue, ...]
@@ -87,13 +96,17 @@ class Profile(Protocol):
         """Return the job's place now, its promise being for now."""
         ...
 
+    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+        """Tell whether these jobs, all on whole nodes from now on, find them free besides what is reserved."""
+        ...
+
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job cannot be put on this machine, empty and with all nodes in service."""
         ...
 
 
 class CountProfile:
-    """Free threads over time."""
+    """Free threads over time; on whole nodes, where every node has one core."""
 
     __slots__ = ("_placement", "_view", "timeline")
     counts: ClassVar[bool] = True
@@ -101,16 +114,7 @@ class CountProfile:
     def __init__(self, view: View, placement: Placement) -> None:
         self._view = view
         self._placement = placement
-        free = view.free_threads
-        steps = [(view.now_us, free)]
-        for expected_us, job_id in view.releases:
-            end_us = max(expected_us, view.now_us + 1)
-            free += view.threads_back(view.running[job_id])
-            if steps[-1][0] == end_us:
-                steps[-1] = (end_us, free)
-            else:
-                steps.append((end_us, free))
-        self.timeline = Timeline(steps)
+        self.timeline = Timeline(view.free_steps())
 
     def need(self, job: JobSpec) -> tuple[int, int]:
         """Return the job's threads and its estimate."""
@@ -185,9 +189,20 @@ class CountProfile:
                 return None
         return changes
 
-    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:  # noqa: ARG002 - any threads will do
+    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
         """Return the job's place now, on whatever threads or nodes the placement likes."""
         return self._placement.offer(job, snapshot_now(self._view))
+
+    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+        """Tell whether there are enough nodes. (What is counted is nodes: jobs that share some have them counted once.)"""
+        nodes = 0
+        for occupancy in sorted(
+            occupancies, reverse=True
+        ):  # the longest first: others add to its nodes while they last
+            nodes |= occupancy.nodes
+            if self.timeline.least(self.timeline.times[0], occupancy.end_us) < nodes.bit_count():
+                return False
+        return True
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
@@ -217,17 +232,6 @@ class NodeProfile(CountProfile):
         footprint = self._spread.footprint(job, self._view)
         assert footprint is not None
         return footprint.nodes, footprint.run_us
-
-    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
-        """Tell whether these stays, all from now on, find enough free nodes besides what is reserved."""
-        nodes = 0
-        for occupancy in sorted(
-            occupancies, reverse=True
-        ):  # the longest first: others add to its nodes while they last
-            nodes |= occupancy.nodes
-            if self.timeline.least(self.timeline.times[0], occupancy.end_us) < nodes.bit_count():
-                return False
-        return True
 
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""

@@ -6,10 +6,25 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 
 from __future__ import annotations
 
-from cosched_plugin.api import Bools, Floats, Ints, JobSpec, Layers, View, each_node, is_plain, short_or_narrow, size
-from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at, snapshot_now
-from cosched_plugin.policies.planning.parts import Placement, Placer
-from cosched_plugin.policies.planning.seats import Seat
+from cosched_plugin.api import (
+    Bools,
+    Floats,
+    Ints,
+    JobSpec,
+    Layers,
+    Offer,
+    Placement,
+    Placer,
+    Seat,
+    Snapshot,
+    View,
+    each_node,
+    is_plain,
+    short_or_narrow,
+    size,
+    snapshot_at,
+    snapshot_now,
+)
 
 
 class CountedReservation:
@@ -43,14 +58,13 @@ class CountedReservation:
         """Tell whether ``seat``, taken now, leaves the head its start; if so it is counted as taken."""
         if seat.end_us <= self.shadow_us:
             return True
-        plain_job = seat.job if isinstance(seat, Offer) and is_plain(seat.job) else None
-        threads = plain_job.processes if plain_job else size(seat.threads_held(self.shadow_us, self._view))
+        threads = seat.count_held(self.shadow_us, self._view)
         if threads > self._extra:
             return False
         self._extra -= threads
         return True
 
-    def spare(self, snapshot: Snapshot) -> Snapshot | None:  # noqa: ARG002 - whatever the snapshot
+    def spare(self, snapshot: Snapshot) -> Snapshot | None:
         """Return None: no other threads would serve the head better."""
         return None
 
@@ -114,7 +128,8 @@ class PlacedReservation:
         if not any(held):
             return True
         at_shadow = self._at_shadow.without(held)
-        beside = self._beside(seat, at_shadow) if isinstance(seat, Offer) else at_shadow
+        sole = seat.sole
+        beside = at_shadow if sole is None else self._beside(sole, at_shadow)
         head = self._placement.offer(self._head.job, beside)
         if head is None:
             self.refused = True

@@ -9,12 +9,26 @@ looked at again, until none is left that may start.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
-from cosched_plugin.api import Action, JobSpec, UsageError, View, is_plain, short_or_narrow, size
+from cosched_plugin.api import (
+    LEAST_PENALTY,
+    Action,
+    Backfill,
+    Context,
+    JobSpec,
+    Needs,
+    Offer,
+    Order,
+    Snapshot,
+    View,
+    is_plain,
+    short_or_narrow,
+    size,
+    snapshot_at,
+    snapshot_now,
+)
 from cosched_plugin.policies.orders.queue_orders import Shortest
-from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at, snapshot_now
-from cosched_plugin.policies.planning.parts import Matching, Order, Placement
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.planning.starting import take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look, within_budget
@@ -34,20 +48,20 @@ class Within(NamedTuple):
         return self.placement.least(job, snapshot, (self.threshold,)) if pay_for_look(job, snapshot.view) else None
 
 
-class Rua:
+class Rua(Backfill):
     """Backfilling that looks ahead in time and in the queue for places where little is lost to neighbours."""
 
-    name: ClassVar[str] = "rua"
+    needs: ClassVar[Needs] = frozenset({LEAST_PENALTY})
 
     def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
         self.thresholds = tuple(sorted(set(thresholds)))
         self._by_length = Shortest()
 
-    def decide(self, view: View, order: Order, placement: Placement, matching: Matching) -> Iterator[Action]:  # noqa: ARG002 - none
+    def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
-        if not isinstance(placement, LessConsume):
-            raise UsageError("backfill rua needs placement lessconsume")
-        while view.queued and view.free_threads and (yield from self._pass(view, order, placement)):
+        view = context.view
+        placement = cast(LessConsume, context.placement)  # as it provides LEAST_PENALTY: the composition has seen to it
+        while view.queued and view.free_threads and (yield from self._pass(view, context.order, placement)):
             pass
 
     def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:

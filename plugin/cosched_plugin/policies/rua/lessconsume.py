@@ -14,10 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import ClassVar
 
-from cosched_plugin.api import JobSpec, Layers, View, first_fit, is_plain, size
-from cosched_plugin.policies.planning.offers import Offer, Snapshot, snapshot_at
+from cosched_plugin.api import (
+    LEAST_PENALTY,
+    NONE,
+    JobSpec,
+    Layers,
+    Needs,
+    Offer,
+    Placement,
+    Run,
+    Snapshot,
+    View,
+    first_fit,
+    is_plain,
+    size,
+    snapshot_at,
+)
 from cosched_plugin.policies.planning.penalties import factor, factor_of, penalised_offer, stretch
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 from cosched_plugin.policies.rua.losses import LossCache, Places
@@ -31,11 +44,8 @@ NODES_A_UNIT = 4
 UNITS_A_NODE = 2
 
 
-class LessConsume:
+class LessConsume(Placement):
     """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``."""
-
-    name: ClassVar[str] = "lessconsume"
-    counts = False
 
     def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
         self.threshold = threshold
@@ -44,6 +54,16 @@ class LessConsume:
         self._floors: dict[object, float] = {}
         self._floors_of: Layers = ()  # nodes in service that they hold for
         self._floors_at: tuple[View, int] | None = None  # when these were looked at last
+
+    @property
+    def provides(self) -> Needs:
+        """Return that it searches within any thresholds, where it has none of its own."""
+        return frozenset({LEAST_PENALTY}) if self.threshold is None else NONE
+
+    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+        """Return the job on these threads, beside the neighbours that it has there."""
+        by = factor_of(job, snapshot, runs)
+        return penalised_offer(job, snapshot, runs, by, extend_limit=self.extend_limit)
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, None also if nobody may look any more; with a threshold, if none is good enough."""

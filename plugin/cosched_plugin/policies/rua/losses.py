@@ -16,11 +16,11 @@ from cosched_plugin.api import (
     NodeTable,
     Planned,
     Run,
+    Snapshot,
     View,
     is_plain,
     room_on,
 )
-from cosched_plugin.policies.planning.offers import Snapshot
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 
 NO_DEMAND = (0, 0, 0)

@@ -10,14 +10,20 @@ such a node they leave it at once, so that no job of the class ever waits for th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
+    DISK,
     SECOND_US,
+    WHOLE_NODES,
     Action,
+    ClassPolicy,
     JobSpec,
+    Needs,
+    Policy,
     ResumeJob,
     Running,
+    Slices,
     StartJob,
     StartTogether,
     SuspendJob,
@@ -28,8 +34,8 @@ from cosched_plugin.api import (
     WholeNodesView,
     any_layer,
     each_node,
+    nodes_of,
 )
-from cosched_plugin.policies.planning.offers import nodes_of
 from cosched_plugin.policies.slices.calendar import (
     CLASSES,
     LONG,
@@ -45,34 +51,14 @@ LATEST_US: Final = (1 << 63) - 1
 _KINDS: Final = (SHORT, MEDIUM, LONG)
 
 
-class Scheduler(Protocol):
-    """What decides for one class."""
-
-    def check(self, view: View) -> None:
-        """Raise MachineError if it cannot work on this machine."""
-        ...
-
-    def may_start(self, view: View) -> bool:
-        """Tell whether any of the waiting jobs has a place on the nodes in service once all running jobs have left."""
-        ...
-
-    def prepare(self, view: View) -> Iterator[Action]:
-        """Yield what has to be put in order and remembered, if nobody can be started anyway."""
-        ...
-
-    def decide(self, view: View) -> Iterator[Action]:
-        """Yield the decisions of one pass."""
-        ...
-
-
-class Slices:
+class Classes(Slices):
     """Slices for short, medium and long jobs.
 
     ``interval_s``: an interval; ``short_slice_s``: the slice of short jobs, where some are there at its beginning;
     ``medium_share``: the medium jobs' part of the rest; ``short_s``, ``medium_s``: the longest estimates of short and medium jobs.
     """
 
-    name: ClassVar[str] = "classes"
+    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, DISK})
 
     def __init__(
         self,
@@ -94,6 +80,10 @@ class Slices:
         self._medium_share = medium_share
         self._short_us = round(short_s * SECOND_US)
         self._medium_us = round(medium_s * SECOND_US)
+
+    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+        """Return a policy in which the classes take turns."""
+        return Sliced(self, make)
 
     def kind_of(self, job: JobSpec) -> int:
         """Return the class of a job."""
@@ -119,7 +109,7 @@ class Slices:
 class Sliced:
     """A policy for each class, and the slices that they take turns in."""
 
-    def __init__(self, slices: Slices, make: Callable[[], Scheduler]) -> None:
+    def __init__(self, slices: Classes, make: Callable[[], ClassPolicy]) -> None:
         """``make`` builds a policy: every class has one of its own, as policies keep caches."""
         self._slices = slices
         self._policies = tuple(make() for _ in _KINDS)

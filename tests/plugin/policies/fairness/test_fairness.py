@@ -24,19 +24,26 @@ from tests.reference.glomarc import Waiting, nodes_for, ppn, run_factor
 from tests.reference.glomarc import forecast as exact_forecast
 from tests.reference.slices import Calendar, wall_of
 
-from cosched_plugin.api import JobSpec, Occupancy, View, WholeNodesView, bits_of
+from cosched_plugin.api import (
+    JobSpec,
+    Occupancy,
+    Seat,
+    View,
+    WholeNodesView,
+    bits_of,
+)
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.parts.matching import Context
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.fairness import slack as fairness
 from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_ends, expected_response_us
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.seats import Seat
 from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
-from cosched_plugin.policies.slices.time_slices import Slices
+from cosched_plugin.policies.slices.time_slices import Classes
 from cosched_plugin.protocol.messages import Note, RunningJob, SetNote
 
 NODES = 6
-SLICES = Slices()
+SLICES = Classes()
 
 
 def span_us(job: JobSpec, per_node: int) -> int:
@@ -102,8 +109,9 @@ class Witness:
             self.seen["fair" if verdict else "unfair"] += 1
             return verdict
 
-        def watched_prepare(matching: Any, view: View) -> Iterator[Any]:
-            for action in prepare(matching, view):
+        def watched_prepare(matching: Any, context: Context) -> Iterator[Any]:
+            view = context.view
+            for action in prepare(matching, context):
                 if isinstance(action, SetNote) and action.key == fairness.NOTE:
                     job = next(job for job in view.queue if job.id == action.job_id)
                     response_us = self.wall_us(reference_ends(view.queue, view)[job.id], view, job) - job.submit_us

@@ -26,7 +26,7 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import (
     Action,
     Belief,

@@ -36,14 +36,21 @@ from tests.reference.lomarc import (
 )
 
 from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_plugin.api import (
+    PendingJobs,
+    Unreserved,
+)
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.policies.composed import resolve
+from cosched_plugin.parts.matching import Context
+from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
 from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
 from cosched_plugin.policies.lomarc.pairs import Guest
-from cosched_plugin.policies.planning.pending import PendingJobs
-from cosched_plugin.policies.planning.seats import Unreserved
+from cosched_plugin.policies.orders.queue_orders import Fcfs
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,
@@ -206,12 +213,12 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
-        waiting = PendingJobs(queue)
+        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), PendingJobs(queue))
         matching = Lookahead(heuristic, cpu=model.cpu, weak_load=1.0, future="none")
-        join_candidates = set(matching.join_candidates(waiting, view))
+        join_candidates = set(matching.join_candidates(context))
         for job in queue:
             expected = best_host(job, queue, alone, heuristic, model, nodes)
-            seat = matching.join(job, waiting, view, Unreserved())
+            seat = matching.join(job, context, Unreserved())
             assert (job.id in join_candidates) == (expected is not None)
             assert (None if seat is None else cast(Guest, seat).host.job.id) == expected
             joined += expected is not None
@@ -221,19 +228,18 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
 BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"matching": "adjacent"},
-        "policy: matching adjacent puts a partner beside a job that has its nodes to itself and",
+        "policy: matching adjacent needs whole nodes (every job has its nodes to itself until another one is put beside it), "
+        "which no part here provides; shape nodes would",
     ),
     (
         {"preset": "pss", "backfill": "rua"},
-        "policy: shape nodes works with backfill none, easy and sjbf, and with conservative under placement spread, not",
+        "policy: backfill rua needs least penalty (a search for the place with the least penalty, within any of several "
+        "thresholds), which no part here provides; placement lessconsume would",
     ),
     (
-        {"preset": "pss", "placement": "packed"},
-        "policy: shape nodes needs placement spread, or first-fit with extend_limit = false: all free nodes are alike",
-    ),
-    (
-        {"preset": "am", "placement": {"extend_limit": True}},
-        "policy: shape nodes needs placement spread, or first-fit with extend_limit = false",
+        {"preset": "am", "backfill": "rua", "placement": "lessconsume"},
+        "policy: matching adjacent needs company (the backfill asks the matching for co-located jobs), which no part here "
+        "provides; backfill none or backfill easy or backfill sjbf or backfill conservative would",
     ),
     ({"preset": "pss", "order": {"age_s": -1}}, "policy.order.age_s: expected seconds, 0 or more, got -1"),
     (

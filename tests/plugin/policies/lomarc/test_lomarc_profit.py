@@ -33,7 +33,7 @@ from cosched_plugin.policies.lomarc.profit import (
     utilisation_gain_2,
 )
 from cosched_plugin.policies.lomarc.queue_table import QueueTable
-from cosched_plugin.policies.orders.history import History, Tally
+from cosched_plugin.policies.orders.history import NOTE, History, Tally
 from cosched_plugin.protocol.messages import Note
 
 RELATIVE = 1e-9
@@ -231,7 +231,7 @@ def test_arrivals_go_on_as_they_were() -> None:
     long_job = spec_of(1, 50, 100, WORK, now_us - 10 * SECOND_US)
     short_job = spec_of(2, 2, 50, WORK, now_us)
     seen = History(0, NOW_US, Tally(2, 120 * SECOND_US), Tally(2, 8000 * SECOND_US)).note()
-    notes = [Note(None, seen.key, seen.value)]
+    notes = [Note(None, NOTE, seen)]
     told = welcome(hyperthreaded(10), GOOD, [long_job, short_job], notes=notes)._replace(now_us=now_us)
     short, longer = QueueTable([long_job, short_job], JobTable()).future(view_of(told))
     assert short == pytest.approx((3 * 0.51, 220 / 3 / 10))

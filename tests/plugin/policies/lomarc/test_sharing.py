@@ -19,7 +19,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.pairs import PairMonitor
 from cosched_plugin.protocol.messages import (
     Action,

@@ -21,11 +21,11 @@ from tests.reference.lomarc import class_order
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.job_columns import JobTable
 from cosched_plugin.policies.lomarc.profit import Future
 from cosched_plugin.policies.lomarc.queue_table import QueueTable
-from cosched_plugin.policies.orders.history import History, Tally, history
+from cosched_plugin.policies.orders.history import NOTE, History, Tally, history
 from cosched_plugin.policies.orders.queue_orders import ClassPriority
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
@@ -34,8 +34,7 @@ NODES = hyperthreaded(2)
 
 
 def arranged(jobs: list[JobSpec], now_us: int, *, age_s: float = 0.0, seen: History | None = None) -> list[int]:
-    note = None if seen is None else seen.note()
-    notes = [] if note is None else [Note(None, note.key, note.value)]
+    notes = [] if seen is None else [Note(None, NOTE, seen.note())]
     view = view_of(welcome(NODES, GOOD, jobs, notes=notes)._replace(now_us=now_us))
     return [job.id for job in ClassPriority(age_s=age_s).arrange(view.queue, view)]
 
@@ -123,7 +122,7 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     jobs = [spec_of(1, 1, 600, None, HOUR_S * SECOND_US), spec_of(2, 1, 60, None, 4 * HOUR_S * SECOND_US)]
     seen = History(2 * HOUR_S * SECOND_US, 0, Tally(), Tally(1, 1)).note()  # a mean wait of two hours
     machine = VirtualMachine(
-        view_of(welcome(NODES, GOOD, jobs, notes=[Note(None, seen.key, seen.value)])._replace(now_us=now_us)), 0, now_us
+        view_of(welcome(NODES, GOOD, jobs, notes=[Note(None, NOTE, seen)])._replace(now_us=now_us)), 0, now_us
     )
     machine.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
     assert machine.now_us == 600 * SECOND_US

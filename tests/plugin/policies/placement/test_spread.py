@@ -14,15 +14,17 @@ from tests.reference.glomarc import nodes_for, ppn, run_factor
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.statistical.self_slowdown import spread as used_of
 from cosched_hwmodel.topology import NodeShape
-from cosched_plugin.api import each_node
+from cosched_plugin.api import (
+    Footprint,
+    each_node,
+    snapshot_now,
+)
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.spread import NodeHalves, Spread, limit_beside
-from cosched_plugin.policies.planning.offers import snapshot_now
-from cosched_plugin.policies.planning.parts import Footprint
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, RunningJob, StartJob
 
 SHAPES = [(2, 2, 1), (1, 4, 1), (2, 1, 1), (4, 2, 1), (2, 2, 2), (1, 1, 2), (2, 1, 2), (2, 3, 1), (1, 4, 2)]

@@ -9,7 +9,7 @@ import pytest
 from tests.plugin.policies.cases import NOW_US, welcome_of
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob, StartJob
 
 TWO = NodeClass(2, 1, 2, 1, 16, 6000, 0, 0)

@@ -17,11 +17,15 @@ from tests.reference.sharing import (
     penalty_factor,
 )
 
-from cosched_plugin.api import View, round_up_us
+from cosched_plugin.api import (
+    View,
+    round_up_us,
+    snapshot_at,
+    snapshot_now,
+)
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.offers import snapshot_at, snapshot_now
 from cosched_plugin.policies.planning.penalties import stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume

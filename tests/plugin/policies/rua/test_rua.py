@@ -22,12 +22,8 @@ from tests.reference.sharing import (
     less_consume,
 )
 
-from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
-from cosched_plugin.policies.orders.queue_orders import Fcfs
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
 from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, StartJob
@@ -258,9 +254,3 @@ def test_least_loss_first() -> None:
 def test_thresholds_are_a_set() -> None:
     assert Rua(thresholds=(1.5, 1.15, 1.5)).thresholds == (1.15, 1.5)
     assert Rua().thresholds == PAPER_THRESHOLDS == (1.15, 1.20, 1.25, 1.5)
-
-
-def test_other_placements_are_refused() -> None:
-    view = random_case(Random(2)).view()
-    with pytest.raises(UsageError, match="needs placement lessconsume"):
-        list(Rua().decide(view, Fcfs(), FirstFit(), NoMatching()))

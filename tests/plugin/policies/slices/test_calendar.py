@@ -12,7 +12,7 @@ from tests.reference.slices import Calendar, Class, progress_between, slices_of,
 from cosched_plugin.api import SetNote
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.slices.calendar import (
     CLASSES,
     LONG,
@@ -23,7 +23,7 @@ from cosched_plugin.policies.slices.calendar import (
     present_slice,
     slice_at,
 )
-from cosched_plugin.policies.slices.time_slices import Slices
+from cosched_plugin.policies.slices.time_slices import Classes
 from cosched_plugin.protocol.messages import Note
 
 HOUR_US = 3600 * SECOND_US
@@ -177,7 +177,7 @@ def test_the_slice_is_remembered() -> None:
 )
 def test_slices_that_leave_no_time_are_refused(settings: dict[str, float], resume_s: float, kind: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Slices(**settings).lengths(round(resume_s * SECOND_US))
+        Classes(**settings).lengths(round(resume_s * SECOND_US))
     assert str(caught.value) == (
         f"policy.slices: a slice of {kind} jobs is not longer than the {resume_s:g} s that jobs take to come back from disk"
     )
@@ -193,7 +193,7 @@ def test_slices_that_leave_no_time_are_refused(settings: dict[str, float], resum
 )
 def test_lengths_that_contradict_one_another_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Slices(**settings)
+        Classes(**settings)
     assert str(caught.value) == message
     with pytest.raises(UsageError) as caught:
         compose({"preset": "glts", "slices": settings})
@@ -201,8 +201,8 @@ def test_lengths_that_contradict_one_another_are_refused(settings: dict[str, flo
 
 
 def test_slices_that_leave_a_microsecond_are_not() -> None:
-    Slices(short_slice_s=60.000001).lengths(60 * SECOND_US)
-    Slices().lengths(0)
+    Classes(short_slice_s=60.000001).lengths(60 * SECOND_US)
+    Classes().lengths(0)
 
 
 def test_a_scheduler_says_so_as_soon_as_it_meets_the_manager() -> None:
@@ -216,7 +216,7 @@ def test_a_scheduler_says_so_as_soon_as_it_meets_the_manager() -> None:
     ("seconds", "kind"), [(1, SHORT), (600, SHORT), (600.000001, MEDIUM), (10_800, MEDIUM), (10_800.000001, LONG)]
 )
 def test_classes(seconds: float, kind: int) -> None:
-    slices = Slices()
+    slices = Classes()
     job = spec_of(1, 1, seconds)
     assert slices.kind_of(job) == kind
     above_us, most_us = slices.range_us(kind)
@@ -224,5 +224,5 @@ def test_classes(seconds: float, kind: int) -> None:
 
 
 def test_bounds_of_classes_are_parameters() -> None:
-    slices = Slices(short_s=10, medium_s=20)
+    slices = Classes(short_s=10, medium_s=20)
     assert [slices.kind_of(spec_of(1, 1, seconds)) for seconds in (10, 11, 20, 21)] == [SHORT, MEDIUM, MEDIUM, LONG]

@@ -34,9 +34,9 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.slices.calendar import present_slice
-from cosched_plugin.policies.slices.time_slices import Slices
+from cosched_plugin.policies.slices.time_slices import Classes
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Action,
@@ -54,7 +54,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 PLENTY_MB = 1_000_000
-CLASSES = Slices()
+CLASSES = Classes()
 KIND = {"short": 0, "medium": 1, "long": 2}
 
 

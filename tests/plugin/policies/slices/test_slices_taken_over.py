@@ -9,7 +9,7 @@ from tests.plugin.policies.glomarc.glts_cases import RESUME_US, SECOND_US, belie
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cosched_plugin.api import Action, JobSpec, Layers, Occupancy, Planned, Run, StartJob, View, layers_of, minus
+from cosched_hwmodel.bandwidth.matrix import Planned
+from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.protocol.messages import Action, JobSpec, Run, StartJob
 
 
 class Offer(NamedTuple):
@@ -17,6 +21,11 @@ class Offer(NamedTuple):
     factor: float  # expected run time there / run time alone
     run_us: int  # run time to plan with
     limit_us: int | None  # kill limit to ask for
+
+    @property
+    def sole(self) -> Offer:
+        """Return this offer: no other job is concerned."""
+        return self
 
     @property
     def end_us(self) -> int:
@@ -45,6 +54,12 @@ class Offer(NamedTuple):
     def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the job still has at ``at_us``."""
         return view.claim(self.runs) if self.end_us > at_us else ()
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        if self.end_us <= at_us:
+            return 0
+        return self.job.processes if is_plain(self.job) else size(view.claim(self.runs))
 
 
 class Snapshot(NamedTuple):

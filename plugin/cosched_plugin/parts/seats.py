@@ -6,11 +6,21 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from cosched_plugin.api import Action, Bools, Floats, Ints, Layers, Occupancy, View
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints
+from cosched_plugin.common.allocation import Layers
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.parts.offers import Offer
+from cosched_plugin.protocol.messages import Action
 
 
 class Seat(Protocol):
     """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
+
+    @property
+    def sole(self) -> Offer | None:
+        """Return the job's offer where no other job is concerned; None for a job with company."""
+        ...
 
     @property
     def job_ids(self) -> tuple[int, ...]:
@@ -34,6 +44,10 @@ class Seat(Protocol):
 
     def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that are free at ``at_us`` without it, as `View.availability` tells, and are not with it."""
+        ...
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
         ...
 
 
@@ -62,15 +76,15 @@ class Unreserved:
 
     __slots__ = ()
 
-    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:  # noqa: ARG002 - whatever is asked
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell that nothing stands against it."""
         return True
 
-    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:  # noqa: ARG002 - whatever is asked
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
         """Tell that nothing stands against any."""
         return np.ones(len(threads), dtype=np.bool_)
 
-    def admit(self, seat: Seat) -> bool:  # noqa: ARG002 - whatever is asked
+    def admit(self, seat: Seat) -> bool:
         """Tell that nothing stands against it."""
         return True
 

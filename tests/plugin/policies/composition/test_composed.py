@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugin.policies.glomarc.glts_cases import nodes_of, told
 
 from cosched_plugin import config
-from cosched_plugin.api import Action, View, WholeNodesView
+from cosched_plugin.api import Action, View
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
-from cosched_plugin.policies.composed import DEFAULTS, KINDS, PRESETS, Composed, compose, resolve
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.composed import Composed, compose
+from cosched_plugin.policies.composition.presets import DEFAULTS, PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.placement.shapes import Nodes, Threads
 from cosched_plugin.policies.slices.time_slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
@@ -167,13 +173,13 @@ def test_every_part_can_be_built() -> None:
             assert callable(policy.decide)
             match kind, name:
                 case "shape", _:
-                    assert policy._shape is {"threads": None, "nodes": WholeNodesView}[name]
+                    assert isinstance(policy._shape, {"threads": Threads, "nodes": Nodes}[name])
                 case "fairness", "slack":
                     assert policy._matching._slack.factor == 1.5
                 case "slices", "classes":
                     assert isinstance(policy, Sliced)
                 case "budget", "counted":
-                    assert policy._units == 2000
+                    assert policy._budget._units == 2000
                 case "fairness" | "slices" | "budget", _:
                     assert isinstance(policy, Composed)
                 case _:
@@ -188,8 +194,10 @@ def test_parameters_reach_their_part() -> None:
     assert compose({"preset": "lct"}) is not compose({"preset": "lct"})
     groups = compose({"preset": "glts", "slices": "none", "placement": {"max_slowdown": 1.5}, "matching": {"most": 2}})
     fair = groups._matching  # type: ignore[attr-defined]
-    assert fair._placement is fair._matching.spread is groups._placement  # type: ignore[attr-defined]
-    assert (fair._placement._most_ppm, fair._matching._search.most) == (1_500_000, 2)
+    view = SchedulerCore(groups, told(nodes_of(2), [])).view
+    context = groups._context_of(view)  # type: ignore[attr-defined]
+    assert context.footprints is context.placement is groups._placement  # type: ignore[attr-defined]
+    assert (context.placement._most_ppm, fair._matching._search.most) == (1_500_000, 2)
 
 
 @pytest.mark.parametrize("preset", ["ssp", "glts"])
@@ -251,27 +259,34 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "rua", "backfill": {"thresholds": [1.5, 0]}}, "policy.backfill.thresholds: expected a list"),
     (
         {"preset": "rua", "placement": "first-fit"},
-        "policy: backfill rua brings thresholds of its own and needs placement lessconsume, not first",
+        "policy: backfill rua needs least penalty (",
     ),
-    ({"preset": "rua", "placement": "lessconsume-threshold"}, "needs placement lessconsume, not lessconsume-threshold"),
+    ({"preset": "rua", "placement": "lessconsume-threshold"}, "no part here provides; placement lessconsume would"),
     (
         {"preset": "conservative", "placement": "lessconsume"},
-        "policy: backfill conservative promises starts by estimates",
+        "policy: backfill conservative needs fixed run times (the expected run time of a job that is alone follows from the "
+        "job, not from its neighbours), which no part here provides; placement first-fit or placement packed or "
+        "placement spread would",
     ),
-    ({"preset": "conservative", "placement": "lessconsume-threshold"}, "policy: backfill conservative promises"),
-    ({"preset": "conservative", "placement": {"extend_limit": True}}, "policy: backfill conservative promises"),
+    (
+        {"preset": "conservative", "placement": "lessconsume-threshold"},
+        "policy: backfill conservative needs fixed run times",
+    ),
+    (
+        {"preset": "conservative", "placement": {"extend_limit": True}},
+        "policy: backfill conservative needs fixed run times",
+    ),
     ({"preset": "gltss"}, "policy.preset: no policy 'gltss'; did you mean 'glts'?"),
     ({"fairness": "slak"}, "policy.fairness: no fairness 'slak'; did you mean 'slack'?"),
     ({"slices": "clases"}, "policy.slices: no slices 'clases'; did you mean 'classes'?"),
-    ({"placement": "spread"}, "policy: placement spread takes whole nodes and needs shape nodes"),
+    ({"placement": "spread"}, "policy: placement spread needs whole nodes ("),
+    ({"shape": "nodes", "matching": "group"}, "policy: matching group needs footprints ("),
+    ({"fairness": "slack"}, "policy: fairness slack needs whole nodes ("),
+    ({"slices": "classes"}, "policy: slices classes needs whole nodes ("),
     (
-        {"preset": "am", "placement": "spread"},
-        "policy: placement spread works with matching none and group, not with adjacent",
+        {"shape": "nodes", "backfill": "rua", "placement": "lessconsume", "fairness": "slack"},
+        "policy: fairness slack needs company (",
     ),
-    ({"shape": "nodes", "matching": "group"}, "policy: matching group needs placement spread"),
-    ({"fairness": "slack"}, "policy: fairness slack plans with whole nodes and needs shape nodes"),
-    ({"slices": "classes"}, "policy: slices classes plans with whole nodes and needs shape nodes"),
-    ({"shape": "nodes", "backfill": "conservative"}, "and with conservative under placement spread, not with conserv"),
     ({"preset": "glts", "slices": {"medium_share": 1}}, "policy.slices.medium_share: expected a share from 0.001 to"),
     ({"preset": "glts", "slices": {"interval_s": 0}}, "policy.slices.interval_s: expected seconds, 1 or more, got 0"),
     ({"preset": "glts", "fairness": {"factor": 0}}, "policy.fairness.factor: expected a number from 0.01 to 1000000"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
-from cosched_plugin.api import JobSpec
+from cosched_plugin.protocol.messages import JobSpec
 
 
 class PendingJobs:
@@ -29,3 +30,6 @@ class PendingJobs:
             self._jobs = [job for job in self._jobs if job.id not in self._gone]
             self._gone = frozenset()
         return self._jobs
+
+
+EMPTY: Final = PendingJobs([])

@@ -1,0 +1,16 @@
+"""The budget: how much a decision may cost."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cosched_plugin.core.views.view import View
+from cosched_plugin.parts.part import Part
+
+
+class Budget(Part, Protocol):
+    """Limits the work of a decision; jobs that it did not reach wait."""
+
+    def units(self, view: View) -> int:
+        """Return how many units of work the decision at hand may cost, going by what the manager knows: `View` alone."""
+        ...

@@ -1,0 +1,78 @@
+"""The matching, which says which jobs are co-located, and the context in which a pass asks it: what each look at the queue carries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, Protocol
+
+from cosched_plugin.core.views.view import View
+from cosched_plugin.parts.offers import Offer
+from cosched_plugin.parts.order import Order
+from cosched_plugin.parts.part import Part
+from cosched_plugin.parts.pending import EMPTY, PendingJobs
+from cosched_plugin.parts.placement import NodePlacement, Placement
+from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat
+from cosched_plugin.protocol.messages import Action, JobSpec
+
+
+class Matching(Part, Protocol):
+    """Finds co-located jobs. Every seat that it returns has been admitted by the gate.
+
+    One that extends this protocol and defines `seat` alone puts no job beside a running one.
+    """
+
+    @property
+    def alone(self) -> bool:
+        """Tell whether it starts every job alone, so that a pass need not ask it."""
+        return False
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether a job that found no seat in a pass has no better chance for those that did."""
+        return False
+
+    def prepare(self, context: Context) -> Iterator[Action]:
+        """Yield what has to be put in order before a pass."""
+        return iter(())
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        """Return ``offer``, with company or without; None if neither is admitted. ``context.pending``: the queue, the job included."""
+        ...
+
+    def may_host(self, job: JobSpec) -> bool:
+        """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
+        return False
+
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that a pending one might join."""
+        return False
+
+    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return the ids of pending jobs that might join a running one; jobs that ``gate`` lets join none may be left out.
+
+        Without a gate it may be asked again about a ``context.pending`` of before the last starts: the answer is as it was then.
+        """
+        return ()
+
+    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+        """Return a seat for ``job`` on a running job's nodes."""
+        return None
+
+
+class Context(NamedTuple):
+    """One look at the queue."""
+
+    view: View
+    order: Order
+    placement: Placement
+    matching: Matching
+    footprints: NodePlacement  # what jobs take on whole nodes: the placement itself, where it provides that
+    pending: PendingJobs = EMPTY
+
+    def over(self, pending: PendingJobs) -> Context:
+        """Return the same with another queue."""
+        return Context(self.view, self.order, self.placement, self.matching, self.footprints, pending)
+
+    def arranged(self) -> PendingJobs:
+        """Return all pending jobs in queue order."""
+        return PendingJobs(self.order.arrange(self.view.queue, self.view))

@@ -1,0 +1,58 @@
+"""What parts may need of each other, or of the site: the words, and the one rule that refuses what cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+Needs: TypeAlias = frozenset[str]
+NONE: Final[Needs] = frozenset()
+
+WHOLE_NODES: Final = "whole nodes"
+COMPANY: Final = "company"
+FIXED_RUN_TIMES: Final = "fixed run times"
+FOOTPRINTS: Final = "footprints"
+LEAST_PENALTY: Final = "least penalty"
+PROMISES: Final = "promises"
+PAIR_BELIEF: Final = "pair belief"
+DISK: Final = "disk"
+
+# What each word means, for people.
+MEANING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        WHOLE_NODES: "every job has its nodes to itself until another one is put beside it",
+        COMPANY: "the backfill asks the matching for co-located jobs",
+        FIXED_RUN_TIMES: "the expected run time of a job that is alone follows from the job, not from its neighbours",
+        FOOTPRINTS: "how many nodes a job takes, and for how long, is known whichever they are",
+        LEAST_PENALTY: "a search for the place with the least penalty, within any of several thresholds",
+        PROMISES: "every pending job has a promised start",
+        PAIR_BELIEF: "the site believes something of co-located jobs",
+        DISK: "nodes have swap space for the memory of preempted jobs",
+    }
+)
+# What the site provides, or does not: known only once a manager has said so, and never a reason to refuse a composition.
+OF_SITE: Final[Needs] = frozenset({PAIR_BELIEF, DISK})
+
+
+class Member(NamedTuple):
+    """A part in a composition."""
+
+    kind: str
+    name: str
+    needs: Needs
+    provides: Needs
+
+
+def refusal(members: Collection[Member], providers: Callable[[str], Collection[str]]) -> str | None:
+    """Return why these parts cannot work together, naming the part and what it misses; None if they can.
+
+    ``providers`` returns the parts, as ``kind name``, that are known to provide something.
+    """
+    provided = frozenset().union(*(member.provides for member in members))
+    for member in members:
+        for need in sorted(member.needs - provided - OF_SITE):
+            meaning = f" ({MEANING[need]})" if need in MEANING else ""
+            known = " or ".join(providers(need)) or "no known part"
+            return f"{member.kind} {member.name} needs {need}{meaning}, which no part here provides; {known} would"
+    return None

@@ -1,0 +1,52 @@
+"""What the parts of a policy have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from cosched_plugin.core.views.view import View
+from cosched_plugin.parts.needs import NONE, Needs
+from cosched_plugin.protocol.messages import JobSpec, NoteValue
+
+
+class Changes(NamedTuple):
+    """What has happened since a part was last asked what it remembers."""
+
+    started: Sequence[JobSpec]
+
+
+class Part(Protocol):
+    """A part of a composition. A class that extends a part's protocol inherits what it does not say otherwise.
+
+    Whatever a part keeps in attributes must be a cache that the view can rebuild; what it has to remember is its note.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Return what another part, or the site, must provide (`cosched_plugin.parts.needs`, or a word of one's own)."""
+        return NONE
+
+    @property
+    def provides(self) -> Needs:
+        """Return what other parts may rely on."""
+        return NONE
+
+    @property
+    def note(self) -> str:
+        """Return the key of the note about the cluster in which it remembers things; empty: it remembers nothing.
+
+        Parts with the same key share one note, and must agree on what is in it.
+        """
+        return ""
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return what its note is to say after ``changes``; ``view.note(None, self.note)`` is what it says now.
+
+        A note is a bool, 64-bit integer, finite number, text, or a tuple of those, within the limits of the wire: it must be bounded.
+        """
+        return view.note(None, self.note)
+
+    def check(self, view: View) -> None:
+        """Raise MachineError if it cannot work on this machine."""
+        return

@@ -1,0 +1,16 @@
+"""The shape: what of the machine a pass sees as free."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cosched_plugin.core.views.view import View
+from cosched_plugin.parts.part import Part
+
+
+class Shape(Part, Protocol):
+    """Turns the plain view into the one to plan with."""
+
+    def shaped(self, view: View) -> View:
+        """Return the view to plan with, which stays current as ``view`` does; asked once for each view."""
+        ...

@@ -1,0 +1,268 @@
+"""The parts of a composition by name, with the parameters that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from cosched_plugin.policies.backfilling.conservative import Conservative
+from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
+from cosched_plugin.policies.composition.parameters import (
+    Parameter,
+    extend_limit,
+    is_bool,
+    is_factor,
+    is_factors,
+    is_number,
+    is_whole,
+    one_of,
+)
+from cosched_plugin.policies.fairness.slack import NoFairness, Slack
+from cosched_plugin.policies.glomarc.grouping import Grouping
+from cosched_plugin.policies.lomarc.lookahead import FUTURES, HEURISTICS, Lookahead
+from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
+from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
+from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
+from cosched_plugin.policies.placement.shapes import Nodes, Threads
+from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.planning.budget import Counted
+from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
+from cosched_plugin.policies.rua.lessconsume import LessConsume
+from cosched_plugin.policies.slices.time_slices import Classes
+
+
+class Entry(NamedTuple):
+    """A part by name."""
+
+    build: Callable[..., Any]  # None: nothing of this kind
+    text: str
+    parameters: Mapping[str, Parameter] = {}
+
+
+ORDERS: Mapping[str, Entry] = {
+    "fcfs": Entry(Fcfs, "first come, first served"),
+    "shortest": Entry(Shortest, "shortest estimate first"),
+    "class-priority": Entry(
+        ClassPriority,
+        "short, medium, long jobs; who waits rises",
+        {
+            "age_s": Parameter(
+                is_number(0, 1e9), "seconds, 0 or more", 0.0, "wait that lifts a job by a class; 0: the mean wait"
+            )
+        },
+    ),
+}
+BACKFILLS: Mapping[str, Entry] = {
+    "none": Entry(NoBackfill, "start in queue order until one does not fit"),
+    "easy": Entry(Easy, "one reservation, for the head; others in queue order"),
+    "sjbf": Entry(Sjbf, "one reservation, for the head; others shortest first"),
+    "conservative": Entry(Conservative, "a promised start for every job, compressed when jobs end early"),
+    "rua": Entry(
+        Rua,
+        "one reservation; places with the least expected slowdown, jobs that lose least first",
+        {
+            "thresholds": Parameter(
+                is_factors, "a list of numbers >= 1", list(PAPER_THRESHOLDS), "penalty factors to try for every job"
+            )
+        },
+    ),
+}
+PLACEMENTS: Mapping[str, Entry] = {
+    "first-fit": Entry(FirstFit, "lowest free threads", {"extend_limit": extend_limit(False)}),
+    "packed": Entry(Packed, "nodes with the fewest free threads first", {"extend_limit": extend_limit(False)}),
+    "lessconsume": Entry(LessConsume, "least penalty factor at the same start", {"extend_limit": extend_limit(True)}),
+    "lessconsume-threshold": Entry(
+        LessConsume,
+        "first start with a penalty factor within the threshold",
+        {
+            "threshold": Parameter(is_factor, "a number >= 1", 1.15, "largest penalty factor accepted"),
+            "extend_limit": extend_limit(True),
+        },
+    ),
+    "spread": Entry(
+        Spread,
+        "empty nodes, with one process on each, one a CPU or one a core",
+        {
+            "max_slowdown": Parameter(
+                is_factor,
+                "a number >= 1",
+                1.25,
+                "how much a job may slow itself down with all cores of a node at work",
+            ),
+            "max_slowdown_cpus": Parameter(
+                is_factor, "a number >= 1", 1.12, "how much it may slow itself down with one process on each CPU"
+            ),
+        },
+    ),
+}
+SHAPES: Mapping[str, Entry] = {
+    "threads": Entry(Threads, "a job takes free hardware threads, wherever they are"),
+    "nodes": Entry(Nodes, "a job takes empty nodes, one process a core unless the placement says otherwise"),
+}
+_MATCHING: Mapping[str, Parameter] = {
+    "max_slowdown": Parameter(is_factor, "a number >= 1", 1.6, "largest slowdown of a pair"),
+    "cpu": Parameter(
+        lambda value: value in ("hyperthreaded", "standard"),
+        "hyperthreaded or standard",
+        "hyperthreaded",
+        "standard: the CPU is time-shared, only cpu-bound and disk-bound jobs match",
+    ),
+    "weak_load": Parameter(
+        is_number(0, 1),
+        "a number from 0 to 1",
+        0.2,
+        "no match while the queue asks for no more than the free nodes less this share",
+    ),
+}
+_FUTURE: Mapping[str, Mapping[str, Parameter]] = {
+    "response": {
+        "future": Parameter(
+            lambda value: value in FUTURES,
+            ", ".join(FUTURES[:-1]) + f" or {FUTURES[-1]}",
+            FUTURES[0],
+            "expected arrivals that count: medium and long ones, all, or none",
+        )
+    },
+}
+_LOOKAHEAD: Mapping[str, str] = {
+    "first": "the first match in the queue, or among running jobs",
+    "u1": "the match with the highest utilisation gain, over the time that is shared",
+    "u2": "the match with the highest utilisation gain, whatever the run times",
+    "response": "the match with the best impact on response times",
+}
+_LOMARC_MATCHINGS: Mapping[str, Entry] = {
+    "none": Entry(NoMatching, "every job alone"),
+    "always": Entry(Always, "a job and the next in the queue, whatever they are"),
+    "adjacent": Entry(Adjacent, "a job and the next in the queue, if they match", _MATCHING),
+    **{
+        name: Entry(partial(Lookahead, name), _LOOKAHEAD[name], {**_MATCHING, **_FUTURE.get(name, {})})
+        for name in HEURISTICS
+    },
+}
+MATCHINGS: Mapping[str, Entry] = {
+    **_LOMARC_MATCHINGS,
+    "group": Entry(
+        Grouping,
+        "groups of jobs by utilisation gain",
+        {
+            "max_slowdown": Parameter(is_factor, "a number >= 1", 1.25, "largest slowdown of a job beside another"),
+            "min_gain": Parameter(
+                is_number(-1, 1e3), "a number from -1 to 1000", 0.45, "least utilisation gain of a group"
+            ),
+            "block": Parameter(is_whole(1, 1_000_000), "a whole number from 1 to 1000000", 16, "candidates in a block"),
+            "larger": Parameter(
+                is_number(0, 1e3),
+                "a number from 0 to 1000",
+                0.125,
+                "by how much matched jobs may take more nodes than the primary",
+            ),
+            "longer_s": Parameter(
+                is_number(0, 1e9),
+                "seconds, 0 or more",
+                3000.0,
+                "by how much a matched job may take longer than the primary",
+            ),
+            "running": Parameter(
+                is_whole(0, 1_000_000),
+                "a whole number from 0 to 1000000",
+                8,
+                "running jobs that are considered as primary",
+            ),
+            "most": Parameter(
+                is_whole(0, 1_000_000),
+                "a whole number from 0 to 1000000",
+                0,
+                "matched jobs in a group; 0: as many as fit",
+            ),
+            "choice": one_of("best", "first", text="the best group, or the first that is suitable"),
+            "blocks": one_of(
+                "all", "first", "none", text="which blocks candidates come from; none: all are one, and not sorted"
+            ),
+            "sort": Parameter(
+                is_bool,
+                "true or false",
+                True,
+                "sort the jobs of a block by what they have left",
+            ),
+            "short_s": Parameter(is_number(0, 1e9), "seconds, 0 or more", 600.0, "jobs up to so long have no company"),
+            "space": Parameter(
+                is_bool,
+                "true or false",
+                True,
+                "a group has to gain more than its first job would alone on all cores",
+            ),
+            "low_load": one_of(
+                "all",
+                "waiting",
+                "none",
+                text="who would have to fit with one process on a node, for a job to get its nodes so",
+            ),
+        },
+    ),
+}
+FAIRNESS: Mapping[str, Entry] = {
+    "none": Entry(NoFairness, "company may cost others what it will"),
+    "slack": Entry(
+        Slack,
+        "no company that delays somebody beyond the response expected at submission, times a factor",
+        {
+            "factor": Parameter(is_number(0.01, 1e6), "a number from 0.01 to 1000000", 1.5, "slack factor"),
+            "adjust": Parameter(
+                is_number(0.01, 100),
+                "a number from 0.01 to 100",
+                0.75,
+                "part of the simulated response that is expected",
+            ),
+        },
+    ),
+}
+SLICES: Mapping[str, Entry] = {
+    "none": Entry(lambda: None, "all jobs at any time"),
+    "classes": Entry(
+        Classes,
+        "time slices for short, medium and long jobs, with preemption to disk",
+        {
+            "interval_s": Parameter(is_number(1, 1e9), "seconds, 1 or more", 3600.0, "an interval with a slice each"),
+            "short_slice_s": Parameter(
+                is_number(0.001, 1e9),
+                "seconds above 0",
+                600.0,
+                "slice of short jobs, in an interval that begins with some",
+            ),
+            "medium_share": Parameter(
+                is_number(0.001, 0.999), "a share from 0.001 to 0.999", 0.3, "medium jobs' part of the rest"
+            ),
+            "short_s": Parameter(is_number(0.001, 1e9), "seconds above 0", 600.0, "longest estimate of a short job"),
+            "medium_s": Parameter(
+                is_number(0.001, 1e9), "seconds above 0", 10_800.0, "longest estimate of a medium job"
+            ),
+        },
+    ),
+}
+BUDGETS: Mapping[str, Entry] = {
+    "none": Entry(lambda: None, "every decision looks at all there is"),
+    "counted": Entry(
+        Counted,
+        "a decision looks no further once it has cost so much; for live use",
+        {
+            "units": Parameter(
+                is_whole(1, 10**12),
+                "a whole number from 1 to 1000000000000",
+                2000,
+                "work of a decision, counted: each is about a microsecond",
+            )
+        },
+    ),
+}
+KINDS: Mapping[str, Mapping[str, Entry]] = {
+    "order": ORDERS,
+    "backfill": BACKFILLS,
+    "shape": SHAPES,
+    "placement": PLACEMENTS,
+    "matching": MATCHINGS,
+    "fairness": FAIRNESS,
+    "slices": SLICES,
+    "budget": BUDGETS,
+}

@@ -1,0 +1,60 @@
+"""Named compositions, with the papers' names, and what a composition is where nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Table = Mapping[str, Any]
+
+
+class Preset(NamedTuple):
+    """A named composition."""
+
+    text: str
+    table: Table
+
+
+_LOMARC: Table = {"order": "class-priority", "backfill": "easy", "shape": "nodes"}
+_SCOJO: Table = {"backfill": "conservative", "shape": "nodes", "placement": "spread", "slices": "classes"}
+
+
+def _groups(**search: object) -> Table:
+    return {**_SCOJO, "matching": {"name": "group", **search}, "fairness": "slack"}
+
+
+PRESETS: Mapping[str, Preset] = {
+    "fcfs": Preset("first come, first served, no backfilling", {"backfill": "none"}),
+    "easy": Preset("EASY backfilling", {"backfill": "easy"}),
+    "sjbf": Preset("shortest-job-backfilled-first", {"backfill": "sjbf"}),
+    "conservative": Preset("conservative backfilling with compression", {"backfill": "conservative"}),
+    "lc": Preset("SJBF with LessConsume", {"backfill": "sjbf", "placement": "lessconsume"}),
+    "lct": Preset("SJBF with LessConsume Threshold", {"backfill": "sjbf", "placement": "lessconsume-threshold"}),
+    "rua": Preset("Resource-Usage-Aware backfilling", {"backfill": "rua", "placement": "lessconsume"}),
+    "pss": Preset("space sharing by class priority", _LOMARC),
+    "ac": Preset("coscheduling of whoever comes next", {**_LOMARC, "matching": "always"}),
+    "am": Preset("coscheduling of neighbours in the queue", {**_LOMARC, "matching": "adjacent"}),
+    "lomarc-fm": Preset("LOMARC, first match", {**_LOMARC, "matching": "first"}),
+    "lomarc-u1": Preset("LOMARC, utilisation gain by time", {**_LOMARC, "matching": "u1"}),
+    "lomarc-u2": Preset("LOMARC, utilisation gain", {**_LOMARC, "matching": "u2"}),
+    "lomarc-r": Preset("LOMARC, response times", {**_LOMARC, "matching": "response"}),
+    "lomarc-n": Preset("LOMARC on standard CPUs", {**_LOMARC, "matching": {"name": "u1", "cpu": "standard"}}),
+    "ssp": Preset("space sharing in time slices", _SCOJO),
+    "glts": Preset("G-LOMARC-TS: groups in time slices", _groups()),
+    "cst": Preset("G-LOMARC-TS with pairs only, the best", _groups(most=1, space=False)),
+    "cstws": Preset("G-LOMARC-TS with pairs only, the first", _groups(most=1, choice="first", sort=False, space=False)),
+    "glts-fbo": Preset("G-LOMARC-TS within the first block", _groups(blocks="first")),
+    "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False)),
+    "glts-nh": Preset("G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first")),
+}
+ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets
+DEFAULTS: Table = {
+    "order": "fcfs",
+    "backfill": "easy",
+    "shape": "threads",
+    "placement": "first-fit",
+    "matching": "none",
+    "fairness": "none",
+    "slices": "none",
+    "budget": "none",
+}

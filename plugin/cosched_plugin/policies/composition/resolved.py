@@ -1,0 +1,99 @@
+"""From a plain table, as TOML or the command line give it, to the full table of a composition, refused where it cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cosched_plugin.api import NONE, Member, UsageError, refusal
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.finding import REQUIRED, entry_named, preset_named, suggest
+from cosched_plugin.policies.composition.presets import DEFAULTS, Table
+
+Resolved = Mapping[str, Mapping[str, Any]]
+
+
+def resolve(table: Table) -> dict[str, dict[str, Any]]:
+    """Return the full table of a composition, each part with its name and all its parameters.
+
+    ``table`` may name a ``preset`` to start from, which may name another; the parts (``order``, ``backfill``, ``shape``,
+    ``placement``, ``matching``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and parameters. Raises
+    UsageError naming the key, with the closest valid one, and for parts that cannot work together.
+    """
+    parts = _merged(table, ())
+    resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}
+    reason = refusal(members(resolved), _providers)
+    if reason is not None:
+        raise UsageError(f"policy: {reason}")
+    return resolved
+
+
+def members(resolved: Resolved) -> list[Member]:
+    """Return what the parts of a composition need and provide."""
+    found = []
+    for kind in KINDS:
+        part = build_part(kind, resolved)
+        needs, provides = (NONE, NONE) if part is None else (part.needs, part.provides)
+        found.append(Member(kind, resolved[kind]["name"], needs, provides))
+    return found
+
+
+def build_part(kind: str, resolved: Resolved) -> Any:
+    """Build one part of a composition; None where there is nothing of its kind."""
+    settings = resolved[kind]
+    parameters = {key: value for key, value in settings.items() if key != "name"}
+    return entry_named(kind, settings["name"]).build(**parameters)
+
+
+def _providers(need: str) -> list[str]:
+    """Return the parts of the catalogue that provide something, with the settings that they have by default."""
+    found = []
+    for kind, entries in KINDS.items():
+        for name, entry in entries.items():
+            part = entry.build(**{key: item.default for key, item in entry.parameters.items()})
+            if part is not None and need in part.provides:
+                found.append(f"{kind} {name}")
+    return found
+
+
+def _merged(table: Table, below: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return the entries of all parts, those of presets under those of the table; ``below``: presets on the way here."""
+    for key in table:
+        if key != "preset" and key not in KINDS:
+            raise UsageError(f"policy.{key}: no such key{suggest(key, ['preset', *KINDS])}")
+    preset = table.get("preset")
+    if preset is None:
+        base = {kind: {"name": name} for kind, name in DEFAULTS.items()}
+    elif preset in below:
+        raise UsageError(f"policy.preset: {' -> '.join([*below, str(preset)])}: a preset cannot be built on itself")
+    else:
+        base = _merged(preset_named(preset).table, (*below, preset))
+    return {kind: _put_on(kind, table.get(kind, {}), base[kind]) for kind in KINDS}
+
+
+def _put_on(kind: str, entry: object, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part's entry; what it leaves open is as in ``base``, if that is the same part."""
+    if isinstance(entry, str):
+        entry = {"name": entry}
+    if not isinstance(entry, Mapping):
+        raise UsageError(f"policy.{kind}: expected a name or a table, got {entry!r}")
+    name = entry.get("name", base["name"])
+    return {**base, **entry} if name == base["name"] else {**entry, "name": name}
+
+
+def _resolve_part(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part's name and all its parameters."""
+    name = entry["name"]
+    part = entry_named(kind, name)
+    resolved: dict[str, Any] = {"name": name}
+    for key in entry:
+        if key != "name" and key not in part.parameters:
+            raise UsageError(f"policy.{kind}.{key}: {kind} {name} has no such parameter{suggest(key, part.parameters)}")
+    for key, parameter in part.parameters.items():
+        value = entry.get(key, parameter.default)
+        if value is REQUIRED:
+            continue
+        if not parameter.check(value):
+            raise UsageError(f"policy.{kind}.{key}: expected {parameter.expected}, got {value!r}")
+        resolved[key] = value
+    return resolved

@@ -1,0 +1,25 @@
+"""Shapes: whether jobs take threads or whole nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from cosched_plugin.api import WHOLE_NODES, Needs, Shape, View, WholeNodesView
+
+
+class Threads(Shape):
+    """A job takes free hardware threads, wherever they are."""
+
+    def shaped(self, view: View) -> View:
+        """Return the view as it is."""
+        return view
+
+
+class Nodes(Shape):
+    """A job takes nodes that are empty, and has them to itself until a matching puts another one beside it."""
+
+    provides: ClassVar[Needs] = frozenset({WHOLE_NODES})
+
+    def shaped(self, view: View) -> View:
+        """Return the machine in whole nodes."""
+        return WholeNodesView(view)
