@@ -7,7 +7,7 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
@@ -76,6 +76,7 @@ __all__ = [
     "Ints",
     "JobSpec",
     "Layers",
+    "Load",
     "LomarcModel",
     "Machine",
     "MachineError",
@@ -112,6 +113,7 @@ __all__ = [
     "first_fit",
     "is_plain",
     "layers_of",
+    "loads_of",
     "lowest_nodes",
     "lowest_threads",
     "minus",
