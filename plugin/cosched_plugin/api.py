@@ -42,7 +42,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -72,6 +72,7 @@ __all__ = [
     "Action",
     "Bools",
     "DemandTuple",
+    "Ended",
     "Floats",
     "Ints",
     "JobSpec",

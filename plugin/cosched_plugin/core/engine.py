@@ -14,11 +14,12 @@ from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.core.invariants import check_invariants
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import REQUEUED, Running
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import (
+    REJECTED,
     Action,
     ActionRefused,
     Event,
@@ -89,9 +90,13 @@ class SchedulerCore:
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
         """
-        self._state.now_us = now_us
-        self._take_in(events)
-        return self._decide()
+        state = self._state
+        state.now_us = now_us
+        try:
+            self._take_in(events)
+            return self._decide()
+        finally:
+            state.ended.clear()
 
     def check(self) -> None:
         """Re-derive every invariant of the state; AssertionError where one does not hold."""
@@ -110,7 +115,7 @@ class SchedulerCore:
         try:
             for event in events:
                 if type(event) is JobEnded:
-                    state.forget(event.job_id)
+                    state.forget(event.job_id, event.state)
                 elif type(event) is JobSubmitted:
                     state.queue.enter(event.job)
                 else:
@@ -159,6 +164,7 @@ class SchedulerCore:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent ones: `_take_in` has seen to them
             case JobRequeued():
+                state.ended.append((state.running[event.job_id], REQUEUED))
                 self._requeue(event.job_id)
             case JobHeld():
                 held = state.queue.take(event.job_id)
@@ -242,7 +248,7 @@ class SchedulerCore:
             case RejectJob():
                 if decision.job_id not in state.queue:
                     raise PolicyError(decision, f"job {decision.job_id} does not wait")
-                state.forget(decision.job_id)
+                state.forget(decision.job_id, REJECTED)
             case _:
                 raise PolicyError(decision, f"a policy cannot decide a {type(decision).__name__}")
 
