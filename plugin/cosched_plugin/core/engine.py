@@ -7,7 +7,6 @@ woken is an action. A core is built from a `Welcome` and nothing else, so a rest
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import HardwareModelError
@@ -18,6 +17,7 @@ from cosched_plugin.core.running import REQUEUED, Running
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
@@ -43,6 +43,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
+from cosched_plugin.protocol.values import check_note
 
 # So many decisions at one instant, beside ten a job, are a policy that never ends.
 MOST_DECISIONS: Final = 10_000
@@ -232,10 +233,7 @@ class SchedulerCore:
             case StartTogether():
                 self._start_together(decision)
             case SetNote():
-                if not is_note_value(decision.value):
-                    raise PolicyError(
-                        decision, "a note is a bool, a 64-bit integer, a finite number, a text, or a tuple of those"
-                    )
+                _check_note(decision)
                 if decision.job_id is not None and self._job(decision.job_id) is None:
                     raise PolicyError(decision, f"there is no job {decision.job_id}")
                 state.set_note(decision.job_id, decision.key, decision.value)
@@ -320,19 +318,15 @@ class SchedulerCore:
         return state.queue.get(job_id) or state.held.get(job_id)
 
 
-def is_note_value(value: object) -> bool:
-    """Tell whether a manager could keep ``value``: what the protocol can carry."""
-    match value:
-        case None | bool() | str():
-            return True
-        case int():
-            return -LATEST_US <= value <= LATEST_US
-        case float():
-            return isfinite(value)
-        case tuple():
-            return all(is_note_value(item) for item in value)
-        case _:
-            return False
+def _check_note(note: SetNote) -> None:
+    """Raise PolicyError where the protocol could not carry a note: in one process it must be what it is in two."""
+    try:
+        check_note(note.key, note.value)
+    except Fault as fault:
+        text = f"the note cannot travel: {fault.path}: {fault.text}"
+        if fault.code == "field" and fault.path.startswith("value"):
+            text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
+        raise PolicyError(note, text) from None
 
 
 def _describe(error: BaseException) -> str:
