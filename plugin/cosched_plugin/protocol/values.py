@@ -243,7 +243,14 @@ def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:
     if kind is tuple:
         if len(raw) > MAX_ARRAY_ITEMS:
             raise Fault("limit", f"a list of {len(raw)} items; the limit is {MAX_ARRAY_ITEMS}")
-        return read_each(raw, lambda item: read_free(item, maps, depth + 1))
+        read = 0  # as `read_each`, which takes twice as long
+        try:
+            for item in raw:
+                read_free(item, maps, depth + 1)
+                read += 1
+        except Fault as fault:
+            raise fault.under(f"[{read}]")  # noqa: B904 - the same fault, one level out
+        return raw
     if kind is dict and maps:
         check_size(raw)
         for name, item in raw.items():
