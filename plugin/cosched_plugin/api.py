@@ -7,7 +7,7 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
@@ -42,7 +42,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -113,6 +113,7 @@ __all__ = [
     "ClassPolicy",
     "Context",
     "DemandTuple",
+    "Ended",
     "Fairness",
     "Floats",
     "Footprint",
@@ -121,6 +122,7 @@ __all__ = [
     "Ints",
     "JobSpec",
     "Layers",
+    "Load",
     "LomarcModel",
     "Machine",
     "MachineError",
@@ -172,6 +174,7 @@ __all__ = [
     "first_fit",
     "is_plain",
     "layers_of",
+    "loads_of",
     "lowest_nodes",
     "lowest_threads",
     "minus",

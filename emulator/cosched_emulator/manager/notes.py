@@ -6,6 +6,7 @@ from typing import Final
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.messages import Note, NoteValue
+from cosched_plugin.protocol.values import text_bytes, value_bytes
 
 CLUSTER: Final = -1  # stands for "no job" in a key
 MOST_BYTES: Final = 16 * MIB  # of all notes, at most: they must fit into a welcome, beside the jobs
@@ -57,10 +58,4 @@ class Notes:
 
 def _size(key: str, value: NoteValue) -> int:
     """Return about how many bytes a note takes on the wire: never less."""
-    return _EACH_BYTES + 4 * len(key) + _value_size(value)
-
-
-def _value_size(value: NoteValue) -> int:
-    if isinstance(value, tuple):
-        return 5 + sum([_value_size(item) for item in value])
-    return 5 + 4 * len(value) if isinstance(value, str) else 9
+    return _EACH_BYTES + text_bytes(key) + value_bytes(value)

@@ -17,7 +17,6 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
-    JobSpec,
     Matching,
     NodePlacement,
     Order,
@@ -79,6 +78,10 @@ class Composed:
         for part in self._parts:
             part.check(view)
 
+    def observe(self, view: View) -> Iterator[Action]:
+        """Yield what parts remember of the jobs that have ended or were requeued in this batch."""
+        return self._remember(Changes((), view.ended), view)
+
     def may_start(self, view: View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
         return any(self._placement.earliest(job, view) is not None for job in view.queue)
@@ -116,6 +119,8 @@ class Composed:
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
         """Yield passes, and what parts remember of the jobs that each started, which may change the order of the next."""
         view = context.view
+        if self._shape is not None and view.ended:  # of a class in time slices, the layer above sees to it
+            yield from self.observe(view)
         while True:
             started: list[int] = []
             for action in self._pass(context):
@@ -123,10 +128,9 @@ class Composed:
                 started += started_by(action)
             if not started:
                 return
-            yield from self._remember([view.running[job_id].job for job_id in started], view)
+            yield from self._remember(Changes([view.running[job_id].job for job_id in started], ()), view)
 
-    def _remember(self, started: list[JobSpec], view: View) -> Iterator[Action]:
-        changes = Changes(started)
+    def _remember(self, changes: Changes, view: View) -> Iterator[Action]:
         for key, part in self._remember_by.items():
             value = part.remember(changes, view)
             if value != view.note(None, key):
