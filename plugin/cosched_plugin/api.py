@@ -65,6 +65,7 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
+from cosched_plugin.parts.note_table import read_table, table_note
 from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Changes, Part
@@ -182,6 +183,7 @@ __all__ = [
     "nodes_view",
     "packed",
     "penalty_factor",
+    "read_table",
     "refusal",
     "room_on",
     "round_up_us",
@@ -194,6 +196,7 @@ __all__ = [
     "snapshot_at",
     "snapshot_now",
     "started_by",
+    "table_note",
     "thread_mask",
     "union",
     "whole_nodes",

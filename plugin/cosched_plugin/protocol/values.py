@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.faults import Fault, refuse, refuse_integer
@@ -23,6 +24,8 @@ from cosched_plugin.protocol.limits import (
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Any], Any]
+_FEW: Final = 4  # lists that are measured one by one
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, tuple})  # what the value of a note is made of
 
 
 def read_each(raw: Any, read: Read, least: int = 0) -> tuple[Any, ...]:
@@ -172,11 +175,13 @@ def write_runs(runs: Any) -> Any:
 
 def read_value(raw: Any) -> Any:
     """Return the value of a note: nil, a truth value, a number, a string, or lists of them."""
-    read_free(raw, maps=False)
-    if type(raw) is tuple:
-        size = value_bytes(raw)
-        if size > MAX_NOTE_BYTES:
-            raise Fault("limit", f"a value of {size} bytes in all; the limit is {MAX_NOTE_BYTES}")
+    if type(raw) is not tuple:
+        return read_free(raw, maps=False)
+    if _plain_bytes(raw) is None:
+        read_free(raw, maps=False)  # which tells what is wrong, and where
+    size = value_bytes(raw)
+    if size > MAX_NOTE_BYTES:
+        raise Fault("limit", f"a value of {size} bytes in all; the limit is {MAX_NOTE_BYTES}")
     return raw
 
 
@@ -195,8 +200,65 @@ def value_bytes(value: Any) -> int:
     """Return how many bytes the value of a note takes in msgpack at most."""
     kind = type(value)
     if kind is tuple:
-        return 5 + sum([value_bytes(item) for item in value])
+        size = _plain_bytes(value)
+        return 5 + sum([value_bytes(item) for item in value]) if size is None else size
     return 5 + text_bytes(value) if kind is str else 9
+
+
+class _Measured:
+    """The value that was measured last: in one process scheduler and manager look at the same object, one after the other."""
+
+    value: tuple[Any, ...] = ()
+    size: int | None = 5
+
+
+def _plain_bytes(value: tuple[Any, ...]) -> int | None:
+    """Return what `value_bytes` does, for a value that is within all limits and whose texts are ASCII; None for another."""
+    if value is not _Measured.value:
+        _Measured.size = _measure(value)
+        _Measured.value = value  # which stays, so that no other object can be taken for it
+    return _Measured.size
+
+
+def _measure(value: Sequence[Any], depth: int = 0) -> int | None:
+    """Measure many items at once, as a policy may write hundreds of numbers at every event.
+
+    ``depth`` is that of the items' list; a list of a few lists, such as columns, is measured list by list.
+    """
+    kinds = set(map(type, value))
+    if not kinds <= _PLAIN or len(value) > MAX_ARRAY_ITEMS:
+        return None
+    size = 5 + 9 * len(value)
+    if str in kinds:
+        texts = value if len(kinds) == 1 else _of(str, value)
+        joined = "".join(texts)
+        if not joined.isascii() or len(joined) > MAX_STRING_BYTES:
+            return None
+        size += len(joined) - 4 * len(texts)
+    if float in kinds and not math.isfinite(sum(value if len(kinds) == 1 else _of(float, value))):
+        return None
+    if int in kinds:
+        numbers = value if len(kinds) == 1 else _of(int, value)
+        if min(numbers) < INT64_MIN or max(numbers) > INT64_MAX:
+            return None
+    if tuple not in kinds:
+        return size
+    if depth + 1 == MAX_DEPTH:
+        return None
+    lists = value if len(kinds) == 1 else _of(tuple, value)
+    if len(lists) > _FEW:
+        below = _measure(list(chain.from_iterable(lists)), depth + 1)
+        return None if below is None else size + below - 5 - 4 * len(lists)
+    for each in lists:
+        below = _measure(each, depth + 1)
+        if below is None:
+            return None
+        size += below - 9
+    return size
+
+
+def _of(kind: type, items: Sequence[Any]) -> list[Any]:
+    return [item for item in items if type(item) is kind]
 
 
 def text_bytes(text: str) -> int:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain
 from typing import cast
 
@@ -117,7 +117,7 @@ class Composed:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
 
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
-        """Yield passes, and what parts remember of the jobs that each started, which may change the order of the next."""
+        """Yield passes, and what parts remember of the jobs that each started, as long as that may change the next."""
         view = context.view
         if self._shape is not None and view.ended:  # of a class in time slices, the layer above sees to it
             yield from self.observe(view)
@@ -128,13 +128,19 @@ class Composed:
                 started += started_by(action)
             if not started:
                 return
-            yield from self._remember(Changes([view.running[job_id].job for job_id in started], ()), view)
+            changes = Changes([view.running[job_id].job for job_id in started], ())
+            if not (yield from self._remember(changes, view)):
+                return
 
-    def _remember(self, changes: Changes, view: View) -> Iterator[Action]:
+    def _remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
+        """Yield the notes that change, and tell whether any did."""
+        changed = False
         for key, part in self._remember_by.items():
             value = part.remember(changes, view)
             if value != view.note(None, key):
+                changed = True
                 yield SetNote(None, key, value)
+        return changed
 
 
 class Budgeted:
