@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
 from cosched_hwmodel.bandwidth.model import penalty_factor
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
-from cosched_hwmodel.usage import BOUNDS
+from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -68,21 +67,25 @@ from cosched_plugin.protocol.messages import (
 __all__ = [
     "BOUNDS",
     "SECOND_US",
+    "UNKNOWN_USAGE",
     "WHOLE_PPM",
     "Action",
+    "Beside",
     "Bools",
     "DemandTuple",
     "Floats",
     "Ints",
+    "JobColumns",
+    "JobFacts",
     "JobSpec",
     "Layers",
-    "LomarcModel",
     "Machine",
     "MachineError",
     "NodeClass",
     "NodeTable",
     "NoteValue",
     "Occupancy",
+    "PairModel",
     "Planned",
     "Policy",
     "PolicyError",
@@ -95,7 +98,6 @@ __all__ = [
     "SetNote",
     "StartJob",
     "StartTogether",
-    "StatisticalModel",
     "SuspendJob",
     "Trace",
     "UsageColumns",
@@ -107,7 +109,6 @@ __all__ = [
     "WholeNodesView",
     "any_layer",
     "bits_of",
-    "c_ppm",
     "each_node",
     "first_fit",
     "is_plain",
@@ -124,7 +125,6 @@ __all__ = [
     "share_nodes",
     "short_or_narrow",
     "size",
-    "slowdowns",
     "started_by",
     "thread_mask",
     "union",

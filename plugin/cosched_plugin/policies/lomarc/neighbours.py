@@ -76,7 +76,7 @@ class Adjacent(_WithTheNext):
         """Return the offer with the next job, where they are a match; else alone."""
         following = _next(offer.job, pending, view)
         if following is not None and view.pairs is not None and not is_weak(pending, view, self._weak_load):
-            jobs = Jobs.of([following])
+            jobs = Jobs.of([following], view.pairs)
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = pair_up(offer, following, float(filtered.slowdowns[0]), view, gate) if filtered.fine[0] else None
             if view.trace is not None:
@@ -95,9 +95,10 @@ def is_weak(pending: PendingJobs, view: View, margin: float) -> bool:
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     """Return what the site believes of a pair that nobody has chosen."""
-    if view.pairs is None or one.usage is None or other.usage is None:
-        return BLIND_SLOWDOWN
-    return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
+    model = view.pairs
+    known = model is not None and model.knows(one) and model.knows(other)
+    slowdown = model.both(one, other) if model is not None and known else inf
+    return BLIND_SLOWDOWN if slowdown == inf else slowdown
 
 
 def _next(job: JobSpec, pending: PendingJobs, view: View) -> JobSpec | None:
