@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from cosched_hwmodel.lomarc.pairs import LomarcPairs
 from cosched_hwmodel.models.custom import load_model
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import PairModel
-from cosched_hwmodel.statistical.pairs import StatisticalPairs
 
 # Makes a model of pairs of its parameters; raises HardwareModelError. None: the model does not speak of pairs.
 PairFactory: TypeAlias = Callable[[Iterable[tuple[str, object]]], PairModel] | None

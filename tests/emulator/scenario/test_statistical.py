@@ -23,8 +23,8 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.statistical.model import StatisticalModel
-from cosched_hwmodel.statistical.pairs import StatisticalPairs
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
 from cosched_plugin.config import choose
 from cosched_plugin.core.contention import believed_model, believed_pairs

@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.lomarc.pairs import LomarcPairs
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.running import Running

@@ -36,7 +36,7 @@ from tests.reference.lomarc import (
 )
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.lomarc.pairs import LomarcPairs
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.policies.composed import resolve
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
