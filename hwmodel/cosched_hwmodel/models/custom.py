@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.names import UnknownNameError
-from cosched_hwmodel.pairs import LEAST_OWN, LEAST_SLOWDOWN, MOST_SLOWDOWN, Beside, JobColumns, JobFacts, PairModel
+from cosched_hwmodel.pairs import (
+    LEAST_OWN,
+    LEAST_SLOWDOWN,
+    MOST_SLOWDOWN,
+    Beside,
+    JobColumns,
+    JobFacts,
+    PairContention,
+    PairModel,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,6 +56,12 @@ class CustomModel(NamedTuple):
         if not callable(getattr(made, "slowdown", None)):
             raise ContentionError(self.name, "it has no method slowdown(job, other)")
         return CustomPairs(self.name, made)
+
+    def truth(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
+        """Return the contention of nodes with ``jobs`` by id, which may grow; raises ContentionError."""
+        if self.is_truth_only:
+            return self.contention(parameters, jobs)
+        return PairContention(self.pairs(parameters), jobs)
 
     def contention(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
         """Return a model of nodes with these parameters, and ``jobs`` by id, whose answers are checked; raises ContentionError."""
