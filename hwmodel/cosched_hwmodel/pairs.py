@@ -83,7 +83,10 @@ class JobColumns(Protocol):
 
 
 class Beside(NamedTuple):
-    """What a model says of one job and many others, in their order; meaningless of jobs that the model does not know."""
+    """What a model says of one job and many others, in their order.
+
+    It means nothing of jobs that the model does not know, nor of the job itself.
+    """
 
     slowdowns: Floats  # `PairModel.both`
     compete: Bools  # `PairModel.compete`
@@ -135,12 +138,14 @@ class PairModel(Protocol):
         return False
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return `both` and `compete` of ``job`` and each of the others."""
+        """Return `both` and `compete` of ``job`` and each of the others; the job itself, if it is among them, is not asked about."""
         import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
 
         jobs = others.jobs
-        slowdowns = np.array([self.both(job, other) for other in jobs], dtype=np.float64)
-        return Beside(slowdowns, np.array([self.compete(job, other) for other in jobs], dtype=np.bool_))
+        own = job.id
+        slowdowns = [math.inf if other.id == own else self.both(job, other) for other in jobs]
+        compete = [other.id != own and self.compete(job, other) for other in jobs]
+        return Beside(np.array(slowdowns, dtype=np.float64), np.array(compete, dtype=np.bool_))
 
 
 class PairContention:

@@ -79,6 +79,8 @@ def test_a_slowdown_is_enough() -> None:
     beside = model.beside(A, Columns([B, C]))
     assert (beside.slowdowns.tolist(), beside.compete.tolist()) == ([1.5, 2.0], [False, False])
     assert beside.slowdowns.dtype == np.float64
+    with_itself = model.beside(A, Columns([B, A]))
+    assert (with_itself.slowdowns.tolist(), with_itself.compete.tolist()) == ([1.5, inf], [False, False])
 
 
 def test_what_a_model_defines_is_asked() -> None:

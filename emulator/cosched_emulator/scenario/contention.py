@@ -38,15 +38,16 @@ def parameters_of(table: Mapping[str, Any] | None, section: str) -> dict[str, No
     return {key: _value(value, f"{section}.parameters.{key}") for key, value in (table or {}).items()}
 
 
-def check_pairs(model: CustomModel, parameters: Mapping[str, NoteValue], section: str) -> None:
+def check_belief(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:
     """Raise ConfigurationError if no model of pairs can be made with these parameters."""
-    if model.is_truth_only:
-        got = f"{model.name}, which has penalties of nodes, and no slowdowns of pairs"
-        raise ConfigurationError(f"{section}.contention", "a model of pairs of jobs", got)
     try:
-        model.pairs(parameters.items())
+        make = model.pair_factory
     except ContentionError as error:
-        raise _refused(section, error) from error
+        raise ConfigurationError("belief.contention", "a model of pairs of jobs", str(error)) from error
+    try:
+        make(parameters.items())
+    except ContentionError as error:
+        raise _refused("belief", error) from error
 
 
 def check_truth(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:

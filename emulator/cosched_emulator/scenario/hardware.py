@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.contention import (
-    check_pairs,
+    check_belief,
     check_truth,
     custom_model,
     parameters_of,
@@ -105,7 +105,7 @@ def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) ->
         return ()
     parameters = dict(hardware.parameters) if contention == hardware.contention else {}
     parameters |= parameters_of(own, "belief")
-    check_pairs(model, parameters, "belief")
+    check_belief(model, parameters)
     return tuple(parameters.items())
 
 

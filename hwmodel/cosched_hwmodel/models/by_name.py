@@ -41,14 +41,14 @@ class AllowedModels(Mapping[str, PairFactory]):
         self._known = dict(BUILT_IN)
         for name in names:
             if name not in self._known:
-                self._known[name] = load_model(name, BUILT_IN).pairs
+                self._known[name] = load_model(name, BUILT_IN).pair_factory
 
     def __getitem__(self, name: str) -> PairFactory:
-        """Return what makes the model; KeyError for one that is not allowed, ContentionError if it cannot be imported."""
+        """Return what makes the model; KeyError for one that is not allowed, ContentionError if there is none."""
         if name not in self._known:
             if name not in installed():
                 raise KeyError(name)
-            self._known[name] = load_model(name).pairs
+            self._known[name] = load_model(name).pair_factory
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:

@@ -50,6 +50,13 @@ class CustomModel(NamedTuple):
         """Tell whether its models speak of nodes (``penalties``), not of pairs of jobs."""
         return callable(getattr(self.make, "penalties", None))
 
+    @property
+    def pair_factory(self) -> Callable[[Iterable[tuple[str, object]]], PairModel]:
+        """Return what makes models of pairs; raises ContentionError if the class makes models of nodes."""
+        if self.is_truth_only:
+            raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
+        return self.pairs
+
     def pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
         """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
         made = self._made(parameters)
@@ -163,7 +170,7 @@ class CustomPairs(PairModel):
             raise ContentionError(self.name, f"beside: expected two arrays, got {answer!r}") from error
         if not slowdowns.shape == compete.shape == (len(jobs),):
             raise ContentionError(self.name, f"beside: expected two arrays of {len(jobs)}, got {answer!r}")
-        known = np.array([self.knows(other) for other in jobs], dtype=np.bool_)
+        known = np.array([other.id != job.id and self.knows(other) for other in jobs], dtype=np.bool_)
         fine = ((slowdowns >= LEAST_SLOWDOWN) & (slowdowns <= MOST_SLOWDOWN)) | np.isposinf(slowdowns) | ~known
         if not fine.all():
             place = int(fine.argmin())

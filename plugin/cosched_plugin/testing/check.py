@@ -14,6 +14,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
+from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine, started_by
@@ -305,6 +306,8 @@ class _Trial:
         except Exception as error:
             if isinstance(error, MachineError) and not self.decisions:
                 raise
+            if isinstance(error.__cause__, ContentionError):
+                raise  # it is not the policy that is wrong
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
     def _pass(self) -> Iterator[Action]:

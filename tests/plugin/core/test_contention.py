@@ -39,6 +39,10 @@ class Flat:
         return self.all
 
 
+class Crowd:
+    def penalties(self) -> None: ...
+
+
 def belief_in(name: str, *parameters: tuple[str, float]) -> Belief:
     return Belief(name, "bulk-synchronous", (), parameters)
 
@@ -104,7 +108,12 @@ def test_what_the_manager_says_of_a_model_may_be_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("lomark", 'did you mean "lomarc"'), ("no.module:X", "ModuleNotFoundError")]
+    ("name", "text"),
+    [
+        ("lomark", 'did you mean "lomarc"'),
+        ("no.module:X", "ModuleNotFoundError"),
+        (f"{__name__}:Crowd", "no slowdowns of pairs"),
+    ],
 )
 def test_what_a_user_names_has_to_be_there(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"--contention: .*{text}"):
