@@ -59,7 +59,7 @@ class CustomModel(NamedTuple):
 
     def pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
         """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
-        made = self._made(parameters)
+        made = self._made(dict(parameters))
         if not callable(getattr(made, "slowdown", None)):
             raise ContentionError(self.name, "it has no method slowdown(job, other)")
         return CustomPairs(self.name, made)
@@ -72,11 +72,14 @@ class CustomModel(NamedTuple):
 
     def contention(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
         """Return a model of nodes with these parameters, and ``jobs`` by id, whose answers are checked; raises ContentionError."""
-        return _CustomContention(self.name, cast("ContentionModel", self._made([*parameters, ("jobs", jobs)])))
+        given = dict(parameters)
+        if "jobs" in given:
+            raise ContentionError(self.name, "jobs is no parameter: it stands for the jobs by id")
+        return _CustomContention(self.name, cast("ContentionModel", self._made({**given, "jobs": jobs})))
 
-    def _made(self, parameters: Iterable[tuple[str, object]]) -> object:
+    def _made(self, arguments: Mapping[str, object]) -> object:
         try:
-            return self.make(**dict(parameters))
+            return self.make(**arguments)
         except Exception as error:
             raise ContentionError(self.name, _text(error)) from error
 

@@ -27,8 +27,8 @@ def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN)
     """
     name = belief.contention
     if name not in models:
-        known = ", ".join(models)
-        raise RemoteProtocolError("unsupported", "welcome.belief.contention", f"expected one of {known}, got {name!r}")
+        expected = f"expected one of {', '.join(models)}, or one that the scheduler's --contention names"
+        raise RemoteProtocolError("unsupported", "welcome.belief.contention", f"{expected}, got {name!r}")
     path = "welcome.belief.contention"
     try:
         make = models[name]
