@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
-from cosched_hwmodel.usage import BOUNDS
+from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -103,11 +102,13 @@ __all__ = [
     "PAIR_BELIEF",
     "PROMISES",
     "SECOND_US",
+    "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
     "WHOLE_PPM",
     "Action",
     "Backfill",
+    "Beside",
     "Bools",
     "Budget",
     "Changes",
@@ -121,10 +122,11 @@ __all__ = [
     "Gate",
     "Gatekeeper",
     "Ints",
+    "JobColumns",
+    "JobFacts",
     "JobSpec",
     "Layers",
     "Load",
-    "LomarcModel",
     "Machine",
     "MachineError",
     "Matching",
@@ -137,6 +139,7 @@ __all__ = [
     "Occupancy",
     "Offer",
     "Order",
+    "PairModel",
     "Part",
     "PendingJobs",
     "Placement",
@@ -157,7 +160,6 @@ __all__ = [
     "Snapshot",
     "StartJob",
     "StartTogether",
-    "StatisticalModel",
     "SuspendJob",
     "Trace",
     "Unreserved",
@@ -170,7 +172,6 @@ __all__ = [
     "WholeNodesView",
     "any_layer",
     "bits_of",
-    "c_ppm",
     "each_node",
     "first_fit",
     "is_plain",
@@ -192,7 +193,6 @@ __all__ = [
     "share_nodes",
     "short_or_narrow",
     "size",
-    "slowdowns",
     "snapshot_at",
     "snapshot_now",
     "started_by",

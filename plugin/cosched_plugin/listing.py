@@ -1,4 +1,4 @@
-"""Which policies there are: presets, the parts that compositions are made of, and policies that other packages have installed."""
+"""What can be named: presets, the parts of compositions, and the policies and contention models that packages have installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+from cosched_hwmodel.models.by_name import BUILT_IN
+from cosched_hwmodel.models.custom import installed
 from cosched_plugin.config import ENTRY_POINTS
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
@@ -14,7 +16,7 @@ from cosched_plugin.policies.composition.resolved import resolve
 
 
 def catalogue() -> dict[str, Any]:
-    """Return presets, parts and installed policies, ready for JSON."""
+    """Return presets, parts, installed policies and contention models, ready for JSON."""
     return {
         "presets": [
             {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
@@ -35,6 +37,10 @@ def catalogue() -> dict[str, Any]:
             for kind, parts in KINDS.items()
         },
         "installed": [{"name": point.name, "class": point.value} for point in entry_points(group=ENTRY_POINTS)],
+        "contention": [
+            *({"name": name, "class": None} for name in BUILT_IN),
+            *({"name": name, "class": point.value} for name, point in installed().items()),
+        ],
     }
 
 
@@ -59,3 +65,6 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
         yield "\nInstalled by other packages:"
         for entry in catalogue["installed"]:
             yield f"  {entry['name']:<24}{entry['class']}"
+    yield "\nContention models that a manager may name:"
+    for entry in catalogue["contention"]:
+        yield f"  {entry['name']:<24}{entry['class'] or 'built in'}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
-from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
 from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
@@ -65,14 +64,9 @@ class View:
         return self._state.belief
 
     @property
-    def pairs(self) -> LomarcModel | None:
+    def pairs(self) -> PairModel | None:
         """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
         return self._state.pairs
-
-    @property
-    def statistical(self) -> StatisticalModel | None:
-        """Return what the site believes of the measured slowdowns of pairs; None if that is not its model of contention."""
-        return self._state.statistical
 
     @property
     def any_threads(self) -> bool:
