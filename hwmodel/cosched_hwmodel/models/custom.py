@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from cosched_hwmodel.contention import ContentionModel
+from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import (
@@ -24,6 +24,7 @@ from cosched_hwmodel.pairs import (
     PairContention,
     PairModel,
 )
+from cosched_hwmodel.topology import NodeShape
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -212,7 +213,7 @@ class _CustomContention:
         """Return the name by which it was asked for."""
         return self._name
 
-    def penalties(self, node: Any, loads: Any) -> list[float]:
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the penalty of each load; ContentionError for what is none."""
         try:
             penalties = list(self._model.penalties(node, loads))
