@@ -20,21 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import (
-    SECOND_US,
     Ints,
     JobSpec,
     NoteValue,
     Seat,
     View,
+    prices,
 )
 from cosched_plugin.policies.planning.profile import Profile, Promise, Promises, start_of
 from cosched_plugin.policies.planning.timeline import Change
 
 NOTE: Final = "promise"
-# What looks cost, as a budget counts.
-LOOK: Final = 80  # at a job that might start sooner
-PROMISE: Final = 60  # for an earliest start
-RETRY_US: Final = SECOND_US  # after so long, where no start is promised
 FEW: Final = 32  # so many are looked at together where the work is limited
 # A change of more steps is not looked at step by step.
 MANY_STEPS: Final = 64
@@ -130,7 +126,7 @@ class ReservationTable:
             return None
         # Who waits for a job that is over its time has his promise put off by a microsecond at every look.
         later = self._starts_us[self._starts_us > now_us + 1]
-        return int(later.min()) if len(later) else now_us + RETRY_US
+        return int(later.min()) if len(later) else now_us + prices.RETRY_US
 
     def leave(self, places: Sequence[int]) -> None:
         """Forget the jobs at these places, which have been started as promised: they keep what they have of the profile."""
@@ -157,12 +153,12 @@ class ReservationTable:
         """Put every job at its earliest start given all others, sweep after sweep, until none moves or the work allowed is done."""
         number = len(self.pending)
         work = view.work
-        least = max(0, work.left // 2)  # the rest is for those who have no promise yet
+        least = max(0, work.left // prices.COMPRESSION_SHARE)  # the rest is for those who have no promise yet
         restless = self._restless
-        since_us = self._find_movable(view, -(-(work.left - least) // LOOK) if work.limited else number)
+        since_us = self._find_movable(view, -(-(work.left - least) // prices.TURN.units()) if work.limited else number)
         turns: list[int] = np.flatnonzero(restless).tolist()  # sweep * number + place, a heap
         while turns:
-            if work.limited and (work.left <= least or not work.spend(LOOK)):
+            if work.limited and (work.left <= least or not work.pay(prices.TURN)):
                 break
             turn = heappop(turns)
             place = turn % number
@@ -285,13 +281,13 @@ class ReservationTable:
     def _promise(self, place: int, view: View) -> None:
         """Promise the earliest start there is; none to a job that the nodes in service cannot hold."""
         work = view.work
-        if work.limited and work.left <= 0:
+        if work.spent:
             self._unfinished = True
             return
         job = self.pending[place]
         promise = self.profile.earliest(job)
         if promise is not None:  # who cannot be held takes no work from those behind: he would at every pass
-            work.spend(PROMISE)
+            work.pay(prices.PROMISE)
             self.profile.reserve(job, promise)
             self.before.setdefault(job.id, view.note(job.id, NOTE))
             self._enter(place, promise)
