@@ -183,7 +183,7 @@ def _tell_reservation(blocked: _Blocked, context: Context) -> None:
     view = context.view
     if view.trace is not None and (blocked.fitting or context.matching.join_candidates(context)):
         head = blocked.pending.jobs[0]
-        view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
+        view.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
 
 
 def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:

@@ -128,6 +128,15 @@ class ReservationTable:
         later = self._starts_us[self._starts_us > now_us + 1]
         return int(later.min()) if len(later) else now_us + prices.RETRY_US
 
+    def changed(self) -> list[tuple[int, NoteValue, Promise | None]]:
+        """Return (job id, what its note tells, promise) of the pending jobs whose promise is another now, in queue order."""
+        if not self.before:
+            return []
+        found = [
+            (job.id, self.before[job.id], self.promises.get(job.id)) for job in self.pending if job.id in self.before
+        ]
+        return [(job_id, before, promise) for job_id, before, promise in found if promise != before]
+
     def leave(self, places: Sequence[int]) -> None:
         """Forget the jobs at these places, which have been started as promised: they keep what they have of the profile."""
         for place in places:

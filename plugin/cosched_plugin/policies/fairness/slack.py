@@ -115,8 +115,7 @@ class _FairMatching(Matching):
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
                     expected_us = max(1, round(response_us * self._slack.adjust))
-                    if view.trace is not None:
-                        view.trace.tell("expect", job=job.id, response_us=expected_us)
+                    view.tell("expect", job=job.id, response_us=expected_us)
                     yield SetNote(job.id, NOTE, expected_us)
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
@@ -186,8 +185,7 @@ class _FairGate:
                 continue
             job = view.running[job_id].job if job_id in view.running else next(j for j in self._jobs if j.id == job_id)
             if view.wall_us(end_us) - job.submit_us > self._slack.factor * expected_us:
-                if view.trace is not None:
-                    view.trace.explain(seat.job_ids[0], unfair_to=job_id)
+                view.explain(seat.job_ids[0], unfair_to=job_id)
                 return False
         return True
 

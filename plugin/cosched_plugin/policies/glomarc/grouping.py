@@ -8,6 +8,7 @@ them (Case 5). Serial jobs pair up with each other first. Jobs further back are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import (
@@ -96,8 +97,8 @@ class Grouping(Matching):
                 return group
         elif why == LOW_LOAD:
             alone = self._spread_out(offer, context)
-        if view.trace is not None and why is not None:
-            view.trace.explain(job.id, no_search=why)
+        if why is not None:
+            view.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
     def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
@@ -282,7 +283,8 @@ class _Seeker:
                 return None
             group = seat_group(found, self._footprints, self._halves, self._view)
             if group is not None and gate.admit(group):
-                self._explain(group, tried)
+                for job_id in group.job_ids:
+                    self._view.explain(job_id, partial(self._facts, group, tried))
                 return group
         return None
 
@@ -292,10 +294,8 @@ class _Seeker:
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
         return wanted - there <= self._free and self._work.pay(prices.EVOLUTION)
 
-    def _explain(self, group: Group, tried: int) -> None:
-        trace = self._view.trace
-        if trace is None:
-            return
+    def _facts(self, group: Group, tried: int) -> dict[str, object]:
+        """Return what a decision trace should say of a group that was taken after so many tries."""
         found = group.found
         facts = {
             "primary": found.primary.job.id,
@@ -305,5 +305,4 @@ class _Seeker:
             "candidates": self._looked[found.primary.job.id, found.matched[0].running is not None],
             "tried": tried,
         }
-        for job_id in group.job_ids:
-            trace.explain(job_id, group=facts)
+        return {"group": facts}

@@ -25,9 +25,9 @@ from cosched_plugin.api import (
     prices,
     snapshot_now,
 )
-from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
+from cosched_plugin.policies.lomarc.constraints import Filtered, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, pair_up
+from cosched_plugin.policies.lomarc.pairs import Pair, PairMonitor, pair_up
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
 BLIND_SLOWDOWN = 2.0
@@ -86,10 +86,7 @@ class Adjacent(_WithTheNext):
             jobs = Jobs.of([following])
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
-            if view.trace is not None:
-                chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
-                looked = filtered.facts(jobs, np.flatnonzero(filtered.fine), None)
-                view.trace.explain(offer.job.id, partners=looked | chosen)
+            view.explain(offer.job.id, lambda: {"partners": _facts(filtered, jobs, pair)})
             if pair is not None:
                 return pair
         return offer if gate.admit(offer) else None
@@ -105,6 +102,12 @@ def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     if view.pairs is None or one.usage is None or other.usage is None:
         return BLIND_SLOWDOWN
     return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
+
+
+def _facts(filtered: Filtered, jobs: Jobs, pair: Pair | None) -> dict[str, object]:
+    """Return what a decision trace should say of a look at the next job, which may have become a partner."""
+    chosen = {} if pair is None else {"partner": pair.guest.job.id, "selected": 1, "slowdown": pair.slowdown}
+    return filtered.facts(jobs, np.flatnonzero(filtered.fine), None) | chosen
 
 
 def _next(job: JobSpec, context: Context) -> JobSpec | None:

@@ -85,8 +85,7 @@ class Rua(Backfill):
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best
-                if view.trace is not None:
-                    view.trace.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
+                view.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
                 break
             yield from take_seat(best.offer(), "order", view, factor=best.factor)
         others = queue[behind:]
