@@ -46,6 +46,8 @@ from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView, nodes_view, whole_nodes
+from cosched_plugin.core.work import Price, Rate, Work
+from cosched_plugin.parts import prices
 from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
 from cosched_plugin.parts.fairness import Fairness
@@ -147,7 +149,9 @@ __all__ = [
     "Planned",
     "Policy",
     "PolicyError",
+    "Price",
     "Queue",
+    "Rate",
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
@@ -170,6 +174,7 @@ __all__ = [
     "VirtualMachine",
     "WakeAt",
     "WholeNodesView",
+    "Work",
     "any_layer",
     "bits_of",
     "each_node",
@@ -184,6 +189,7 @@ __all__ = [
     "nodes_view",
     "packed",
     "penalty_factor",
+    "prices",
     "read_table",
     "refusal",
     "room_on",

@@ -31,6 +31,8 @@ from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
+from cosched_plugin.core.work import Price
+from cosched_plugin.parts import prices
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
@@ -305,6 +307,16 @@ def test_policy_tables_are_the_catalogue() -> None:
 def test_view_members_are_documented() -> None:
     documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
     assert documented == {name for name in vars(View) if not name.startswith("_")}
+
+
+def test_price_table_is_the_code() -> None:
+    def units(price: Price) -> str:
+        rates = [f"{rate.units} {'*' if rate.per == 1 else f'for every {rate.per}'} {rate.of}" for rate in price.rates]
+        return " + ".join([str(price.fixed)] * bool(price.fixed) + rates)
+
+    table = {name: price for name, price in vars(prices).items() if isinstance(price, Price)}
+    documented = {names(row[0])[0]: (row[1], row[2]) for row in rows("policies.md", "| price |")}
+    assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
 
 
 def test_swf_rules_are_documented() -> None:

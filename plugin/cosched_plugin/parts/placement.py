@@ -34,6 +34,10 @@ class Placement(Part, Protocol):
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         ...
 
+    def price(self, job: JobSpec, view: View) -> int:
+        """Return how many units of work `offer` costs where they are limited: what a pass pays. `earliest` pays by itself."""
+        return 0
+
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
         """Return the job on threads that another part has chosen: how long it should run there without co-located jobs."""
         return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)

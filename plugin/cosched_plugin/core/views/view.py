@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
@@ -57,6 +58,16 @@ class View:
     def work(self) -> Work:
         """Return how much more of the queue this decision may look at."""
         return self._state.work
+
+    def explain(self, job_id: int, costly: Callable[[], Mapping[str, Any]] | None = None, /, **facts: Any) -> None:
+        """Tell a trace, where one listens, why a job is about to be started; ``costly`` returns more facts, and is called only then."""
+        if self.trace is not None:
+            self.trace.explain(job_id, **facts, **(costly() if costly is not None else {}))
+
+    def tell(self, kind: str, /, **facts: Any) -> None:
+        """Hand a trace, where one listens, a record of another kind."""
+        if self.trace is not None:
+            self.trace.tell(kind, **facts)
 
     @property
     def belief(self) -> Belief:

@@ -28,6 +28,7 @@ from cosched_plugin.api import (
     Running,
     Seat,
     View,
+    prices,
 )
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
@@ -51,12 +52,6 @@ FUTURES: Final = ("longer", "all", "none")
 HEURISTICS: Final = (FIRST, "u1", "u2", "response")
 Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
 _NOBODY: Final[Ranking] = {}
-# Units of work. A search for a partner, or for hosts of everybody who waits: each, and a unit for so many jobs or pairs besides.
-_SEARCH: Final = 100
-_JOBS: Final = 5
-_PAIRS: Final = 50
-_RANKED: Final = 2  # for each pair that is entered in a ranking, or looked at for a seat
-_RESPONSES: Final = 200  # a unit for so many jobs that a pair delays or speeds up
 
 
 class Lookahead(Matching):
@@ -106,7 +101,7 @@ class Lookahead(Matching):
         """Return the offer with its best partner that is admitted, else alone."""
         view, pending, job = context.view, context.pending, offer.job
         why = self._why_alone(job, pending, view)
-        if why is None and not view.work.spend(_SEARCH + len(pending.jobs) // _JOBS):
+        if why is None and not view.work.pay(prices.PARTNERS, len(pending.jobs)):
             why = "no-time"
         if why is not None or view.pairs is None:
             if view.trace is not None:
@@ -151,7 +146,7 @@ class Lookahead(Matching):
         """Return a seat on the nodes of the best host that is admitted."""
         view, pending = context.view, context.pending
         for host, slowdown, profit in self._rank_for(job, pending, view):
-            if not view.work.spend(_RANKED):
+            if not view.work.pay(prices.RANKED_PAIR):
                 return None
             guest = join(host, job, slowdown, context, gate)
             if guest is not None:
@@ -208,7 +203,7 @@ class Lookahead(Matching):
             pairs = None
             hosts = [] if view.pairs is None else self._hosts.hospitable(view)
             jobs = len(pending.jobs)
-            if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
+            if hosts and jobs and view.work.pay(prices.HOSTS, jobs, jobs * len(hosts)):
                 assert view.pairs is not None  # or there were no hosts
                 pairs = self._hosts.pairs(queue_table(pending, self._job_table), hosts, view, view.pairs)
             self._paired = (pending, pairs)
@@ -242,11 +237,12 @@ class Lookahead(Matching):
     def _with_gain(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
         """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
         if self.name != "response":
-            pairs = _within_budget(pairs, _RANKED, view)
+            pairs = _within_budget(pairs, prices.RANKED_PAIR.units(), view)
         else:
             match = _beside(pairs, table, view)
             may = may_gain(match, table.work_s(match.processors), self._expected_arrivals(table, view))
-            pairs = _within_budget(pairs.only(np.flatnonzero(may)), _RANKED + len(table.jobs) // _RESPONSES, view)
+            each = prices.RANKED_RESPONSE.units(len(table.jobs))
+            pairs = _within_budget(pairs.only(np.flatnonzero(may)), each, view)
             if not len(pairs.newcomers):
                 return pairs, pairs.slowdowns
         profits = self._with_running(pairs, table, view)
@@ -296,7 +292,7 @@ def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
     """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
     work = view.work
     if work.limited:
-        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.left // each))))
+        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.affordable(each)))))
         work.spend(len(pairs.newcomers) * each)
     return pairs
 

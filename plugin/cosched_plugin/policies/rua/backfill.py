@@ -19,7 +19,6 @@ from cosched_plugin.api import (
     JobSpec,
     Needs,
     Offer,
-    Order,
     Snapshot,
     View,
     is_plain,
@@ -31,7 +30,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.planning.starting import take_seat
-from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look, within_budget
+from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
@@ -61,19 +60,20 @@ class Rua(Backfill):
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         view = context.view
         placement = cast(LessConsume, context.placement)  # as it provides LEAST_PENALTY: the composition has seen to it
-        while view.queued and view.free_threads and (yield from self._pass(view, context.order, placement)):
+        while view.queued and view.free_threads and (yield from self._pass(context, placement)):
             pass
 
-    def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
+    def _pass(self, context: Context, placement: LessConsume) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        view = context.view
         free = view.free_threads
         if view.trace is None and not any(job.processes <= free for job in view.queue):
             return False  # a trace would tell of the reservation all the same
-        queue = order.arrange(view.queue, view)
+        queue = context.order.arrange(view.queue, view)
         head: Found | None = None
         behind = 0
         for job in queue:
-            if not view.work.spend(0):
+            if view.work.spent:
                 return False
             behind += 1
             left = view.work.left
@@ -81,18 +81,17 @@ class Rua(Backfill):
             if (
                 best is None
             ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
-                view.work.left = left
+                view.work.refund(left)
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best
-                if view.trace is not None:
-                    view.trace.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
+                view.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
                 break
             yield from take_seat(best.offer(), "order", view, factor=best.factor)
         others = queue[behind:]
         if view.work.limited:
             free = view.free_threads
-            others = within_budget([job for job in others if job.processes <= free], view)
+            others = context.within_budget([job for job in others if job.processes <= free])
         waiting = self._by_length.arrange(others, view)
         reservation: PlacedReservation | None = None
         if head is not None:
@@ -168,7 +167,7 @@ class Rua(Backfill):
         """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
         thresholds = self._thresholds(now.job, view, placement)
         later = self._better(now, 1, thresholds, placement, reservation)
-        return next(later, None) is None and view.work.spend(0)  # who has spent all may not have looked at all
+        return next(later, None) is None and not view.work.spent  # who has spent all may not have looked at all
 
     def _better(
         self,

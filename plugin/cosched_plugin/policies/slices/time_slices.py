@@ -139,8 +139,7 @@ class Sliced:
         present = self._advance(before, view)
         if present != before:
             yield present.note()
-            if view.trace is not None:
-                view.trace.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
+            view.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
             for kind in _KINDS:
                 for group in self._groups(view, kind, on_disk=False):
                     yield from _preempt(group, view)

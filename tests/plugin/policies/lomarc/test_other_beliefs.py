@@ -14,7 +14,7 @@ from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import JobFacts, PairModel
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.composed import compose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.job_columns import Jobs
 from cosched_plugin.protocol.messages import Belief, JobSpec, StartJob, StartTogether, UsageTuple
