@@ -24,17 +24,19 @@ from cosched_plugin.api import (
     Needs,
     NoteValue,
     Offer,
+    PairMonitor,
     PendingJobs,
     Running,
     Seat,
     View,
+    join_host,
+    pair_up,
     prices,
 )
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
 from cosched_plugin.policies.lomarc.neighbours import is_weak
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, pair_up
 from cosched_plugin.policies.lomarc.profit import (
     Future,
     Match,
@@ -148,7 +150,7 @@ class Lookahead(Matching):
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.pay(prices.RANKED_PAIR):
                 return None
-            guest = join(host, job, slowdown, context, gate)
+            guest = join_host(host, job, slowdown, context, gate)
             if guest is not None:
                 if view.trace is not None:
                     chosen = {"host": host.job.id, "slowdown": slowdown}
