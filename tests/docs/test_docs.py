@@ -18,9 +18,10 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from scripts.doc_files import FENCE, Fence, fences, write_files
 from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
 
 from cosched_emulator.cli.commands.scenario_options import PLACES
@@ -43,7 +44,6 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 LINKING = [path for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if path.exists()]
 DEADLINE_S = 60
 COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
-_FENCE = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _TYPES: dict[Any, str] = {
     int: "integer",
@@ -56,28 +56,8 @@ _TYPES: dict[Any, str] = {
 }
 
 
-class Fence(NamedTuple):
-    language: str
-    words: list[str]
-    text: str
-
-    def option(self, name: str) -> str | None:
-        return next((word.partition("=")[2] for word in self.words if word.startswith(f"{name}=")), None)
-
-
 def text_of(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
-
-
-def fences(page: str) -> list[Fence]:
-    return [Fence(match[1], match[2].split(), match[3]) for match in _FENCE.finditer(text_of(page))]
-
-
-def write_files(page: str, target: Path) -> None:
-    for fence in fences(page):
-        name = fence.option("file")
-        if name is not None:
-            (target / name).write_text(fence.text, encoding="utf-8")
 
 
 def rows(page: str, first_cells: str) -> Iterator[list[str]]:
@@ -191,30 +171,6 @@ def test_example_policies_conform_and_use_the_api_alone(module: str, name: str, 
     spec.loader.exec_module(loaded)
     report = check_policy(getattr(loaded, name), seed=3, runs=8)
     assert report.decisions > report.jobs / 2
-
-
-@pytest.mark.slow
-def test_example_models_are_short_and_pass_the_strictest_type_check(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    write_files("adding-a-contention-model.md", tmp_path)
-    for name in ("measured.py", "crowd.py"):
-        source = (tmp_path / name).read_text(encoding="utf-8")
-        assert len(source.splitlines()) < 40
-        assert not re.search(r"\bignore\b|\bAny\b|\bcast\b|noqa", source)
-    command = (
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        "measured.py",
-        "crowd.py",
-    )
-    checked = run_command(
-        *command, folder=tmp_path, env={**os.environ, "MYPYPATH": os.pathsep.join(PACKAGES)}, seconds=300
-    )
-    assert checked.code == 0, checked.out
 
 
 def test_example_files_are_read(tmp_path: Path) -> None:
@@ -343,7 +299,7 @@ def test_run_folder_tables_are_complete() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -351,7 +307,7 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", LINKING, ids=lambda path: path.name)
 def test_links_lead_somewhere(page: Path) -> None:
     lost = []
-    for match in _LINK.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+    for match in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
         target = match[1] or match[2]
         if re.match(r"[a-z]+:", target):
             continue  # not ours
