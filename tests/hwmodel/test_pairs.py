@@ -61,7 +61,7 @@ def load(job_id: int, mask: int = 1) -> Load:
 
 
 def made(model: object) -> PairModel:
-    return CustomModel("some:Model", lambda: model).pairs(())
+    return CustomModel("some:Model", lambda: model).make_pairs(())
 
 
 # ---------------------------------------------------------------- what a model leaves out
@@ -167,9 +167,9 @@ def test_models_that_are_not_there(name: str, text: str) -> None:
 
 def test_classes_that_are_no_models() -> None:
     with pytest.raises(ContentionError, match=r"it has no method slowdown\(job, other\)"):
-        CustomModel("some:Model", object).pairs(())
+        CustomModel("some:Model", object).make_pairs(())
     with pytest.raises(ContentionError, match="some:Model: TypeError"):
-        CustomModel("some:Model", ByName).pairs([("size", 3)])
+        CustomModel("some:Model", ByName).make_pairs([("size", 3)])
 
 
 # ---------------------------------------------------------------- the truth of a node

@@ -94,7 +94,7 @@ def _contention_model(
     hardware = prepared.hardware
     if live or prepared.contends:
         if hardware.custom is not None:
-            return hardware.custom.truth(hardware.parameters, jobs)
+            return hardware.custom.make_truth(hardware.parameters, jobs)
         match hardware.contention:
             case "bandwidth":
                 return BandwidthModel(hardware.resources)

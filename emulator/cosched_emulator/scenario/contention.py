@@ -53,7 +53,7 @@ def check_belief(model: CustomModel, parameters: Mapping[str, NoteValue]) -> Non
 def check_truth(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:
     """Raise ConfigurationError if no truth of nodes can be made with these parameters."""
     try:
-        model.truth(parameters.items(), {})
+        model.make_truth(parameters.items(), {})
     except ContentionError as error:
         raise _refused("truth", error) from error
 

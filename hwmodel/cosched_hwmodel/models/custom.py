@@ -56,29 +56,29 @@ class CustomModel(NamedTuple):
         """Return what makes models of pairs; raises ContentionError if the class makes models of nodes."""
         if self.is_truth_only:
             raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
-        return self.pairs
+        return self.make_pairs
 
-    def pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
+    def make_pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
         """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
-        made = self._made(dict(parameters))
+        made = self._call(dict(parameters))
         if not callable(getattr(made, "slowdown", None)):
             raise ContentionError(self.name, "it has no method slowdown(job, other)")
         return CustomPairs(self.name, made)
 
-    def truth(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
+    def make_truth(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
         """Return the contention of nodes with ``jobs`` by id, which may grow; raises ContentionError."""
         if self.is_truth_only:
-            return self.contention(parameters, jobs)
-        return PairContention(self.pairs(parameters), jobs)
+            return self._make_nodes(parameters, jobs)
+        return PairContention(self.make_pairs(parameters), jobs)
 
-    def contention(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
+    def _make_nodes(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
         """Return a model of nodes with these parameters, and ``jobs`` by id, whose answers are checked; raises ContentionError."""
         given = dict(parameters)
         if "jobs" in given:
             raise ContentionError(self.name, "jobs is no parameter: it stands for the jobs by id")
-        return _CustomContention(self.name, cast("ContentionModel", self._made({**given, "jobs": jobs})))
+        return _CustomContention(self.name, cast("ContentionModel", self._call({**given, "jobs": jobs})))
 
-    def _made(self, arguments: Mapping[str, object]) -> object:
+    def _call(self, arguments: Mapping[str, object]) -> object:
         try:
             return self.make(**arguments)
         except Exception as error:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.commands import Commands, commands_in
+from tests.processes import ended, wait_until
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
@@ -197,13 +202,19 @@ def test_a_truth_that_says_what_cannot_be(log: Path) -> None:
 # ---------------------------------------------------------------- through the command line
 
 
+MODULE = """
+class Table:
+    def __init__(self, otherwise=1.5):
+        self.otherwise = otherwise
+    def slowdown(self, job, other):
+        return 1.25 if job.name == "1" else self.otherwise
+"""
+
+
 @pytest.fixture
-def commands(tmp_path: Path) -> Any:
+def commands(tmp_path: Path) -> Iterator[Commands]:
     with commands_in(tmp_path) as running:
-        (tmp_path / "tables.py").write_text(
-            "class Table:\n    def __init__(self, otherwise=1.5):\n        self.otherwise = otherwise\n"
-            "    def slowdown(self, job, other):\n        return 1.25 if job.name == '1' else self.otherwise\n"
-        )
+        (tmp_path / "tables.py").write_text(MODULE)
         yield running
 
 
@@ -230,3 +241,39 @@ def test_a_process_that_is_killed_is_started_with_the_same_model(log: Path, comm
     config = json.loads((commands.folder / "direct" / "run.json").read_text())["config"]
     assert config["truth"]["contention"] == "tables:Table"
     assert "parameters" not in config["truth"] | config["belief"]
+
+
+@pytest.mark.slow
+def test_a_live_manager_and_its_schedulers_are_replaced_with_the_same_model(log: Path) -> None:
+    """The manager is killed and comes back from its database, the scheduler is killed and a standby takes over."""
+    with tempfile.TemporaryDirectory(prefix="model-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
+        (Path(folder) / "tables.py").write_text(MODULE)
+        site = ("serve", "--swf", str(log), "--limits", "none", "--nodes", "4", "--node", "lomarc-ht", "--contention", "tables:Table",
+                "--clock", "scaled", "--speed", "600", "--bind", "ipc://s", "--db", "live.db", "--out", "run", "--check")  # fmt: skip
+        plugin = ("serve", "--connect", "ipc://s", "--policy", "lomarc-u1", "--contention", "tables:Table", "--quiet")
+        manager = running.start("cosched_emulator", *site)
+        first = running.start("cosched_plugin", *plugin)
+        wait_until(lambda: allocations_in(Path(folder) / "live.db") > 0)
+        standby = running.start("cosched_plugin", *plugin, "--standby")
+        manager.kill()
+        manager.wait(10)
+        manager = running.start("cosched_emulator", *site)
+        time.sleep(1.0)  # both schedulers greet it
+        first.kill()
+        ran = ended(manager, 60)
+        assert ran.code == 0, ran.err
+        assert ended(standby, 10).code == 0
+        rows = (Path(folder) / "run" / "jobs.csv").read_text().splitlines()[1:]
+        assert len(rows) == 4
+        assert all("COMPLETED_SUCCESSFULLY" in row for row in rows)
+        # Beside each other the jobs take at least a quarter longer.
+        assert sum(float(row.split(",")[9]) for row in rows) > 6000 * 1.1
+
+
+def allocations_in(db: Path) -> int:
+    """Return how many allocations the accounts have; 0 while there are no accounts."""
+    if not db.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as accounts:
+        tables = {row[0] for row in accounts.execute("SELECT name FROM sqlite_master")}
+        return int(accounts.execute("SELECT count(*) FROM allocations").fetchone()[0]) if "allocations" in tables else 0

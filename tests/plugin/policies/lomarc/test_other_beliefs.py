@@ -42,7 +42,7 @@ class EvenByUsage(Even):
 
 
 def custom(kind: type) -> PairModel:
-    return CustomModel(kind.__name__, kind).pairs(())
+    return CustomModel(kind.__name__, kind).make_pairs(())
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_larger_of_two_slowdowns_counts() -> None:
     jobs = [spec_of(number, 4, 3600, None) for number in (1, 2)]
     told = welcome_of([hyperthreaded(4)], (), jobs, belief)
     core = SchedulerCore(
-        compose({"preset": "lomarc-u1"}), told, models={"lopsided": CustomModel("lopsided", make).pairs}
+        compose({"preset": "lomarc-u1"}), told, models={"lopsided": CustomModel("lopsided", make).make_pairs}
     )
     started = next(action for action in core.handle(NOW_US, ()) if isinstance(action, StartTogether))
     assert [start.estimate_us for start in started.starts] == [5_400_000_000, 5_400_000_000]
