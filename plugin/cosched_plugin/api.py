@@ -7,15 +7,14 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
-from cosched_hwmodel.usage import BOUNDS
+from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -42,7 +41,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -67,6 +66,7 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
+from cosched_plugin.parts.note_table import read_table, table_note
 from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Changes, Part
@@ -104,26 +104,31 @@ __all__ = [
     "PAIR_BELIEF",
     "PROMISES",
     "SECOND_US",
+    "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
     "WHOLE_PPM",
     "Action",
     "Backfill",
+    "Beside",
     "Bools",
     "Budget",
     "Changes",
     "ClassPolicy",
     "Context",
     "DemandTuple",
+    "Ended",
     "Fairness",
     "Floats",
     "Footprint",
     "Gate",
     "Gatekeeper",
     "Ints",
+    "JobColumns",
+    "JobFacts",
     "JobSpec",
     "Layers",
-    "LomarcModel",
+    "Load",
     "Machine",
     "MachineError",
     "Matching",
@@ -136,6 +141,7 @@ __all__ = [
     "Occupancy",
     "Offer",
     "Order",
+    "PairModel",
     "Part",
     "PendingJobs",
     "Placement",
@@ -158,7 +164,6 @@ __all__ = [
     "Snapshot",
     "StartJob",
     "StartTogether",
-    "StatisticalModel",
     "SuspendJob",
     "Trace",
     "Unreserved",
@@ -172,11 +177,11 @@ __all__ = [
     "Work",
     "any_layer",
     "bits_of",
-    "c_ppm",
     "each_node",
     "first_fit",
     "is_plain",
     "layers_of",
+    "loads_of",
     "lowest_nodes",
     "lowest_threads",
     "minus",
@@ -185,6 +190,7 @@ __all__ = [
     "packed",
     "penalty_factor",
     "prices",
+    "read_table",
     "refusal",
     "room_on",
     "round_up_us",
@@ -193,10 +199,10 @@ __all__ = [
     "share_nodes",
     "short_or_narrow",
     "size",
-    "slowdowns",
     "snapshot_at",
     "snapshot_now",
     "started_by",
+    "table_note",
     "thread_mask",
     "union",
     "whole_nodes",

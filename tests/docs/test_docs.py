@@ -15,7 +15,7 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,7 @@ _TYPES: dict[Any, str] = {
     bool: "true or false",
     tuple[int, ...]: "list of integers",
     tuple[str, ...]: "list of texts",
+    Mapping[str, Any]: "table",
 }
 
 
@@ -190,6 +191,30 @@ def test_example_policies_conform_and_use_the_api_alone(module: str, name: str, 
     spec.loader.exec_module(loaded)
     report = check_policy(getattr(loaded, name), seed=3, runs=8)
     assert report.decisions > report.jobs / 2
+
+
+@pytest.mark.slow
+def test_example_models_are_short_and_pass_the_strictest_type_check(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    write_files("adding-a-contention-model.md", tmp_path)
+    for name in ("measured.py", "crowd.py"):
+        source = (tmp_path / name).read_text(encoding="utf-8")
+        assert len(source.splitlines()) < 40
+        assert not re.search(r"\bignore\b|\bAny\b|\bcast\b|noqa", source)
+    command = (
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        "measured.py",
+        "crowd.py",
+    )
+    checked = run_command(
+        *command, folder=tmp_path, env={**os.environ, "MYPYPATH": os.pathsep.join(PACKAGES)}, seconds=300
+    )
+    assert checked.code == 0, checked.out
 
 
 def test_example_files_are_read(tmp_path: Path) -> None:

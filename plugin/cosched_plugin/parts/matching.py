@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
@@ -35,6 +36,7 @@ class Matching(Part, Protocol):
         """Yield what has to be put in order before a pass."""
         return iter(())
 
+    @abstractmethod
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return ``offer``, with company or without; None if neither is admitted. ``context.pending``: the queue, the job included."""
         ...

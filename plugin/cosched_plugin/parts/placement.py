@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
 from cosched_plugin.common.allocation import size
@@ -28,6 +29,7 @@ class Placement(Part, Protocol):
         """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
         return False
 
+    @abstractmethod
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         ...
@@ -72,14 +74,17 @@ class Footprint(NamedTuple):
 class NodePlacement(Placement, Protocol):
     """A placement that gives every job whole nodes, as many wherever they are; it provides `needs.FOOTPRINTS`."""
 
+    @abstractmethod
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return what the job takes when it is alone on its nodes; None if the whole machine does not hold it."""
         ...
 
+    @abstractmethod
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
         """Return the job on empty nodes with a given footprint; None if there are too few."""
         ...
 
+    @abstractmethod
     def choose_nodes(self, free: int, wanted: int, view: WholeNodesView) -> int:
         """Return ``wanted`` nodes out of ``free`` (sets of bits), or all of them if they are fewer."""
         ...

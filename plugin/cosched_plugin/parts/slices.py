@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -16,6 +17,10 @@ class ClassPolicy(Protocol):
 
     def check(self, view: View) -> None:
         """Raise MachineError if it cannot work on this machine."""
+        ...
+
+    def observe(self, view: View) -> Iterator[Action]:
+        """Yield what its parts remember of the jobs that have ended, whatever their class: asked of one class alone."""
         ...
 
     def may_start(self, view: View) -> bool:
@@ -34,6 +39,7 @@ class ClassPolicy(Protocol):
 class Slices(Part, Protocol):
     """Gives classes of jobs the machine in turn."""
 
+    @abstractmethod
     def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
         """Return a policy in which the classes take turns; ``make`` returns a new policy for a class, which keeps caches."""
         ...

@@ -74,28 +74,19 @@ Slowdown = Callable[[JobSpec, JobSpec], float]
 
 def slowdown_in(view: View) -> Slowdown | None:
     """Return what the site believes of the first of two jobs beside the second, own slowdown not counted; None: nothing."""
-    model = view.statistical
-    if model is not None:
-        known: dict[tuple[int, int], float] = {}
-
-        def draw(job: JobSpec, other: JobSpec) -> float:
-            pair = (job.id, other.id)
-            value = known.get(pair)
-            if value is None:
-                if len(known) > MOST_PAIRS:
-                    known.clear()
-                value = known[pair] = model.coscheduling(*pair)
-            return value
-
-        return draw
-    pairs = view.pairs
-    if pairs is None:
+    model = view.pairs
+    if model is None:
         return None
+    known: dict[tuple[int, int], float] = {}
 
     def slowdown(job: JobSpec, other: JobSpec) -> float:
-        if job.usage is None or other.usage is None:
-            return inf
-        return pairs.slowdown(job.id, job.usage, other.id, other.usage)
+        pair = (job.id, other.id)
+        value = known.get(pair)
+        if value is None:
+            if len(known) > MOST_PAIRS:
+                known.clear()
+            value = known[pair] = model.slowdown(job, other) if model.knows(job) and model.knows(other) else inf
+        return value
 
     return slowdown
 

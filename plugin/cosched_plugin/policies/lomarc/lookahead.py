@@ -92,7 +92,7 @@ class Lookahead(Matching):
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the expectations of jobs whose partner is gone, and stop one of a pair that is too slow."""
         view = context.view
-        self._job_table.renew(view.queued)
+        self._job_table.renew(view.queued, view.pairs)
         self._paired = (None, None)
         self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
         return self._monitor.keep_up(view)
@@ -132,7 +132,7 @@ class Lookahead(Matching):
 
     def may_host(self, job: JobSpec) -> bool:
         """Tell whether ``job`` may be co-located at all."""
-        return may_share(job)
+        return may_share(job, self._job_table.model)
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that may have company."""
@@ -166,7 +166,7 @@ class Lookahead(Matching):
             return "nobody-waits"
         if view.pairs is None:
             return "no-belief"
-        if not may_share(job):
+        if not may_share(job, view.pairs):
             return "may-not-share"
         return "weak-load" if is_weak(pending, view, self._weak_load) else None
 

@@ -83,7 +83,7 @@ class Adjacent(_WithTheNext):
         view = context.view
         following = _next(offer.job, context)
         if following is not None and view.pairs is not None and not is_weak(context.pending, view, self._weak_load):
-            jobs = Jobs.of([following])
+            jobs = Jobs.of([following], view.pairs)
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
             view.explain(offer.job.id, lambda: {"partners": _facts(filtered, jobs, pair)})
@@ -99,9 +99,10 @@ def is_weak(pending: PendingJobs, view: View, margin: float) -> bool:
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     """Return what the site believes of a pair that nobody has chosen."""
-    if view.pairs is None or one.usage is None or other.usage is None:
-        return BLIND_SLOWDOWN
-    return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
+    model = view.pairs
+    known = model is not None and model.knows(one) and model.knows(other)
+    slowdown = model.both(one, other) if model is not None and known else inf
+    return BLIND_SLOWDOWN if slowdown == inf else slowdown
 
 
 def _facts(filtered: Filtered, jobs: Jobs, pair: Pair | None) -> dict[str, object]:
