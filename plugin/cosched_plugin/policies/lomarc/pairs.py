@@ -195,9 +195,8 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     )
     if not gate.admit(pair):
         return None
-    if view.trace is not None:
-        view.trace.explain(host.job.id, slowdown=slowdown)
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return pair
 
 
@@ -218,8 +217,7 @@ def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate:
     )
     if not gate.admit(seat):
         return None
-    if view.trace is not None:
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return seat
 
 
@@ -349,8 +347,7 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
     goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
-    if view.trace is not None:
-        view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
+    view.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
     yield from expect(stays.job.id, now_us + goes_on.left_us, view)
     lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
