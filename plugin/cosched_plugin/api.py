@@ -50,6 +50,9 @@ from cosched_plugin.core.work import Price, Rate, Work
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
+from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
+from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
+from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -123,6 +126,7 @@ __all__ = [
     "Footprint",
     "Gate",
     "Gatekeeper",
+    "Guest",
     "Ints",
     "JobColumns",
     "JobFacts",
@@ -141,7 +145,9 @@ __all__ = [
     "Occupancy",
     "Offer",
     "Order",
+    "Pair",
     "PairModel",
+    "PairMonitor",
     "Part",
     "PendingJobs",
     "Placement",
@@ -177,9 +183,12 @@ __all__ = [
     "Work",
     "any_layer",
     "bits_of",
+    "delete_stale_notes",
     "each_node",
+    "expect_end",
     "first_fit",
     "is_plain",
+    "join_host",
     "layers_of",
     "loads_of",
     "lowest_nodes",
@@ -188,12 +197,14 @@ __all__ = [
     "nodes_of",
     "nodes_view",
     "packed",
+    "pair_up",
     "penalty_factor",
     "prices",
     "read_table",
     "refusal",
     "room_on",
     "round_up_us",
+    "running_with_note",
     "runs_from",
     "self_factor",
     "share_nodes",

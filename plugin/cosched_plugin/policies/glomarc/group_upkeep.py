@@ -18,10 +18,11 @@ from cosched_plugin.api import (
     SetNote,
     View,
     each_node,
+    expect_end,
+    running_with_note,
 )
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
 from cosched_plugin.policies.placement.spread import NodeHalves
-from cosched_plugin.policies.planning.expected_ends import expect, running_with_note
 
 NOTE: Final = "group"
 _PLACE: Final = [int, int, float, float]
@@ -114,13 +115,13 @@ def _regroup(
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:
-            yield from expect(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
+            yield from expect_end(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
             yield SetNote(member.job.id, NOTE, None)
         return
     matched = [beside_primary(member, own.job, slowdown) for member in left if member is not own]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
-        yield from expect(member.job.id, view.now_us + span_us, view)
+        yield from expect_end(member.job.id, view.now_us + span_us, view)
     yield from remember(own, matched, view)
 
 

@@ -32,6 +32,7 @@ from cosched_plugin.api import (
     View,
     WholeNodesView,
     any_layer,
+    delete_stale_notes,
     prices,
     snapshot_now,
     whole_nodes,
@@ -43,7 +44,6 @@ from cosched_plugin.policies.glomarc.group import Group, seat_group
 from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, member_in_place, place_of, slowdown_in
 from cosched_plugin.policies.placement.spread import NodeHalves
-from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
 
 LOW_LOAD: Final = "low-load"
 MOST_MEMBERS: Final = 1000  # running jobs that are remembered

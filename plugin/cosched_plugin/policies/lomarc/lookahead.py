@@ -19,16 +19,21 @@ from cosched_plugin.api import (
     Floats,
     Gate,
     Gatekeeper,
+    Guest,
     Ints,
     JobSpec,
     Matching,
     Needs,
     NoteValue,
     Offer,
+    Pair,
+    PairMonitor,
     PendingJobs,
     Running,
     Seat,
     View,
+    join_host,
+    pair_up,
     prices,
 )
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
@@ -36,7 +41,6 @@ from cosched_plugin.policies.lomarc.heuristics import Heuristic
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
 from cosched_plugin.policies.lomarc.neighbours import is_weak
-from cosched_plugin.policies.lomarc.pairs import Guest, Pair, PairMonitor, join, pair_up
 from cosched_plugin.policies.lomarc.profit import Match
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
 from cosched_plugin.policies.orders.history import NOTE, remembered
@@ -133,7 +137,7 @@ class Lookahead(Matching):
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.pay(prices.RANKED_PAIR):
                 return None
-            guest = join(host, job, slowdown, context, gate)
+            guest = join_host(host, job, slowdown, context, gate)
             if guest is not None:
                 view.explain(job.id, partial(self._host_facts, guest, profit, pending, view))
                 return guest

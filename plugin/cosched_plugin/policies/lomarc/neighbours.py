@@ -19,15 +19,17 @@ from cosched_plugin.api import (
     Matching,
     Needs,
     Offer,
+    Pair,
+    PairMonitor,
     PendingJobs,
     Seat,
     View,
+    pair_up,
     prices,
     snapshot_now,
 )
 from cosched_plugin.policies.lomarc.constraints import Filtered, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
-from cosched_plugin.policies.lomarc.pairs import Pair, PairMonitor, pair_up
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
 BLIND_SLOWDOWN = 2.0
