@@ -52,7 +52,7 @@ from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
 from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
-from cosched_plugin.parts.colocated.pairs import Pair, join_host, pair_up
+from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -126,6 +126,7 @@ __all__ = [
     "Footprint",
     "Gate",
     "Gatekeeper",
+    "Guest",
     "Ints",
     "JobColumns",
     "JobFacts",

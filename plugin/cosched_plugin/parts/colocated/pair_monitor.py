@@ -103,8 +103,7 @@ def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iter
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
     goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
-    if view.trace is not None:
-        view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
+    view.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
     yield from expect_end(stays.job.id, now_us + goes_on.left_us, view)
     lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it

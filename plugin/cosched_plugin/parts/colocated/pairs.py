@@ -181,9 +181,8 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     )
     if not gate.admit(pair):
         return None
-    if view.trace is not None:
-        view.trace.explain(host.job.id, slowdown=slowdown)
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return pair
 
 
@@ -204,8 +203,7 @@ def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, 
     )
     if not gate.admit(seat):
         return None
-    if view.trace is not None:
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return seat
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -18,12 +19,14 @@ from cosched_plugin.api import (
     Floats,
     Gate,
     Gatekeeper,
+    Guest,
     Ints,
     JobSpec,
     Matching,
     Needs,
     NoteValue,
     Offer,
+    Pair,
     PairMonitor,
     PendingJobs,
     Running,
@@ -34,24 +37,14 @@ from cosched_plugin.api import (
     prices,
 )
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
+from cosched_plugin.policies.lomarc.heuristics import Heuristic
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
 from cosched_plugin.policies.lomarc.neighbours import is_weak
-from cosched_plugin.policies.lomarc.profit import (
-    Future,
-    Match,
-    impact_on_running,
-    impact_on_waiting,
-    may_gain,
-    utilisation_gain_1,
-    utilisation_gain_2,
-)
+from cosched_plugin.policies.lomarc.profit import Match
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
 from cosched_plugin.policies.orders.history import NOTE, remembered
 
-FIRST: Final = "first"
-FUTURES: Final = ("longer", "all", "none")
-HEURISTICS: Final = (FIRST, "u1", "u2", "response")
 Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
 _NOBODY: Final[Ranking] = {}
 
@@ -60,8 +53,7 @@ class Lookahead(Matching):
     """Company by a heuristic: the first match, or the one with the highest profit above 0.
 
     ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
-    asks for no more than the free nodes less this share. ``future``: the expected arrivals that the heuristic response counts:
-    all, the medium and long ones (longer), or none.
+    asks for no more than the free nodes less this share.
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
@@ -69,15 +61,13 @@ class Lookahead(Matching):
 
     def __init__(
         self,
-        heuristic: str,
+        heuristic: Heuristic,
         *,
         max_slowdown: float = 1.6,
         cpu: str = "hyperthreaded",
         weak_load: float = 0.2,
-        future: str = "longer",
     ) -> None:
-        self.name = heuristic
-        self._future = future
+        self._heuristic = heuristic
         self._monitor = PairMonitor(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
@@ -106,8 +96,7 @@ class Lookahead(Matching):
         if why is None and not view.work.pay(prices.PARTNERS, len(pending.jobs)):
             why = "no-time"
         if why is not None or view.pairs is None:
-            if view.trace is not None:
-                view.trace.explain(job.id, no_search=why)
+            view.explain(job.id, no_search=why)
             return offer if gate.admit(offer) else None
         table = queue_table(pending, self._job_table)
         jobs = table.columns
@@ -115,22 +104,20 @@ class Lookahead(Matching):
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(filtered.fine)
         profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
-        chosen: Seat | None = None
-        facts: dict[str, object] = {}
+        pair: Pair | None = None
+        rank = 0
         for rank in _best_first(profits):
             place = int(fine[rank])
             pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), context, gate)
             if pair is not None:
-                chosen = pair
-                facts = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
+                view.explain(pair.guest.job.id, chosen_by=job.id)
                 break
-        if view.trace is not None:
-            if facts and self.name != FIRST:
-                facts["profit"] = round(float(profits[rank]), 9)
-            view.trace.explain(job.id, partners=filtered.facts(jobs, fine, self._profits_to_trace(profits)) | facts)
-            if "partner" in facts:
-                view.trace.explain(pending.jobs[int(fine[rank])].id, chosen_by=job.id)
-        return chosen or (offer if gate.admit(offer) else None)
+        compared = profits if self._heuristic.compares else None
+        view.explain(
+            job.id,
+            lambda: {"partners": filtered.facts(jobs, fine, compared) | _chosen_partner(pair, rank, compared)},
+        )
+        return pair or (offer if gate.admit(offer) else None)
 
     def may_host(self, job: JobSpec) -> bool:
         """Tell whether ``job`` may be co-located at all."""
@@ -152,15 +139,19 @@ class Lookahead(Matching):
                 return None
             guest = join_host(host, job, slowdown, context, gate)
             if guest is not None:
-                if view.trace is not None:
-                    chosen = {"host": host.job.id, "slowdown": slowdown}
-                    profits = {}
-                    if self.name != FIRST:
-                        chosen["profit"] = round(profit, 9)
-                        profits = self._profits_of(job, pending, view)
-                    view.trace.explain(job.id, hosts=self._hosts.facts(job, profits, view) | chosen)
+                view.explain(job.id, partial(self._host_facts, guest, profit, pending, view))
                 return guest
         return None
+
+    def _host_facts(self, guest: Guest, profit: float, pending: PendingJobs, view: View) -> dict[str, object]:
+        """Return what a decision trace should say of the hosts among which one was chosen."""
+        job = guest.guest.job
+        chosen: dict[str, object] = {"host": guest.host.job.id, "slowdown": guest.slowdown}
+        profits: dict[int, float] = {}
+        if self._heuristic.compares:
+            chosen["profit"] = round(profit, 9)
+            profits = self._profits_of(job, pending, view)
+        return {"hosts": self._hosts.facts(job, profits, view) | chosen}
 
     def _why_alone(self, job: JobSpec, pending: PendingJobs, view: View) -> str | None:
         """Return why no partner is sought for a job that has a place, None if one is."""
@@ -230,7 +221,7 @@ class Lookahead(Matching):
         table = queue_table(pending, self._job_table)
         pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
         pairs = pairs.only(np.flatnonzero(pairs.newcomers == table.place(job)))
-        profits = self._with_running(pairs, table, view)
+        profits = self._heuristic.with_running(pairs, table, view)
         return {
             pairs.hosts[rank].job.id: profit
             for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
@@ -238,16 +229,9 @@ class Lookahead(Matching):
 
     def _with_gain(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
         """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
-        if self.name != "response":
-            pairs = _within_budget(pairs, prices.RANKED_PAIR.units(), view)
-        else:
-            match = _beside(pairs, table, view)
-            may = may_gain(match, table.work_s(match.processors), self._expected_arrivals(table, view))
-            each = prices.RANKED_RESPONSE.units(len(table.jobs))
-            pairs = _within_budget(pairs.only(np.flatnonzero(may)), each, view)
-            if not len(pairs.newcomers):
-                return pairs, pairs.slowdowns
-        profits = self._with_running(pairs, table, view)
+        heuristic = self._heuristic
+        pairs = _within_budget(heuristic.promising(pairs, table, view), heuristic.price(len(table.jobs)), view)
+        profits = heuristic.with_running(pairs, table, view)
         above = np.flatnonzero(profits > 0.0)
         return pairs.only(above), profits[above]
 
@@ -258,36 +242,15 @@ class Lookahead(Matching):
         match = Match(
             view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
-        if self.name != "response" or not len(places):
-            return self._gain(match)
-        return impact_on_waiting(
-            match, table.work_s(match.processors), own, places, self._expected_arrivals(table, view)
-        )
+        return self._heuristic.with_waiting(match, own, places, table, view)
 
-    def _with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
-        match = _beside(pairs, table, view)
-        if self.name != "response" or not len(pairs.newcomers):
-            return self._gain(match)
-        work_s = table.work_s(match.processors)
-        return impact_on_running(match, work_s, pairs.newcomers, self._expected_arrivals(table, view))
 
-    def _expected_arrivals(self, table: QueueTable, view: View) -> Future:
-        """Return those of the expected arrivals that count."""
-        if self._future == "none":
-            return Future()
-        future = table.future(view)
-        return future if self._future == "all" else Future(longer=future.longer)
-
-    def _gain(self, match: Match) -> Floats:
-        if self.name == "u1":
-            return utilisation_gain_1(match.size, match.time_s, match.sizes, match.times_s, match.slowdowns)
-        if self.name == "u2":
-            return utilisation_gain_2(match.size, match.sizes, match.slowdowns)
-        return np.ones(len(match.sizes))  # all the same: the first wins
-
-    def _profits_to_trace(self, profits: Floats) -> Floats | None:
-        """Return the profits that mean something."""
-        return None if self.name == FIRST else profits
+def _chosen_partner(pair: Pair | None, rank: int, profits: Floats | None) -> dict[str, object]:
+    """Return what a decision trace should say of the partner that was chosen, at ``rank`` among the candidates."""
+    if pair is None:
+        return {}
+    facts: dict[str, object] = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
+    return facts if profits is None else facts | {"profit": round(float(profits[rank]), 9)}
 
 
 def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
@@ -297,14 +260,6 @@ def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
         pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.affordable(each)))))
         work.spend(len(pairs.newcomers) * each)
     return pairs
-
-
-def _beside(pairs: Pairs, table: QueueTable, view: View) -> Match:
-    """Return the hosts as the current jobs, and the newcomers as the candidates."""
-    jobs, own, ranks = table.columns, pairs.newcomers, pairs.ranks
-    return Match(
-        view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
-    )
 
 
 def _best_first(profits: Floats) -> Iterator[int]:

@@ -46,8 +46,9 @@ from cosched_plugin.parts.colocated.pairs import Guest
 from cosched_plugin.parts.matching import Context
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
+from cosched_plugin.policies.lomarc.heuristics import First, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
-from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
+from cosched_plugin.policies.lomarc.lookahead import Lookahead
 from cosched_plugin.policies.orders.queue_orders import Fcfs
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
@@ -59,6 +60,12 @@ from cosched_plugin.protocol.messages import (
     StartTogether,
 )
 
+HEURISTICS = {
+    "first": First(),
+    "u1": SharedTimeGain(),
+    "u2": TimelessGain(),
+    "response": ResponseImpact("none"),
+}
 MODELS = [
     LomarcModel(remainder=True),
     LomarcModel(remainder=False),
@@ -220,7 +227,7 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
         context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), PendingJobs(queue))
-        matching = Lookahead(heuristic, cpu=model.cpu, weak_load=1.0, future="none")
+        matching = Lookahead(HEURISTICS[heuristic], cpu=model.cpu, weak_load=1.0)
         join_candidates = set(matching.join_candidates(context))
         for job in queue:
             expected = best_host(job, queue, alone, heuristic, model, nodes)
