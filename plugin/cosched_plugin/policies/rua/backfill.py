@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     Needs,
     Offer,
     Order,
+    RejectJob,
     Snapshot,
     View,
     is_plain,
@@ -30,7 +31,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.planning.starting import take_seat
+from cosched_plugin.policies.planning.starting import NEVER, take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look, within_budget
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
@@ -67,8 +68,8 @@ class Rua(Backfill):
     def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
         free = view.free_threads
-        if view.trace is None and not any(job.processes <= free for job in view.queue):
-            return False  # a trace would tell of the reservation all the same
+        if view.any_threads and view.trace is None and not any(job.processes <= free for job in view.queue):
+            return False  # a trace would tell of the reservation all the same, and on whole nodes a job may fit never
         queue = order.arrange(view.queue, view)
         head: Found | None = None
         behind = 0
@@ -78,10 +79,11 @@ class Rua(Backfill):
             behind += 1
             left = view.work.left
             best = self.best(job, view, placement)
-            if (
-                best is None
-            ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
+            if best is None:
+                # More than the nodes in service hold: nothing to reserve, and those behind it do not pay for the look.
                 view.work.left = left
+                if view.never(job):
+                    yield RejectJob(job.id, NEVER.format(job.processes))
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best
