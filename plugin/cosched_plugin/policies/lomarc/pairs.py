@@ -183,7 +183,7 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
     view = context.view
     now_us = view.now_us
-    if not _may_hold((now_us, host.run_us, host.job.processes), (now_us, guest), slowdown, context, gate):
+    if not _may_hold((now_us, host.run_us, host.job.processes), (now_us, guest), slowdown, view, gate):
         return None
     runs = beside(host.job, host.runs, guest, view)
     if runs is None:
@@ -206,7 +206,7 @@ def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate:
     view = context.view
     end_us = view.expected_end(host)
     left_us = end_us - view.now_us
-    if not _may_hold((end_us, left_us, host.job.processes), (end_us, guest), slowdown, context, gate):
+    if not _may_hold((end_us, left_us, host.job.processes), (end_us, guest), slowdown, view, gate):
         return None
     runs = beside(None, host.runs, guest, view)
     if runs is None:
@@ -223,17 +223,13 @@ def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate:
     return seat
 
 
-def _may_hold(
-    host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, context: Context, gate: Gate
-) -> bool:
+def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, view: View, gate: Gate) -> bool:
     """Tell whether the gate may let both hold their threads so long: a quick look, by the guest's estimate, before it has a place.
 
     ``host`` is (from when on its threads would be free without the pair, its work left, its processes), ``guest`` (the same, the job).
     """
-    if not context.placement.counts:
-        return True  # on its threads the guest may need less time than its estimate
     host_us, guest_us = spans_together(host[1], guest[1].estimate_us, slowdown)
-    now_us = context.view.now_us
+    now_us = view.now_us
     return gate.may_hold(host[0], now_us + host_us, host[2]) and gate.may_hold(
         guest[0], now_us + guest_us, guest[1].processes
     )

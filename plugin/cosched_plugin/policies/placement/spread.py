@@ -16,7 +16,6 @@ from cosched_plugin.api import (
     WHOLE_PPM,
     Footprint,
     JobSpec,
-    MachineError,
     Needs,
     NodeClass,
     NodePlacement,
@@ -33,6 +32,7 @@ from cosched_plugin.api import (
     self_factor,
     snapshot_at,
 )
+from cosched_plugin.policies.planning.alike import class_of_all
 from cosched_plugin.policies.planning.penalties import stretch
 
 
@@ -42,13 +42,7 @@ class NodeHalves:
     __slots__ = ("_cpu_masks", "cores", "cpus", "half", "node", "whole")
 
     def __init__(self, view: View) -> None:
-        classes = view.machine.classes
-        if len(classes) > 1:
-            raise MachineError(
-                "planning with whole nodes (placement spread, fairness slack) needs nodes that are all alike; "
-                f"this machine has {len(classes)} classes of them"
-            )
-        self.node: NodeClass = classes[0]
+        self.node: NodeClass = class_of_all(view)
         self.cpus = self.node.sockets
         self.cores = self.node.cores_per_socket
         self.whole = self.cpus * self.cores
@@ -151,6 +145,7 @@ class Spread(NodePlacement):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES})
     provides: ClassVar[Needs] = frozenset({FOOTPRINTS, FIXED_RUN_TIMES})
+    shortens: ClassVar[bool] = True  # a job may gain by having more processes on a node: SL_sno below 1
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
         self._most_ppm = round(max_slowdown * WHOLE_PPM)

@@ -150,7 +150,7 @@ class PlacedProfile:
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
-        return self._view.never(job)
+        return self._placement.never(job, self._view)
 
     def _place(self, job: JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
         """Return the job's first place of those that begin with step ``first`` or a later one, and before ``until_us``."""

@@ -206,7 +206,7 @@ class CountProfile:
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
-        return self._view.never(job)
+        return self._placement.never(job, self._view)
 
     def _reserve_at_once(self, past: Promises, which: slice) -> bool:
         """Take what all these jobs need, if they all fit."""
@@ -236,7 +236,3 @@ class NodeProfile(CountProfile):
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""
         return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
-
-    def never(self, job: JobSpec) -> bool:
-        """Tell whether the job does not fit on this machine."""
-        return self._spread.footprint(job, self._view) is None

@@ -82,7 +82,7 @@ class Rua(Backfill):
             if best is None:
                 # More than the nodes in service hold: nothing to reserve, and those behind it do not pay for the look.
                 view.work.left = left
-                if view.never(job):
+                if placement.never(job, view):
                     yield RejectJob(job.id, NEVER.format(job.processes))
                 continue
             if best.snapshot.at_us > view.now_us:
