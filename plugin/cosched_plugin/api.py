@@ -7,7 +7,7 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
@@ -42,7 +42,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask,
 )
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -65,6 +65,7 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
+from cosched_plugin.parts.note_table import read_table, table_note
 from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Changes, Part
@@ -113,6 +114,7 @@ __all__ = [
     "ClassPolicy",
     "Context",
     "DemandTuple",
+    "Ended",
     "Fairness",
     "Floats",
     "Footprint",
@@ -121,6 +123,7 @@ __all__ = [
     "Ints",
     "JobSpec",
     "Layers",
+    "Load",
     "LomarcModel",
     "Machine",
     "MachineError",
@@ -172,6 +175,7 @@ __all__ = [
     "first_fit",
     "is_plain",
     "layers_of",
+    "loads_of",
     "lowest_nodes",
     "lowest_threads",
     "minus",
@@ -179,6 +183,7 @@ __all__ = [
     "nodes_view",
     "packed",
     "penalty_factor",
+    "read_table",
     "refusal",
     "room_on",
     "round_up_us",
@@ -191,6 +196,7 @@ __all__ = [
     "snapshot_at",
     "snapshot_now",
     "started_by",
+    "table_note",
     "thread_mask",
     "union",
     "whole_nodes",

@@ -51,7 +51,9 @@ def test_equal_to_the_plain_sum(
             start_us = random.randint(100, 140) * scale_us
             end_us = start_us + random.randint(1, 40) * scale_us
             demands = [(node, demand_of(random)) for node in range(nodes) if random.random() < 0.5]
-            planned.append(Planned(start_us, end_us, tuple((node, 1, demand) for node, demand in demands)))
+            planned.append(
+                Planned(start_us, end_us, tuple((node, 1, demand) for node, demand in demands), len(planned))
+            )
             for node, demand in demands:
                 there[node].append(Resident(start_us, end_us, demand))
         own = demand_of(random)

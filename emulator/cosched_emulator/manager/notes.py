@@ -6,6 +6,7 @@ from typing import Final
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.messages import Note, NoteValue
+from cosched_plugin.protocol.values import text_bytes, value_bytes
 
 CLUSTER: Final = -1  # stands for "no job" in a key
 MOST_BYTES: Final = 16 * MIB  # of all notes, at most: they must fit into a welcome, beside the jobs
@@ -15,10 +16,11 @@ _EACH_BYTES: Final = 32  # of a note beside its key and its value
 class Notes:
     """The notes, by (job id, or `CLUSTER`; key)."""
 
-    __slots__ = ("_bytes", "_keys", "_values")
+    __slots__ = ("_bytes", "_keys", "_sizes", "_values")
 
     def __init__(self) -> None:
         self._values: dict[tuple[int, str], NoteValue] = {}
+        self._sizes: dict[tuple[int, str], int] = {}  # of each, as `_size` tells
         self._keys: dict[int, list[str]] = {}  # of each job's notes
         self._bytes = 0
 
@@ -28,24 +30,26 @@ class Notes:
         place = (about, key)
         if value is None:
             if place in self._values:
-                self._bytes -= _size(key, self._values.pop(place))
+                self._bytes -= self._sizes.pop(place)
+                del self._values[place]
                 self._keys[about].remove(key)
             return None
-        grows_by = _size(key, value)
-        if place in self._values:
-            grows_by -= _size(key, self._values[place])
+        size = _size(key, value)
+        grows_by = size - self._sizes.get(place, 0)
         if self._bytes + grows_by > MOST_BYTES:
             return f"there is no room for more notes than {MOST_BYTES} bytes"
         if place not in self._values:
             self._keys.setdefault(about, []).append(key)
         self._values[place] = value
+        self._sizes[place] = size
         self._bytes += grows_by
         return None
 
     def drop(self, job_id: int) -> None:
         """Take away all notes about a job."""
         for key in self._keys.pop(job_id, ()):
-            self._bytes -= _size(key, self._values.pop((job_id, key)))
+            self._bytes -= self._sizes.pop((job_id, key))
+            del self._values[job_id, key]
 
     def inventory_entries(self) -> tuple[Note, ...]:
         """Return all notes as an inventory tells them, in order of job and key; those about the cluster first."""
@@ -57,10 +61,4 @@ class Notes:
 
 def _size(key: str, value: NoteValue) -> int:
     """Return about how many bytes a note takes on the wire: never less."""
-    return _EACH_BYTES + 4 * len(key) + _value_size(value)
-
-
-def _value_size(value: NoteValue) -> int:
-    if isinstance(value, tuple):
-        return 5 + sum([_value_size(item) for item in value])
-    return 5 + 4 * len(value) if isinstance(value, str) else 9
+    return _EACH_BYTES + text_bytes(key) + value_bytes(value)

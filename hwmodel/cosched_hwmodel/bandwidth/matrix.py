@@ -22,6 +22,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rates = tuple[int, int, int]  # MB/s, as in a Demand
+# Instants of start and end, and what is asked of which nodes: a `Planned` without its job.
+Load = tuple[int, int, tuple[tuple[int, int, Rates], ...]]
 _UNLIMITED = 1 << 40  # MB/s
 _EVER = 1 << 62  # microseconds
 _MOST_SHARED = 50_000  # numbers in the falls of all nodes
@@ -29,11 +31,17 @@ _MOST_DEMANDS = 64  # of which is remembered what they leave
 
 
 class Planned(NamedTuple):
-    """Processes that will be on some nodes in [start_us, end_us)."""
+    """A job that will be on some nodes in [start_us, end_us)."""
 
     start_us: int
     end_us: int
     demands: tuple[tuple[int, int, Rates], ...]  # (first node, nodes, what is asked on each of them), every node once
+    job_id: int
+
+
+def loads_of(planned: Sequence[Planned]) -> tuple[Load, ...]:
+    """Return the planned jobs without their ids: a key for caches of what depends on demand and time alone."""
+    return tuple([item[:3] for item in planned]) if planned else ()
 
 
 class NodeTable:
@@ -122,7 +130,7 @@ class Ground:
         self._base = columns[1:]
         self._capacity = capacity
         self._spare: dict[tuple[Rates, int], list[Ints]] = {}
-        self._falls: dict[tuple[Rates, int, tuple[Planned, ...]], list[Ints]] = {}
+        self._falls: dict[tuple[Rates, int, tuple[Load, ...]], list[Ints]] = {}
 
     def forget(self) -> None:
         """Forget what follows from who is on the nodes."""
@@ -180,7 +188,7 @@ class Ground:
 
     def _beside(self, demand: Rates, processes: int, planned: tuple[Planned, ...]) -> list[Ints]:
         """Return what `_alone` does, the difference that planned processes make."""
-        key = (demand, processes, planned)
+        key = (demand, processes, loads_of(planned))
         falls = self._falls.get(key)
         if falls is None:
             falls = self._work_out(demand, processes, self._base + self._planned_demand(planned)[:, None, :])

@@ -14,6 +14,8 @@ Root and protocol errors live in ``protocol.errors``, because the protocol packa
 
 from __future__ import annotations
 
+from typing import Final
+
 from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
 
 __all__ = [
@@ -26,6 +28,8 @@ __all__ = [
     "RemoteProtocolError",
     "UsageError",
 ]
+
+_LONGEST_DECISION: Final = 1_000  # characters
 
 
 class UsageError(PluginError):
@@ -67,4 +71,13 @@ class PolicyError(PluginError):
     def __str__(self) -> str:
         if self.decision is None:
             return self.reason
-        return f"impossible decision {self.decision!r}: {self.reason}"
+        return f"impossible decision {_show(self.decision)}: {self.reason}"
+
+
+def _show(decision: object) -> str:
+    """Return a decision as text, shortened where a policy has put too much into it."""
+    try:
+        text = repr(decision)
+    except RecursionError:  # a tuple in a tuple in a tuple ...
+        return type(decision).__name__
+    return text if len(text) <= _LONGEST_DECISION else f"{text[:_LONGEST_DECISION]}..."

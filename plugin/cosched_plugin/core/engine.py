@@ -7,18 +7,19 @@ woken is an action. A core is built from a `Welcome` and nothing else, so a rest
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.core.invariants import check_invariants
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import REQUEUED, Running
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.messages import (
+    REJECTED,
     Action,
     ActionRefused,
     Event,
@@ -42,6 +43,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
+from cosched_plugin.protocol.values import check_note
 
 # So many decisions at one instant, beside ten a job, are a policy that never ends.
 MOST_DECISIONS: Final = 10_000
@@ -89,9 +91,13 @@ class SchedulerCore:
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
         """
-        self._state.now_us = now_us
-        self._take_in(events)
-        return self._decide()
+        state = self._state
+        state.now_us = now_us
+        try:
+            self._take_in(events)
+            return self._decide()
+        finally:
+            state.ended.clear()
 
     def check(self) -> None:
         """Re-derive every invariant of the state; AssertionError where one does not hold."""
@@ -110,7 +116,7 @@ class SchedulerCore:
         try:
             for event in events:
                 if type(event) is JobEnded:
-                    state.forget(event.job_id)
+                    state.forget(event.job_id, event.state)
                 elif type(event) is JobSubmitted:
                     state.queue.enter(event.job)
                 else:
@@ -159,6 +165,7 @@ class SchedulerCore:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent ones: `_take_in` has seen to them
             case JobRequeued():
+                state.ended.append((state.running[event.job_id], REQUEUED))
                 self._requeue(event.job_id)
             case JobHeld():
                 held = state.queue.take(event.job_id)
@@ -226,10 +233,7 @@ class SchedulerCore:
             case StartTogether():
                 self._start_together(decision)
             case SetNote():
-                if not is_note_value(decision.value):
-                    raise PolicyError(
-                        decision, "a note is a bool, a 64-bit integer, a finite number, a text, or a tuple of those"
-                    )
+                _check_note(decision)
                 if decision.job_id is not None and self._job(decision.job_id) is None:
                     raise PolicyError(decision, f"there is no job {decision.job_id}")
                 state.set_note(decision.job_id, decision.key, decision.value)
@@ -242,7 +246,7 @@ class SchedulerCore:
             case RejectJob():
                 if decision.job_id not in state.queue:
                     raise PolicyError(decision, f"job {decision.job_id} does not wait")
-                state.forget(decision.job_id)
+                state.forget(decision.job_id, REJECTED)
             case _:
                 raise PolicyError(decision, f"a policy cannot decide a {type(decision).__name__}")
 
@@ -314,19 +318,15 @@ class SchedulerCore:
         return state.queue.get(job_id) or state.held.get(job_id)
 
 
-def is_note_value(value: object) -> bool:
-    """Tell whether a manager could keep ``value``: what the protocol can carry."""
-    match value:
-        case None | bool() | str():
-            return True
-        case int():
-            return -LATEST_US <= value <= LATEST_US
-        case float():
-            return isfinite(value)
-        case tuple():
-            return all(is_note_value(item) for item in value)
-        case _:
-            return False
+def _check_note(note: SetNote) -> None:
+    """Raise PolicyError where the protocol could not carry a note: in one process it must be what it is in two."""
+    try:
+        check_note(note.key, note.value)
+    except Fault as fault:
+        text = f"the note cannot travel: {fault.path}: {fault.text}"
+        if fault.code == "field" and fault.path.startswith("value"):
+            text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
+        raise PolicyError(note, text) from None
 
 
 def _describe(error: BaseException) -> str:

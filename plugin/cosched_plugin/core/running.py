@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cosched_plugin.common.allocation import Layers, Machine, layers_of
 from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob
+
+REQUEUED: Final = "REQUEUED"  # the state of an `Ended` job that is pending again
 
 
 class Running(NamedTuple):
@@ -25,6 +27,15 @@ class Running(NamedTuple):
     idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
     on_disk: bool = False  # others may have its threads
     ready_us: int = 0  # when it went on, or will, that came back from disk
+
+
+class Ended(NamedTuple):
+    """A job that ran and has left its nodes."""
+
+    running: Running  # as it was when it left
+    state: str  # of its `JobEnded` (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL), or REQUEUED
+    at_us: int  # the instant of the batch that tells of it
+    progress_us: int  # for how long it made progress, as `View.progress_us` defines it
 
 
 def running_job(told: RunningJob, machine: Machine) -> Running:
@@ -52,6 +63,12 @@ def check_place(running: RunningJob, machine: Machine) -> None:
     for first, count, mask, _ in running.runs:
         if first + count > machine.nodes or mask.bit_length() > machine.depth:
             raise ValueError(f"job {running.spec.id} runs where there is no machine")
+
+
+def progress_us(running: Running, now_us: int) -> int:
+    """Return for how long a job has made progress by ``now_us``: neither suspended nor on its way back from disk."""
+    until_us = now_us if running.suspended_us is None else running.suspended_us
+    return max(until_us, running.ready_us) - running.start_us - running.idle_us
 
 
 def delay(running: Running, by_us: int) -> Running:

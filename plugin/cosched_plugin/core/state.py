@@ -29,6 +29,7 @@ class State:
 
     __slots__ = (
         "belief",
+        "ended",
         "held",
         "machine",
         "measured",
@@ -63,6 +64,8 @@ class State:
         self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
         self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
         self.running: dict[int, Running] = {}
+        # Jobs that ran and left in the batch that is being handled, and how each did: a state, or REQUEUED.
+        self.ended: list[tuple[Running, str]] = []
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
         self.noted: dict[str, set[int | None]] = {}  # by key: who has such a note
@@ -202,9 +205,11 @@ class State:
             self.measured.discard(job_id)
             self.running[job_id] = self.running[job_id]._replace(measured_ppm=0)
 
-    def forget(self, job_id: int) -> None:
-        """Remove a job for good, wherever it is, with its notes; an unknown id is ignored."""
-        if job_id in self.running:
+    def forget(self, job_id: int, how: str) -> None:
+        """Remove a job for good, wherever it is, with its notes; an unknown id is ignored. ``how`` is its final state."""
+        running = self.running.get(job_id)
+        if running is not None:
+            self.ended.append((running, how))
             self.leave(job_id)
         elif self.queue.take(job_id) is None:
             self.held.pop(job_id, None)

@@ -98,6 +98,7 @@ class Snapshot(NamedTuple):
                     for first, count, _, processes in offer.runs
                 ]
             ),
+            offer.job.id,
         )
         return self._replace(planned=(*self.planned, planned))
 

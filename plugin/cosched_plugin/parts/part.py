@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from cosched_plugin.core.running import Ended
 from cosched_plugin.core.views.view import View
 from cosched_plugin.parts.needs import NONE, Needs
 from cosched_plugin.protocol.messages import JobSpec, NoteValue
@@ -13,7 +14,8 @@ from cosched_plugin.protocol.messages import JobSpec, NoteValue
 class Changes(NamedTuple):
     """What has happened since a part was last asked what it remembers."""
 
-    started: Sequence[JobSpec]
+    started: Sequence[JobSpec]  # after this pass
+    ended: Sequence[Ended]  # or requeued, before the first pass of this batch
 
 
 class Part(Protocol):

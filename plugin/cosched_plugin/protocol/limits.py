@@ -10,6 +10,9 @@ MAX_STRING_BYTES = 65_536
 MAX_ARRAY_ITEMS = 1_048_576
 MAX_MAP_ITEMS = 64
 MAX_NAME_BYTES = 128  # map keys, type names, note keys
+MAX_NOTE_BYTES = (
+    MIB  # the value of a note in all, as `values.value_bytes` counts: many fit into a welcome, beside the jobs
+)
 MAX_DEPTH = 8  # nesting inside a note's value or an unknown field
 MAX_NODES = 1_048_576
 MAX_THREADS = 1_024  # hardware threads of one node

@@ -57,7 +57,7 @@ def _note(kind: Any, tag: str | None) -> Record:
         kind,
         tag,
         special("job_id", optional(integer_reader(0)), None, None),
-        special("key", read_name),
+        special("key", read_name, read_name),
         special("value", read_value, read_value),
     )
 

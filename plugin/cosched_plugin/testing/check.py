@@ -1,8 +1,9 @@
 """The conformance suite for policies: `check_policy` plays a small, honest resource manager against a policy.
 
-Machines, jobs and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one more
-pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); and what the
-policy sees is what the manager says (so it has changed nothing it may only read). At the end, no job is left that could run.
+Machines, jobs, users and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one
+more pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); every
+decision arrives as it was when it travels to another process; and what the policy sees is what the manager says (so it has changed
+nothing it may only read). At the end, no job is left that could run.
 
 A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
@@ -14,10 +15,10 @@ from random import Random
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.allocation import Machine, started_by
+from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy, SchedulerCore
-from cosched_plugin.core.views.view import View
+from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -38,6 +39,7 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Woken,
 )
+from cosched_plugin.testing.comparisons import Watched, find_difference, find_loss
 from cosched_plugin.testing.draws import (
     draw_alike,
     draw_belief,
@@ -45,6 +47,7 @@ from cosched_plugin.testing.draws import (
     draw_measured,
     draw_nodes,
     draw_pairs,
+    with_owner,
     with_self_slowdown,
     with_swap,
 )
@@ -172,7 +175,8 @@ class _Trial:
         )  # share of jobs that care on which nodes
         self._events: list[Event] = []
         self._policy = self._new_policy()
-        self._core = SchedulerCore(self._policy, self.site.inventory())
+        self._watched = Watched(self._policy)
+        self._core = SchedulerCore(self._watched, self.site.inventory())
 
     def go(self) -> None:
         """Play the whole run."""
@@ -293,11 +297,15 @@ class _Trial:
 
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
-        shadow = SchedulerCore(self._new_policy(), site.inventory())
+        watched = Watched(self._new_policy())
+        shadow = SchedulerCore(watched, site.inventory())
         actions = self._handle(self._core, events)
         restarted = self._handle(shadow, events)
         if actions != restarted:
             raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
+        lost = find_loss(site.seq + 1, site.now_us, actions)
+        if lost is not None:
+            raise self._problem(lost)
         try:
             self._core.check()
         except AssertionError as error:
@@ -307,8 +315,13 @@ class _Trial:
             raise self._problem(f"one more pass at the same instant still decides: {more}")
         self.decisions += len(actions)
         site.seq += 1
+        ended: list[Ended] = []
         for event in events:
+            ended += site.ended_by(event)
             site.happen(event)
+        for seen in (self._watched.ended, watched.ended):
+            if list(seen) != ended:
+                raise self._problem(f"the policy's view is not what the manager says: ended {list(seen)}, not {ended}")
         follow: list[Event] = []
         refused: set[int] = set()
         for number, action in enumerate(actions):
@@ -323,7 +336,10 @@ class _Trial:
             elif reason is not None:
                 raise self._problem(f"{action} is impossible: {reason}")
         if not follow:  # else the scheduler learns only in the next batch that some did not start
-            self._compare(self._core.view, SchedulerCore(self._policy, site.inventory()).view)
+            told = SchedulerCore(self._policy, site.inventory()).view
+            difference = find_difference(self._core.view, told, site.notes)
+            if difference is not None:
+                raise self._problem(f"the policy's view is not what the manager says: {difference}")
         return follow
 
     def _handle(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
@@ -340,29 +356,6 @@ class _Trial:
             yield from self._policy.decide(self._core.view)
         except Exception as error:
             raise self._problem(f"in a second pass, {type(error).__name__}: {error}") from error
-
-    def _compare(self, seen: View, told: View) -> None:
-        """Compare what the policy sees with the same from the manager's word."""
-        notes = self.site.notes
-        pairs: dict[str, tuple[object, object]] = {
-            "queue": (seen.queue, told.queue),
-            "running": (dict(seen.running), dict(told.running)),
-            "releases": (list(seen.releases), list(told.releases)),
-            "on_disk": (list(seen.on_disk), list(told.on_disk)),
-            "resume_us": (seen.resume_us, told.resume_us),
-            "free": (seen.free, told.free),
-            "in_service": (seen.in_service, told.in_service),
-            "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
-            "wakes": (list(seen.wakes()), list(told.wakes())),
-            "plan": (seen.availability(), told.availability()),
-            "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
-            "notes": ({key: seen.note(*key) for key in notes}, notes),
-        }
-        for name in Machine.__slots__:
-            pairs[f"machine.{name}"] = (getattr(seen.machine, name), getattr(told.machine, name))
-        for name, (one, other) in pairs.items():
-            if one != other:
-                raise self._problem(f"the policy's view is not what the manager says: {name} {one}, not {other}")
 
     def _new_policy(self) -> Policy:
         policy = self._make_policy()
@@ -384,5 +377,6 @@ class _Trial:
             if self._measured:
                 spec = with_self_slowdown(random, spec)
             if spec.processes <= site.machine.most_processes(spec):
+                spec = with_owner(self._more, spec)
                 site.jobs[number] = SiteJob(spec, run_us)
                 return spec

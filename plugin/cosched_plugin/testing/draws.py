@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcModel
 from cosched_hwmodel.statistical.model import StatisticalModel
@@ -11,6 +12,10 @@ from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
+
+# Few users and names, so that each has many jobs; the shares of the users are Zipf's.
+_USERS: Final = {"ann": 12, "ben": 6, "cleo": 4, "": 3}
+_NAMES: Final = ("mesh", "fold", "")
 
 
 def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
@@ -82,6 +87,12 @@ def draw_measured(random: Random) -> Belief:
     shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
     model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
     return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def with_owner(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw whose job it is and its name: a policy that counts something per user or per name must not go unnoticed."""
+    (user,) = random.choices(list(_USERS), list(_USERS.values()))
+    return spec._replace(user=user, name=random.choice(_NAMES))
 
 
 def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from cosched_plugin.common.allocation import Machine, room_on
+from cosched_plugin.core.running import REQUEUED, Ended, running_job
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,
@@ -80,6 +81,21 @@ class SiteJob:
         self.ready_us = 0  # the same of its last return from disk
         self.measured_ppm = 0
 
+    def told(self) -> RunningJob:
+        """Return what a scheduler is told of it while it runs."""
+        return RunningJob(
+            self.spec,
+            self.start_us,
+            self.runs,
+            self.estimate_us,
+            self.limit_us,
+            self.suspended_us,
+            self.measured_ppm,
+            self.idle_us,
+            self.on_disk,
+            self.ready_us,
+        )
+
     @property
     def is_killed(self) -> bool:
         """Tell whether its limit ends it."""
@@ -125,21 +141,7 @@ class Site:
             self.nodes,
             tuple(sorted(self.down)),
             self.belief,
-            tuple(
-                RunningJob(
-                    job.spec,
-                    job.start_us,
-                    job.runs,
-                    job.estimate_us,
-                    job.limit_us,
-                    job.suspended_us,
-                    job.measured_ppm,
-                    job.idle_us,
-                    job.on_disk,
-                    job.ready_us,
-                )
-                for job in self.in_state("running")
-            ),
+            tuple(job.told() for job in self.in_state("running")),
             tuple(PendingJob(job.spec, job.held) for job in pending),
             tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
             tuple(sorted(self.wakes)),
@@ -173,6 +175,15 @@ class Site:
         up = [node for node in range(machine.nodes) if node not in self.down]
         threads = machine.threads_of
         return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
+
+    def ended_by(self, event: Event) -> list[Ended]:
+        """Return what an event, which is to happen, makes policies see of the end of a running job."""
+        if not isinstance(event, JobEnded | JobRequeued) or self.jobs[event.job_id].state != "running":
+            return []
+        job = self.jobs[event.job_id]
+        worked_us = job.worked_us + (max(0, self.now_us - job.since_us) if job.suspended_us is None else 0)
+        running = running_job(job.told(), self.machine)._replace(measured_ppm=job.measured_ppm)
+        return [Ended(running, event.state if isinstance(event, JobEnded) else REQUEUED, self.now_us, worked_us)]
 
     def happen(self, event: Event) -> None:
         """Take an event into account."""

@@ -409,6 +409,8 @@ def test_a_policy_that_never_ends_is_ended() -> None:
         SetNote(None, "new", 1 << 64),
         SetNote(None, "new", float("nan")),
         SetNote(None, "new", ("a", (1, float("inf")))),
+        SetNote(None, "new", cast(Any, [1])),
+        SetNote(None, cast(Any, 1), 1),
         WakeAt(cast(Any, NOW_US + 1.5)),
         WakeAt(1 << 63),
         StartJob(2, ((1, 1, 3, 2),), cast(Any, 100.0), None),

@@ -10,6 +10,7 @@ from tests.processes import run_python
 
 from cosched_plugin.api import (
     Action,
+    JobSpec,
     RejectJob,
     ResumeJob,
     ReviseJob,
@@ -31,6 +32,7 @@ from cosched_plugin.core.state import State
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.presets import PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.protocol.messages import COMPLETED
 from cosched_plugin.testing.check import PolicyCheckError, Report, check_policy
 
 S = 1_000_000
@@ -429,7 +431,27 @@ def _at_once(self: State, job_id: int) -> None:
     RESUME(self, job_id)
 
 
+def _forget_silently(self: State, job_id: int, how: str) -> None:
+    """Remove a job without telling that it has ended."""
+    FORGET(self, job_id, how)
+    self.ended.clear()
+
+
+def _in_another_state(self: State, job_id: int, how: str) -> None:
+    """Tell that all jobs have completed, whatever became of them."""
+    FORGET(self, job_id, COMPLETED)
+
+
+def _as_if_it_ran(self: State, job_id: int) -> JobSpec:
+    """Tell of the end of a job as if it had never been suspended."""
+    job = LEAVE(self, job_id)
+    self.ended = [(running._replace(suspended_us=None, idle_us=0), how) for running, how in self.ended]
+    return job
+
+
 RESUME = State.resume
+FORGET = State.forget
+LEAVE = State.leave
 
 
 @pytest.mark.parametrize(
@@ -438,6 +460,9 @@ RESUME = State.resume
         ("_disturb", _left, Pausing),
         ("resume", _lazy, Pausing),
         ("resume", _at_once, Swapping),
+        ("forget", _forget_silently, Greedy),
+        ("forget", _in_another_state, Greedy),
+        ("leave", _as_if_it_ran, Pausing),
     ],
 )
 def test_the_core_and_the_manager_must_agree(
@@ -445,7 +470,9 @@ def test_the_core_and_the_manager_must_agree(
 ) -> None:
     """Both ends follow the protocol by themselves where no event tells; this manager does so in its own way."""
     monkeypatch.setattr(State, method, instead)
-    with pytest.raises(PolicyCheckError, match=r"not what the manager says: running|a restart changes|would fall"):
+    with pytest.raises(
+        PolicyCheckError, match=r"not what the manager says: (running|ended)|a restart changes|would fall"
+    ):
         check_policy(policy, seed=5, runs=40)
 
 
@@ -454,4 +481,4 @@ def test_the_suite_stands_alone() -> None:
     code = "import sys, cosched_plugin.testing.check; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = run_python("-c", code).out.split()
     assert "cosched_plugin" in loaded
-    assert not {"cosched_emulator", "zmq", "click", "msgpack"} & set(loaded)
+    assert not {"cosched_emulator", "zmq", "click"} & set(loaded)

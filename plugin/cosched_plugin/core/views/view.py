@@ -12,7 +12,7 @@ from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running, progress_us
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
@@ -117,6 +117,19 @@ class View:
         return self._state.running
 
     @property
+    def ended(self) -> Sequence[Ended]:
+        """Return the jobs that ran and left in the batch that is being handled, in order of the events.
+
+        It is empty once the policy has answered the batch. Of jobs that left before a scheduler was welcomed it is not told.
+        """
+        ended, now_us = self._state.ended, self._state.now_us
+        return (
+            tuple([Ended(running, how, now_us, progress_us(running, now_us)) for running, how in ended])
+            if ended
+            else ()
+        )
+
+    @property
     def releases(self) -> Sequence[tuple[int, int]]:
         """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end any moment."""
         return self._state.releases
@@ -203,9 +216,8 @@ class View:
 
     def progress_us(self, running: Running) -> int:
         """Return for how long a running job has made progress since its start: neither suspended nor on its way back from disk."""
-        told = self._state.running[running.job.id]  # another view may tell of another time
-        until_us = self._state.now_us if told.suspended_us is None else told.suspended_us
-        return max(until_us, told.ready_us) - told.start_us - told.idle_us
+        # Another view may tell of another time: the plain state counts.
+        return progress_us(self._state.running[running.job.id], self._state.now_us)
 
     def wall_us(self, at_us: int) -> int:
         """Return when an instant of this view's time will be: views of a part of the time have time of their own."""

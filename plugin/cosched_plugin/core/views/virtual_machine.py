@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cosched_plugin.common.allocation import Layers, each_node, size
 from cosched_plugin.core.first_fit import any_layer
-from cosched_plugin.core.running import Running
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
 from cosched_plugin.protocol.messages import JobSpec
@@ -106,6 +106,18 @@ class VirtualMachine(WholeNodesView):
             jobs = self._state.running
             self._jobs = {job_id: self._translate(jobs[job_id]) for job_id in self._nodes_now()}
         return self._jobs
+
+    @property
+    def ended(self) -> Sequence[Ended]:
+        """Return the jobs of the class that ran and left in the batch that is being handled, with times of the class's own."""
+        above_us, most_us = self._above_us, self._most_us
+        return tuple(
+            [
+                ended._replace(running=self._translate(ended.running), at_us=self._virtual_us)
+                for ended in super().ended
+                if above_us < ended.running.job.estimate_us <= most_us
+            ]
+        )
 
     @property
     def releases(self) -> Sequence[tuple[int, int]]:

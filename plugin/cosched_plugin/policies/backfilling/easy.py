@@ -73,6 +73,8 @@ class Easy(Backfill):
 
     def _pass(self, context: Context) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        if context.matching.alone and not _any_fits(context.view):
+            return False  # in whatever order
         blocked = yield from _start_until_blocked(context)
         if blocked is None:
             return False
@@ -151,6 +153,12 @@ class _Look(NamedTuple):
 def _counts(context: Context) -> bool:
     """Tell whether all that matters is numbers: jobs as they came, on any threads, each alone."""
     return context.order.by_arrival and context.matching.alone and context.placement.counts and context.view.any_threads
+
+
+def _any_fits(view: View) -> bool:
+    """Tell whether there are threads enough for some pending job; so does a job that can never start, which is to be rejected."""
+    free = view.free_threads
+    return not view.any_threads or any(job.processes <= free for job in view.queue)
 
 
 def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | None]:

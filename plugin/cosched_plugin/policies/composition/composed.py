@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain
 from typing import cast
 
@@ -17,7 +17,6 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
-    JobSpec,
     Matching,
     NodePlacement,
     Order,
@@ -79,6 +78,10 @@ class Composed:
         for part in self._parts:
             part.check(view)
 
+    def observe(self, view: View) -> Iterator[Action]:
+        """Yield what parts remember of the jobs that have ended or were requeued in this batch."""
+        return self._remember(Changes((), view.ended), view)
+
     def may_start(self, view: View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
         return any(self._placement.earliest(job, view) is not None for job in view.queue)
@@ -114,8 +117,10 @@ class Composed:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
 
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
-        """Yield passes, and what parts remember of the jobs that each started, which may change the order of the next."""
+        """Yield passes, and what parts remember of the jobs that each started, as long as that may change the next."""
         view = context.view
+        if self._shape is not None and view.ended:  # of a class in time slices, the layer above sees to it
+            yield from self.observe(view)
         while True:
             started: list[int] = []
             for action in self._pass(context):
@@ -123,14 +128,19 @@ class Composed:
                 started += started_by(action)
             if not started:
                 return
-            yield from self._remember([view.running[job_id].job for job_id in started], view)
+            changes = Changes([view.running[job_id].job for job_id in started], ())
+            if not (yield from self._remember(changes, view)):
+                return
 
-    def _remember(self, started: list[JobSpec], view: View) -> Iterator[Action]:
-        changes = Changes(started)
+    def _remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
+        """Yield the notes that change, and tell whether any did."""
+        changed = False
         for key, part in self._remember_by.items():
             value = part.remember(changes, view)
             if value != view.note(None, key):
+                changed = True
                 yield SetNote(None, key, value)
+        return changed
 
 
 class Budgeted:

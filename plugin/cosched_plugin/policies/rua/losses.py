@@ -13,12 +13,14 @@ from cosched_plugin.api import (
     Ints,
     JobSpec,
     Layers,
+    Load,
     NodeTable,
     Planned,
     Run,
     Snapshot,
     View,
     is_plain,
+    loads_of,
     room_on,
 )
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
@@ -44,12 +46,12 @@ class Places:
         self._stays_us = self._ground.stays_us(snapshot.at_us)
         self._at_us = snapshot.at_us
         self._free = snapshot.free
-        self._outlooks: dict[tuple[DemandTuple, int, tuple[Planned, ...]], Outlook] = {}
+        self._outlooks: dict[tuple[DemandTuple, int, tuple[Load, ...]], Outlook] = {}
 
     def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
         """Return what ``job`` would lose beside those who run, and those who are ``planned``."""
         demand = job.demand or NO_DEMAND
-        key = (demand, job.estimate_us, planned)
+        key = (demand, job.estimate_us, loads_of(planned))
         outlook = self._outlooks.get(key)
         if outlook is None:
             lost = self._loss_us(demand, job.estimate_us, planned)
@@ -60,10 +62,11 @@ class Places:
 
     def foresee(self, jobs: Iterable[JobSpec], planned: tuple[Planned, ...]) -> None:
         """Work out what these jobs would lose, all at once, and once for jobs alike: users ask for round run times."""
+        loads = loads_of(planned)
         spans_us: dict[DemandTuple, dict[int, None]] = {}
         for job in jobs:
             demand = job.demand or NO_DEMAND
-            if (demand, job.estimate_us, planned) not in self._outlooks:
+            if (demand, job.estimate_us, loads) not in self._outlooks:
                 spans_us.setdefault(demand, {})[job.estimate_us] = None
         for demand, asked in spans_us.items():
             spans = list(asked)
@@ -72,7 +75,7 @@ class Places:
                 lost = self._loss_us(demand, np.array(some, dtype=np.int64)[:, None, None], planned)
                 levels = np.sort(lost[:, self._within], axis=1)
                 for row, span_us in enumerate(some):
-                    self._outlooks[demand, span_us, planned] = Outlook(self, lost[row], levels[row])
+                    self._outlooks[demand, span_us, loads] = Outlook(self, lost[row], levels[row])
 
     @property
     def rows(self) -> Rows:

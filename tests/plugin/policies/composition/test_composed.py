@@ -183,7 +183,9 @@ def test_every_part_can_be_built() -> None:
                 case "fairness" | "slices" | "budget", _:
                     assert isinstance(policy, Composed)
                 case _:
-                    assert getattr(policy, f"_{kind}").name == name.replace("-threshold", "")
+                    entry = entries[name]
+                    alike = entry.build(**{key: item.default for key, item in entry.parameters.items()})
+                    assert type(getattr(policy, f"_{kind}")) is type(alike)
 
 
 def test_parameters_reach_their_part() -> None:

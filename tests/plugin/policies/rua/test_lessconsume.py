@@ -18,7 +18,9 @@ from tests.reference.sharing import (
 )
 
 from cosched_plugin.api import (
+    Offer,
     View,
+    loads_of,
     round_up_us,
     snapshot_at,
     snapshot_now,
@@ -29,6 +31,7 @@ from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.planning.penalties import stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
+from cosched_plugin.policies.rua.losses import Places
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
 
 THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))
@@ -183,6 +186,22 @@ def test_one_process_moves_away() -> None:
     lax = LessConsume(threshold=1.5).offer(job, snapshot_now(view))
     assert lax is not None
     assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)
+
+
+def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> None:
+    """The beliefs of a site may look at who is planned; penalised times depend on demand and time alone."""
+    view = view_of([FOUR])
+    snapshot = snapshot_now(view)
+    offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, ((0, 1, 3, 2),), 1.0, 30, None) for number in (1, 2)]
+    one, other = (snapshot.with_planned(offer).planned for offer in offers)
+    assert [item.job_id for item in (*one, *other)] == [1, 2]
+    assert one != other
+    assert loads_of(one) == loads_of(other)
+    job = job_of(3, 4, 2000, 30)
+    places = Places(job, snapshot, view.node_table())
+    assert places.outlook(job, one) is places.outlook(job, other)
+    places.foresee([job._replace(estimate_us=40)], other)
+    assert places.outlook(job._replace(estimate_us=40), one) is places.outlook(job._replace(estimate_us=40), other)
 
 
 def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:

@@ -1,0 +1,25 @@
+"""A table of numbers by name, in the form of a note: what a part remembers of users, applications or queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from cosched_plugin.protocol.messages import NoteValue
+
+
+def table_note(table: Mapping[str, float], most: int) -> NoteValue:
+    """Return a table as a note can hold it: names and numbers, in their order; of more than ``most`` the largest numbers."""
+    if len(table) > most:
+        table = dict(sorted(table.items(), key=lambda row: (-row[1], row[0]))[:most])
+    return (tuple(table), tuple(map(float, table.values())))
+
+
+def read_table(note: NoteValue) -> dict[str, float]:
+    """Return the table that `table_note` wrote; an empty one for any other note, and for None."""
+    if type(note) is tuple and len(note) == 2:
+        names, numbers = note
+        if type(names) is tuple and type(numbers) is tuple and len(names) == len(numbers):
+            if set(map(type, names)) <= {str} and set(map(type, numbers)) <= {float}:
+                return dict(zip(cast("tuple[str, ...]", names), cast("tuple[float, ...]", numbers), strict=True))
+    return {}

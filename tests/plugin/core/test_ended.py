@@ -1,0 +1,177 @@
+"""What a policy sees of jobs that ran and left: which, in which state, and for how long they made progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.plugin.core.parts import NODES, NOW_US, WELCOME
+
+from cosched_plugin.api import Ended
+from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    NODE_FAIL,
+    TIMEOUT,
+    Action,
+    ActionRefused,
+    Event,
+    JobEnded,
+    JobRequeued,
+    JobSpec,
+    NodeFailed,
+    PendingJob,
+    RejectJob,
+    RunningJob,
+    StartJob,
+    SuspendJob,
+    WakeAt,
+)
+
+# Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is on its way back
+# from disk up to 1040. One microsecond after NOW_US, which is 1000, they all are gone.
+JOBS = {number: JobSpec(number, 0, 1, 100 * number, None) for number in range(1, 6)}
+SITE = WELCOME._replace(
+    nodes=tuple(item._replace(swap_mb=100) for item in NODES),
+    running=(
+        RunningJob(JOBS[1], 900, ((0, 1, 1, 1),), 500, None),
+        RunningJob(JOBS[2], 900, ((0, 1, 2, 1),), 500, None, idle_us=30),
+        RunningJob(JOBS[3], 900, ((1, 1, 1, 1),), 500, None, suspended_us=980),
+        RunningJob(JOBS[4], 900, ((1, 1, 2, 1),), 500, None, suspended_us=960, on_disk=True),
+        RunningJob(JOBS[5], 900, ((2, 1, 1, 1),), 500, None, idle_us=90, ready_us=1040),
+    ),
+    pending=(PendingJob(JobSpec(6, 10, 1, 100), False), PendingJob(JobSpec(7, 10, 1, 100), True)),
+    notes=(),
+    wakes=(),
+)
+PROGRESS_US = {1: 101, 2: 71, 3: 80, 4: 60, 5: 50}
+ALL_LEAVE = (
+    JobEnded(5, TIMEOUT),
+    JobEnded(1, COMPLETED),
+    NodeFailed(1),
+    JobEnded(3, NODE_FAIL),
+    JobRequeued(4),
+    JobEnded(6, CANCELLED),  # pending: it never ran
+    JobEnded(7, CANCELLED),
+    JobEnded(2, CANCELLED),
+    JobEnded(99, COMPLETED),  # unknown
+)
+LEFT = [(5, TIMEOUT), (1, COMPLETED), (3, NODE_FAIL), (4, "REQUEUED"), (2, CANCELLED)]
+
+
+class Watching:
+    """A policy that keeps what it sees of ended jobs, before and after its decisions."""
+
+    def __init__(self, *decisions: Action, shape: Callable[[View], View] = lambda view: view) -> None:
+        self.decisions = list(decisions)
+        self.shape = shape
+        self.seen: list[list[Ended]] = []
+
+    def decide(self, view: View) -> Iterator[Action]:
+        shaped = self.shape(view)
+        self.seen.append(list(shaped.ended))
+        yield from self.decisions
+        if self.decisions:
+            self.seen.append(list(shaped.ended))
+            self.decisions.clear()
+
+
+def test_jobs_that_ran_and_left_in_order_of_the_events() -> None:
+    policy = Watching(WakeAt(5000))
+    core = SchedulerCore(policy, SITE)
+    was = dict(core.view.running)
+    core.handle(NOW_US + 1, ALL_LEAVE)
+    core.check()
+    (ended, again) = policy.seen
+    assert [(item.running.job.id, item.state) for item in ended] == LEFT
+    assert all(item.running == was[item.running.job.id] for item in ended)
+    assert {item.at_us for item in ended} == {NOW_US + 1}
+    assert {item.running.job.id: item.progress_us for item in ended} == PROGRESS_US
+    assert again == ended  # the policy may read it at any time before it has answered
+
+
+def test_the_progress_is_what_the_view_told_of_the_running_job() -> None:
+    policy = Watching()
+    core = SchedulerCore(policy, SITE)
+    core.handle(NOW_US + 1, ())
+    told = {job_id: core.view.progress_us(running) for job_id, running in core.view.running.items()}
+    core.handle(NOW_US + 1, ALL_LEAVE)
+    assert {item.running.job.id: item.progress_us for item in policy.seen[-1]} == told == PROGRESS_US
+
+
+def test_once_answered_it_is_empty() -> None:
+    policy = Watching()
+    core = SchedulerCore(policy, SITE)
+    assert core.view.ended == ()
+    core.handle(NOW_US + 1, ALL_LEAVE)
+    assert core.view.ended == ()
+    assert list(policy.decide(core.view)) == []  # a second pass at the same instant
+    core.handle(NOW_US + 1, ())
+    assert [len(seen) for seen in policy.seen] == [len(LEFT), 0, 0]
+
+
+def test_also_after_a_batch_that_failed() -> None:
+    core = SchedulerCore(Watching(SuspendJob(99)), SITE)
+    with pytest.raises(PolicyError):
+        core.handle(NOW_US + 1, (JobEnded(1, COMPLETED),))
+    assert core.view.ended == ()
+    with pytest.raises(RemoteProtocolError):
+        core.handle(NOW_US + 1, (JobEnded(2, COMPLETED), JobRequeued(2)))
+    assert core.view.ended == ()
+
+
+def test_neither_a_refused_start_nor_a_rejected_job_has_ended() -> None:
+    start = StartJob(6, ((2, 1, 1, 1),), 100, None)
+    policy = Watching(start)
+    core = SchedulerCore(policy, SITE._replace(running=SITE.running[:4]))
+    assert core.handle(NOW_US + 1, ()) == [start]
+    core.handle(NOW_US + 1, (ActionRefused(8, 0, "no", (6,)), JobEnded(2, COMPLETED)))
+    assert 6 not in core.view.running
+    assert [item.running.job.id for item in policy.seen[-1]] == [2]
+    policy.decisions = [RejectJob(6, "no")]
+    core.handle(NOW_US + 1, ())
+    assert policy.seen[-1] == []
+
+
+def test_a_core_that_has_just_been_welcomed_sees_the_same() -> None:
+    start = StartJob(6, ((2, 1, 1, 1),), 100, None)
+    lived = Watching(start)
+    core = SchedulerCore(lived, SITE._replace(running=SITE.running[:2]))
+    core.handle(NOW_US + 1, ())
+    told = RunningJob(SITE.pending[0].spec, NOW_US + 1, start.runs, 100, None)
+    batch: tuple[Event, ...] = (JobEnded(6, COMPLETED), JobRequeued(1))
+    core.handle(NOW_US + 50, batch)
+    restarted = Watching()
+    welcome = SITE._replace(running=(*SITE.running[:2], told), pending=SITE.pending[1:], now_us=NOW_US + 1)
+    SchedulerCore(restarted, welcome).handle(NOW_US + 50, batch)
+    assert lived.seen[-1] == restarted.seen[-1]
+    assert [item.progress_us for item in restarted.seen[-1]] == [49, 150]
+
+
+def test_another_shape_shows_all_and_a_part_its_own() -> None:
+    whole = Watching(shape=WholeNodesView)
+    SchedulerCore(whole, SITE).handle(NOW_US + 1, ALL_LEAVE)
+    assert [(item.running.job.id, item.state) for item in whole.seen[0]] == LEFT
+
+    def part(view: View) -> View:
+        machine = VirtualMachine(view, 100, 300)  # jobs 2 and 3
+        machine.turn_to(5000, -1, int)
+        return machine
+
+    own = Watching(shape=part)
+    core = SchedulerCore(own, SITE)
+    core.handle(NOW_US + 1, ())
+    shown = dict(part(core.view).running)
+    core.handle(NOW_US + 1, ALL_LEAVE)
+    ended = own.seen[-1]
+    assert [(item.running.job.id, item.state, item.at_us) for item in ended] == [
+        (3, NODE_FAIL, 5000),
+        (2, CANCELLED, 5000),
+    ]
+    assert [item.progress_us for item in ended] == [PROGRESS_US[3], PROGRESS_US[2]]
+    assert all(item.running == shown[item.running.job.id] for item in ended)  # in the time of the class

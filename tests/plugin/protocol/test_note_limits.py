@@ -1,0 +1,84 @@
+"""What a note may hold: one rule for who asks before sending, for who sends and for who receives."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.plugin.protocol.samples import WELCOME, decode_raw, nested, raw_of
+
+from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.faults import Fault
+from cosched_plugin.protocol.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_STRING_BYTES
+from cosched_plugin.protocol.values import check_note, value_bytes
+
+FULL = "x" * MAX_STRING_BYTES
+# 15 full strings and one that fills the rest, in a list, each with the 5 bytes that it counts besides.
+LARGEST = (FULL,) * 15 + ("y" * (MAX_NOTE_BYTES - 5 - 15 * (MAX_STRING_BYTES + 5) - 5),)
+
+
+def tuples(value: Any) -> Any:
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def reply(key: Any, value: Any) -> m.Actions:
+    return m.Actions(1, 0, (m.SetNote(None, key, value),))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("k" * (MAX_NAME_BYTES + 1), 1, "key"),
+        ("é" * (MAX_NAME_BYTES // 2 + 1), 1, "key"),
+        ("k", (*LARGEST, 1), "value"),
+        ("k", (1, (2, "é" * (MAX_STRING_BYTES // 2 + 1))), "value[1][1]"),
+        ("k", (1,) * (MAX_NOTE_BYTES // 9 + 1), "value"),
+        ("k", tuples(nested(MAX_DEPTH + 1)), "value" + "[0]" * MAX_DEPTH),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_beyond_a_limit_it_is_neither_sent_nor_read(key: str, value: Any, path: str) -> None:
+    with pytest.raises(Fault) as caught:
+        check_note(key, value)
+    assert (caught.value.code, caught.value.path) == ("limit", path)
+    with pytest.raises(LocalProtocolError):
+        encode(reply(key, value))
+    action = {"type": "set_note", "key": key, "value": value}
+    note = {"key": key, "value": value}
+    for raw in (
+        {"type": "actions", "seq": 1, "now_us": 0, "actions": [action]},
+        cast("dict[str, Any]", raw_of(WELCOME)) | {"notes": [note]},
+    ):
+        with pytest.raises(RemoteProtocolError) as refused:
+            decode_raw(raw)
+        assert refused.value.code in ("limit", "malformed")  # a string that is too long is not even unpacked
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("k" * MAX_NAME_BYTES, 1), ("k", LARGEST), ("k", tuples(nested(MAX_DEPTH))), ("k", "é" * (MAX_STRING_BYTES // 2))],
+    ids=lambda value: str(value)[:12],
+)
+def test_up_to_the_limits_it_travels(key: str, value: Any) -> None:
+    check_note(key, value)
+    assert decode(encode(reply(key, value))) == reply(key, value)
+    welcome = WELCOME._replace(notes=(m.Note(None, key, value),))
+    assert decode(encode(welcome)) == welcome
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner).map(tuple),
+    max_leaves=30,
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(values)
+def test_a_value_counts_at_least_its_bytes(value: Any) -> None:
+    assert value_bytes(value) >= len(msgpack.packb(value))

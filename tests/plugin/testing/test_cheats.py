@@ -1,0 +1,119 @@
+"""The conformance check catches what counts per user or name outside notes, and decisions that cannot travel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, cast
+
+import pytest
+from tests.plugin.testing.cheats import CHEATS, LastEnds
+
+from cosched_plugin.api import Action, JobSpec, SetNote, StartJob, View
+from cosched_plugin.core.engine import Policy
+from cosched_plugin.testing import check
+from cosched_plugin.testing.check import PolicyCheckError, check_policy
+from cosched_plugin.testing.draws import with_owner
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_what_counts_outside_notes_is_caught(cheat: Callable[[], Policy], seed: int) -> None:
+    with pytest.raises(PolicyCheckError, match="a restart changes decisions"):
+        check_policy(cheat, seed=seed)
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_only_users_and_names_give_them_away(cheat: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
+    assert check_policy(cheat, seed=1, runs=8).jobs > 200
+
+
+def test_few_users_have_many_jobs_each() -> None:
+    random = Random("owners")
+    owned = [with_owner(random, JobSpec(1, 0, 1, 1)) for _ in range(1000)]
+    users = Counter(spec.user for spec in owned).most_common()
+    assert 3 <= len(users) <= 6
+    assert users[0][1] > 1.5 * users[1][1]  # as by Zipf's law
+    assert users[-1][1] > 50
+    names = Counter(spec.name for spec in owned)
+    assert 2 <= len(names) <= 5
+    assert min(names.values()) > 100
+
+
+def test_owners_leave_all_other_draws_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that does not look at them is tried on the same machines, jobs and events as before there were any."""
+    report = check_policy(Plain, seed=4, runs=4)
+    monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
+    assert check_policy(Plain, seed=4, runs=4) == report
+
+
+# ---------------------------------------------------------------- what cannot travel
+
+
+class Plain(LastEnds):
+    """Remember nothing."""
+
+    def note_ends(self, view: View) -> None:
+        """Forget them at once."""
+
+
+class Noting(Plain):
+    """Leave a note about each job that starts."""
+
+    def note(self, job_id: int) -> SetNote:
+        return SetNote(job_id, "started", True)
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            assert isinstance(action, StartJob)
+            yield action
+            yield self.note(action.job_id)
+
+
+class NotingTooMuch(Noting):
+    def note(self, job_id: int) -> SetNote:
+        return SetNote(job_id, "started", ("x" * 60_000,) * job_id)  # from the 18th job on
+
+
+class NotingTrueForOne(Noting):
+    def note(self, job_id: int) -> SetNote:
+        return SetNote(cast(int, True) if job_id == 1 else job_id, "started", job_id)
+
+
+class Listing(Plain):
+    """Give runs in a list, which arrives as a tuple."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            assert isinstance(action, StartJob)
+            yield action._replace(runs=cast(Any, list(action.runs)))
+
+
+class Worded(str):
+    """A text that knows more than its letters."""
+
+
+class NotingWords(Noting):
+    def note(self, job_id: int) -> SetNote:
+        return SetNote(job_id, Worded("started"), 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        (NotingTooMuch, "the limit is 1048576"),
+        (NotingTrueForOne, "a reply cannot travel: actions[1].job_id: expected an integer >= 0, got true"),
+        (Listing, "a decision changes on its way to the manager: StartJob"),
+        (NotingWords, "the note cannot travel: key: expected a string"),
+    ],
+)
+def test_what_another_process_would_not_hear_is_caught(policy: Callable[[], Policy], problem: str) -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(policy, seed=5)
+    assert problem in caught.value.problem
+
+
+def test_a_policy_with_plain_notes_passes() -> None:
+    assert check_policy(Noting, seed=5, runs=5).jobs > 100
