@@ -63,6 +63,11 @@ class WholeNodesView(View):
         return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
 
     @property
+    def cores_per_node(self) -> int:
+        """Return the cores of each node where all nodes have as many; else 0."""
+        return self._alike
+
+    @property
     def key(self) -> object:
         """Return what changes whenever time passes, or nodes or running jobs change: for caches."""
         return (self._state.now_us, self._state.version)
