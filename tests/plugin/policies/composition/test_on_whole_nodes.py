@@ -103,8 +103,9 @@ def test_the_empty_machine_has_one_process_a_core() -> None:
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "rua"])
 def test_a_reserved_job_is_no_neighbour(backfill: str) -> None:
     """A job that is there when the reserved one starts is on other nodes than that: it loses nothing, and takes the first node."""
-    running = [on_nodes(asking(8, 2), 0, 1, 0b11, 50)]
-    told = welcome_of(cluster(FAST, FAST, FAST), running, [asking(1, 4, 2000, 500), asking(2, 2, 2000, 90)])
+    running = [on_nodes(asking(8, 2), 0, 1, 0b11, 50), on_nodes(asking(9, 2), 3, 1, 0b11, 50)]
+    waiting = [asking(1, 6, 2000, 500), asking(2, 2, 2000, 90)]
+    told = welcome_of(cluster(FAST, FAST, FAST, FAST), running, waiting)
     actions = decided(told, placement="lessconsume", backfill=backfill)
     assert actions == [StartJob(2, ((1, 1, 0b11, 2),), 90 * S, None)]
 
