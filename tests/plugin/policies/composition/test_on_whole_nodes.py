@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from tests.plugin.policies.cases import BANDWIDTH, NOW_US, welcome_of
@@ -15,10 +16,14 @@ from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.api import Offer, snapshot_now
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.pairs import NOTE as PACE
+from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import (
     Action,
@@ -249,3 +254,39 @@ def test_a_snapshot_of_whole_nodes_has_no_planned_neighbours() -> None:
     offer = Offer(plain.queue[0], NOW_US, ((0, 1, 0b11, 2),), 1.0, 100 * S, None)
     assert len(snapshot_now(plain).with_planned(offer).planned) == 1
     assert snapshot_now(WholeNodesView(plain)).with_planned(offer).planned == ()
+
+
+# ---------------------------------------------------------------- promises of particular nodes
+
+
+def test_promises_claim_whole_nodes() -> None:
+    """On nodes of two classes promises name them; two jobs of one process each do not share a node, and memory is the node's."""
+    nodes = [NodeClass(1, 1, 4, 1, 64, 0, 0, 0), NodeClass(1, 1, 2, 1, 64, 0, 0, 0)]
+    running = [on_nodes(small(8, 40, 10), 0, 1, 1, 10), on_nodes(small(9, 40, 10), 1, 1, 1, 30)]
+    waiting = [small(1, 60, 100), small(2, 60, 100), small(3, 60, 5), small(4, 1, 10)]
+    actions = decided(welcome_of(nodes, running, waiting), backfill="conservative")
+    assert promised_s(actions) == {1: (10, 0), 2: (30, 1), 3: (110, 0), 4: (115, 0)}
+
+
+def test_a_job_on_disk_gives_its_nodes_memory_back_when_it_ends() -> None:
+    """In time slices a job on disk holds its nodes, and with them their memory, until its end in the class's time."""
+    nodes = [NodeClass(1, 1, 4, 1, 64, 0, 0, 0, 99), NodeClass(1, 1, 2, 1, 64, 0, 0, 0, 99)]
+    running = on_nodes(small(9, 60, 100), 0, 1, 1, 30)._replace(suspended_us=NOW_US, on_disk=True)
+    view = SchedulerCore(compose({"preset": "fcfs"}), welcome_of(nodes, [running], ())).view
+    machine = VirtualMachine(view, 0, 1 << 60)
+    machine.turn_to(NOW_US, -1, int)
+    profile = PlacedProfile(machine, FirstFit())
+    assert profile.earliest(small(1, 60, 500)) == (NOW_US, (1, 1, 1, 1))
+    assert profile.earliest(small(2, 20, 500)._replace(processes=3)) == (NOW_US + 30 * S, (0, 1, 7, 3))
+
+
+def small(number: int, memory_mb: int, seconds: int) -> JobSpec:
+    """Return a job of one process."""
+    return JobSpec(number, NOW_US, 1, seconds * S, memory_mb=memory_mb)
+
+
+def promised_s(actions: Sequence[Action]) -> dict[int | None, tuple[int, int]]:
+    """Return when jobs are to start, in seconds from now, and on which node first."""
+    notes = {action.job_id: action.value for action in actions if isinstance(action, SetNote) and action.key == PROMISE}
+    promises: dict[int | None, Any] = dict(notes)
+    return {job_id: ((start_us - NOW_US) // S, runs[0][0]) for job_id, (start_us, *runs) in promises.items()}
