@@ -82,8 +82,11 @@ class Snapshot(NamedTuple):
         return self._replace(free=minus(self.free, layers))
 
     def with_planned(self, offer: Offer) -> Snapshot:
-        """Return the snapshot with ``offer`` among the jobs that will run; its threads are left as they are."""
-        if offer.job.demand is None:
+        """Return the snapshot with ``offer`` among the jobs that will run; its threads are left as they are.
+
+        Where jobs start on empty nodes only, the snapshot is as it was: ``offer`` shares its nodes with none of them.
+        """
+        if offer.job.demand is None or not self.view.any_threads:
             return self
         bandwidth, network, disk = offer.job.demand
         planned = Planned(

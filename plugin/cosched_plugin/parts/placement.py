@@ -29,6 +29,15 @@ class Placement(Part, Protocol):
         """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
         return False
 
+    @property
+    def shortens(self) -> bool:
+        """Tell whether an offer may plan with less than a job's estimate: then no quick look may go by estimates."""
+        return False
+
+    def never(self, job: JobSpec, view: View) -> bool:
+        """Tell whether ``job`` has no place on this machine, empty and with all nodes in service."""
+        return view.never(job)
+
     @abstractmethod
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
@@ -73,6 +82,10 @@ class Footprint(NamedTuple):
 
 class NodePlacement(Placement, Protocol):
     """A placement that gives every job whole nodes, as many wherever they are; it provides `needs.FOOTPRINTS`."""
+
+    def never(self, job: JobSpec, view: View) -> bool:
+        """Tell whether the whole machine does not hold ``job``."""
+        return self.footprint(job, view) is None
 
     @abstractmethod
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:

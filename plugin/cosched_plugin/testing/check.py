@@ -90,16 +90,17 @@ def check_policy(
     *,
     seed: int = 1,
     runs: int = 20,
+    first: int = 1,
     models: Mapping[str, PairFactory] = MappingProxyType({}),
 ) -> Report:
-    """Put a policy through ``runs`` random runs and return a report.
+    """Put a policy through ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
     ``make_policy`` returns a new policy at every call. With ``models`` the sites believe in one of these contention models,
     with no parameters, instead of what is drawn otherwise. Raises PolicyCheckError at the first thing that is wrong.
     """
     jobs = batches = decisions = 0
     declined: list[MachineError] = []
-    for run in range(1, runs + 1):
+    for run in range(first, first + runs):
         trial = _Trial(make_policy, seed, run, models)
         try:
             trial.go()
@@ -110,7 +111,9 @@ def check_policy(
         batches += trial.site.seq
         decisions += trial.decisions
     if declined and len(declined) == runs:
-        raise PolicyCheckError(seed, runs, 0, (), f"the policy declines every machine; this one as: {declined[-1]}")
+        raise PolicyCheckError(
+            seed, first + runs - 1, 0, (), f"the policy declines every machine; this one as: {declined[-1]}"
+        )
     return Report(seed, runs, jobs, batches, decisions, len(declined))
 
 

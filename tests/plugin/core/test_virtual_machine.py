@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from tests.plugin.core.parts import WELCOME, core_with
 
+from cosched_plugin.common.allocation import size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy
@@ -166,6 +167,11 @@ def test_what_will_be_free(seed: int) -> None:
         assert free == up & ~busy
     if not besides:
         assert list(machine.availability()) == [(at_us, machine.firsts(free)) for at_us, free in steps]
+        room = [(at_us, size(machine.firsts(free))) for at_us, free in steps]
+        assert machine.free_steps() == room
+        for threads in range(1, NODES * THREADS + 1):  # a job that has to wait now, in the class's own time
+            expected = next(((at_us, n - threads) for at_us, n in room[1:] if n >= threads), None)
+            assert machine.shadow(threads) == expected
 
 
 def by_id(jobs: list[RunningJob], number: int) -> RunningJob:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cosched_plugin.common.allocation import Layers, each_node
+from cosched_plugin.common.allocation import Layers, each_node, size
 from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
@@ -178,6 +178,14 @@ class VirtualMachine(WholeNodesView):
         """Return (instant, free nodes from then on as a set of bits), ascending: nodes closed to the class now are open at the next."""
         closed = self._state.pool.up & ~self._open
         return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if closed else besides)
+
+    def shadow(self, threads: int) -> tuple[int, int] | None:
+        """Return the first later instant of the class's time from which so many threads are free, and how many more are."""
+        for at_us, nodes in self.steps()[1:]:
+            extra = size(self.firsts(nodes)) - threads
+            if extra >= 0:
+                return at_us, extra
+        return None
 
     def occupancies(self) -> list[Occupancy]:
         """Return who holds nodes until when in the class's time, by (expected end, job id)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.availability import Availability, side_by_side
@@ -29,7 +30,15 @@ class Occupancy(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_alike", "_free", "_free_key", "_free_threads", "_nodes_availability", "_nodes_key")
+    __slots__ = (
+        "_alike",
+        "_empty_nodes",
+        "_free",
+        "_free_key",
+        "_free_threads",
+        "_nodes_availability",
+        "_nodes_key",
+    )
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
@@ -38,6 +47,7 @@ class WholeNodesView(View):
         self._free_key: object = None
         self._nodes_availability: Availability | None = None
         self._nodes_key: object = None
+        self._empty_nodes: NodeTable | None = None
         classes = view.machine.classes
         # Cores of each node, where all nodes have as many; else 0.
         self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
@@ -51,6 +61,11 @@ class WholeNodesView(View):
     def counts(self) -> bool:
         """Tell that a number of free threads says what fits only where nodes have one core each."""
         return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
+
+    @property
+    def cores_per_node(self) -> int:
+        """Return the cores of each node where all nodes have as many; else 0."""
+        return self._alike
 
     @property
     def key(self) -> object:
@@ -91,6 +106,17 @@ class WholeNodesView(View):
         if self._free_key != self.key:
             return size(self.free)  # which is counted then
         return self._free_threads
+
+    @property
+    def in_service(self) -> Layers:
+        """Return the first threads of the cores of all nodes in service, empty or not."""
+        return self.firsts(self._state.pool.up)
+
+    def node_table(self) -> NodeTable:
+        """Return the nodes with no job on them: a job starts on nodes that all others have left, and has them to itself."""
+        if self._empty_nodes is None:
+            self._empty_nodes = self.empty_node_table()
+        return self._empty_nodes
 
     def firsts(self, nodes: int) -> Layers:
         """Return the first threads of the cores of ``nodes``, a set of bits."""

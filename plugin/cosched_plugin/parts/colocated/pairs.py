@@ -244,9 +244,9 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
 
 
 def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
-    """Return the job with the time that it needs beside its partner; its limit grows by as much."""
+    """Return the job with the time that it needs beside its partner; its limit grows by what the partner costs."""
     job = alone.job
-    limit_us = None if job.limit_us is None else job.limit_us + span_us - job.estimate_us
+    limit_us = None if alone.limit_us is None else alone.limit_us + span_us - alone.run_us
     return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)
 
 

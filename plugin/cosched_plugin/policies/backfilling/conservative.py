@@ -36,11 +36,19 @@ from cosched_plugin.api import (
     View,
     WakeAt,
     is_plain,
+    nodes_view,
     whole_nodes,
 )
 from cosched_plugin.policies.backfilling.reservation_table import NOTE, ReservationTable
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
-from cosched_plugin.policies.planning.profile import CountProfile, NodeProfile, Profile, Promise, start_of
+from cosched_plugin.policies.planning.profile import (
+    CountProfile,
+    FullNodeProfile,
+    NodeProfile,
+    Profile,
+    Promise,
+    start_of,
+)
 from cosched_plugin.policies.planning.starting import NEVER
 
 
@@ -122,20 +130,22 @@ def _profile_maker(pending: list[JobSpec], context: Context, last: ReservationTa
     view, placement = context.view, context.placement
     if FOOTPRINTS in placement.provides:
         return partial(NodeProfile, whole_nodes(view), context.footprints)
-    kind = CountProfile if _counts(pending, context, last) else PlacedProfile
-    return partial(kind, view, placement)
+    if placement.counts:
+        if view.counts and _are_plain(pending, view, last, CountProfile):
+            return partial(CountProfile, view, placement)
+        nodes = nodes_view(view)
+        if nodes is not None and nodes.cores_per_node and _are_plain(pending, view, last, FullNodeProfile):
+            return partial(FullNodeProfile, nodes, placement)
+    return partial(PlacedProfile, view, placement)
 
 
-def _counts(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> bool:
-    """Tell whether it is enough to count free threads."""
-    view = context.view
-    if not (view.counts and context.placement.counts):
-        return False
+def _are_plain(pending: list[JobSpec], view: View, last: ReservationTable | None, kind: type[CountProfile]) -> bool:
+    """Tell whether it is enough to count for all jobs; a profile of this ``kind`` was only made where it was."""
     jobs = pending
-    if last is not None and type(last.profile) is CountProfile and pending[: len(last.pending)] == last.pending:
+    if last is not None and type(last.profile) is kind and pending[: len(last.pending)] == last.pending:
         jobs = pending[len(last.pending) :]  # of the others it is known, and those that run have been among them
-    elif not all(is_plain(job.job) for job in view.running.values()):
-        return False
+    elif view.any_threads and not all(is_plain(job.job) for job in view.running.values()):
+        return False  # what such a job gives back may not be what a number says; whole nodes it gives back as a whole
     return all(map(is_plain, jobs))
 
 

@@ -34,6 +34,7 @@ from cosched_plugin.api import (
     prices,
     whole_nodes,
 )
+from cosched_plugin.policies.planning.alike import class_of_all
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
 
 NOTE: Final = "response"
@@ -71,6 +72,10 @@ class Slack(Fairness):
     def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
         self.factor = factor
         self.adjust = adjust
+
+    def check(self, view: View) -> None:
+        """Raise MachineError for a machine whose nodes differ: expected ends come from how many nodes jobs take."""
+        class_of_all(view)
 
     def limit(self, matching: Matching) -> Matching:
         """Return the matching under this limit."""

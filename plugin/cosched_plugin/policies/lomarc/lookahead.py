@@ -92,7 +92,7 @@ class Lookahead(Matching):
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with its best partner that is admitted, else alone."""
         view, pending, job = context.view, context.pending, offer.job
-        why = self._why_alone(job, pending, view)
+        why = self._why_alone(job, context)
         if why is None and not view.work.pay(prices.PARTNERS, len(pending.jobs)):
             why = "no-time"
         if why is not None or view.pairs is None:
@@ -153,15 +153,16 @@ class Lookahead(Matching):
             profits = self._profits_of(job, pending, view)
         return {"hosts": self._hosts.facts(job, profits, view) | chosen}
 
-    def _why_alone(self, job: JobSpec, pending: PendingJobs, view: View) -> str | None:
+    def _why_alone(self, job: JobSpec, context: Context) -> str | None:
         """Return why no partner is sought for a job that has a place, None if one is."""
-        if len(pending.jobs) < 2:
+        view = context.view
+        if len(context.pending.jobs) < 2:
             return "nobody-waits"
         if view.pairs is None:
             return "no-belief"
         if not may_share(job, view.pairs):
             return "may-not-share"
-        return "weak-load" if is_weak(pending, view, self._weak_load) else None
+        return "weak-load" if is_weak(context, self._weak_load) else None
 
     def _rank_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
         """Return the hosts that one waiting job would gain by joining, best first."""

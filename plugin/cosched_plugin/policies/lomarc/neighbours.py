@@ -21,9 +21,9 @@ from cosched_plugin.api import (
     Offer,
     Pair,
     PairMonitor,
-    PendingJobs,
     Seat,
     View,
+    any_layer,
     pair_up,
     prices,
     snapshot_now,
@@ -84,7 +84,7 @@ class Adjacent(_WithTheNext):
         """Return the offer with the next job, where they are a match; else alone."""
         view = context.view
         following = _next(offer.job, context)
-        if following is not None and view.pairs is not None and not is_weak(context.pending, view, self._weak_load):
+        if following is not None and view.pairs is not None and not is_weak(context, self._weak_load):
             jobs = Jobs.of([following], view.pairs)
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
@@ -94,9 +94,17 @@ class Adjacent(_WithTheNext):
         return offer if gate.admit(offer) else None
 
 
-def is_weak(pending: PendingJobs, view: View, margin: float) -> bool:
-    """Tell whether the queue asks for no more than the free nodes, less a margin: then nobody needs company (section 5.1)."""
-    return sum([job.processes for job in pending.jobs]) <= (1.0 - margin) * view.free_threads
+def is_weak(context: Context, margin: float) -> bool:
+    """Tell whether the queue asks for no more than the free nodes, less a margin: then no job needs company (section 5.1).
+
+    Processes count, and cores; under a placement with footprints, which may leave cores idle, nodes.
+    """
+    view, jobs = context.view, context.pending.jobs
+    if context.footprints is not context.placement:
+        return sum([job.processes for job in jobs]) <= (1.0 - margin) * view.free_threads
+    footprints = [context.footprints.footprint(job, view) for job in jobs]
+    wanted = sum([footprint.nodes for footprint in footprints if footprint is not None])
+    return wanted <= (1.0 - margin) * any_layer(view.free).bit_count()
 
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:

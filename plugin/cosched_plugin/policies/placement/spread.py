@@ -16,7 +16,6 @@ from cosched_plugin.api import (
     WHOLE_PPM,
     Footprint,
     JobSpec,
-    MachineError,
     Needs,
     NodeClass,
     NodePlacement,
@@ -33,25 +32,26 @@ from cosched_plugin.api import (
     self_factor,
     snapshot_at,
 )
+from cosched_plugin.policies.planning.alike import class_of_all
 from cosched_plugin.policies.planning.penalties import stretch
 
 
 class NodeHalves:
     """A node's cores, shared out among the processes of one job or of two."""
 
-    __slots__ = ("cores", "cpus", "half", "node", "whole")
+    __slots__ = ("_cpu_masks", "cores", "cpus", "half", "node", "whole")
 
     def __init__(self, view: View) -> None:
-        classes = view.machine.classes
-        if len(classes) > 1:
-            raise MachineError(
-                "planning with whole nodes (placement spread, fairness slack) needs nodes that are all alike; "
-                f"this machine has {len(classes)} classes of them"
-            )
-        self.node: NodeClass = classes[0]
+        self.node: NodeClass = class_of_all(view)
         self.cpus = self.node.sockets
         self.cores = self.node.cores_per_socket
         self.whole = self.cpus * self.cores
+        one = (1 << self.cores) - 1
+        # The hardware threads of each CPU.
+        self._cpu_masks = [
+            sum(one << (layer * self.whole + cpu * self.cores) for layer in range(self.node.threads_per_core))
+            for cpu in range(self.cpus)
+        ]
         # Processes that each of two jobs can have on a node.
         if self.cores > 1:
             self.half = self.cpus * (self.cores // 2)
@@ -78,6 +78,11 @@ class NodeHalves:
         if job.exclusive or job.threads_per_process > 1:  # what it holds counts, not only where its processes are
             threads = self._thread_mask(job, processes).bit_count()
         return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
+
+    def factor_on(self, job: JobSpec, mask: int) -> float:
+        """Return the same for the job on these hardware threads of a node, wherever they are."""
+        counts = [(mask & cpu).bit_count() for cpu in self._cpu_masks]
+        return self_factor(job.self_slowdown, sum(count > 0 for count in counts), max(counts))
 
     def footprint(self, job: JobSpec, processes: int) -> Footprint:
         """Return the job with so many processes on each node, as long as they last; its slowest node counts."""
@@ -140,6 +145,7 @@ class Spread(NodePlacement):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES})
     provides: ClassVar[Needs] = frozenset({FOOTPRINTS, FIXED_RUN_TIMES})
+    shortens: ClassVar[bool] = True  # a job may gain by having more processes on a node: SL_sno below 1
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
         self._most_ppm = round(max_slowdown * WHOLE_PPM)
@@ -189,6 +195,13 @@ class Spread(NodePlacement):
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         footprint = self.footprint(job, snapshot.view)
         return None if footprint is None else self.offer_with(job, footprint, snapshot)
+
+    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+        """Return the job on these threads, slowed down by itself as much as on the node where that is most."""
+        halves = self.halves(snapshot.view)
+        factor = max([halves.factor_on(job, mask) for _, _, mask, _ in runs])
+        run_us = stretch(job.estimate_us, factor)
+        return Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
 
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
         """Return the job on empty nodes with a given footprint; those that nobody has to leave first come first."""

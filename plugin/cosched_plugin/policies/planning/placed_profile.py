@@ -150,7 +150,7 @@ class PlacedProfile:
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
-        return self._view.never(job)
+        return self._placement.never(job, self._view)
 
     def _place(self, job: JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
         """Return the job's first place of those that begin with step ``first`` or a later one, and before ``until_us``."""
@@ -231,7 +231,9 @@ class PlacedProfile:
 
 
 def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
-    """Return the free memory of each node at every step, as running jobs tell."""
+    """Return the free memory of each node at every step, as running jobs tell; of whole nodes, that of the empty node."""
+    if nodes_view(view) is not None:
+        return [np.array(view.machine.memory_mb, dtype=np.int64)] * len(timeline.times)
     memory_mb = np.array(view.free_memory_mb, dtype=np.int64)
     leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
     found: list[Ints] = []
@@ -248,8 +250,8 @@ def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
 
 
 def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
-    """Return the memory of each node that a job takes; None if it asks for none."""
-    if not job.memory_mb:
+    """Return the memory of each node that a job takes; None if it asks for none, or no other job can want what it leaves."""
+    if not job.memory_mb or nodes_view(view) is not None:
         return None
     memory_mb = np.zeros(view.machine.nodes, dtype=np.int64)
     for first, count, _, processes in runs:

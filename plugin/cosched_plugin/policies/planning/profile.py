@@ -1,8 +1,8 @@
 """Future availability with many reservations, for conservative backfilling.
 
 `CountProfile` counts threads, which is exact for jobs that take any threads: whatever can be promised by counting can be kept,
-because jobs that have not started can take other threads than planned. `NodeProfile` counts nodes, for jobs that take whole ones
-that are all alike. `placed_profile` plans with the threads themselves, where counting does not do.
+because jobs that have not started can take other threads than planned. `NodeProfile` and `FullNodeProfile` count nodes, for jobs
+that take whole ones that are all alike. `placed_profile` plans with the threads themselves, where counting does not do.
 
 A *promise* is a tuple of ints and runs that a note can hold: the start, and where places are planned the runs.
 """
@@ -206,7 +206,7 @@ class CountProfile:
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
-        return self._view.never(job)
+        return self._placement.never(job, self._view)
 
     def _reserve_at_once(self, past: Promises, which: slice) -> bool:
         """Take what all these jobs need, if they all fit."""
@@ -237,6 +237,18 @@ class NodeProfile(CountProfile):
         """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""
         return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
 
-    def never(self, job: JobSpec) -> bool:
-        """Tell whether the job does not fit on this machine."""
-        return self._spread.footprint(job, self._view) is None
+
+class FullNodeProfile(CountProfile):
+    """Free nodes over time, all of as many cores, for plain jobs that fill each node that they get, save the last."""
+
+    __slots__ = ("_cores",)
+
+    def __init__(self, view: WholeNodesView, placement: Placement) -> None:
+        self._view = view
+        self._placement = placement
+        self._cores = view.cores_per_node
+        self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps())
+
+    def need(self, job: JobSpec) -> tuple[int, int]:
+        """Return the job's nodes and its estimate."""
+        return -(-job.processes // self._cores), job.estimate_us

@@ -72,14 +72,18 @@ class CountedReservation:
 class PlacedReservation:
     """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_view", "moved", "refused")
+    __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_shortens", "_view", "moved", "refused")
 
-    def __init__(self, view: View, head: Offer, placer: Placer) -> None:
-        """``placer`` is asked for the head's place: the context of the pass, where that pays for it."""
+    def __init__(self, view: View, head: Offer, placer: Placer, *, shortens: bool = False) -> None:
+        """``placer`` is asked for the head's place: the context of the pass, where that pays for it.
+
+        ``shortens``: candidates may take less than their estimates, so that only a closer look will say which are admitted.
+        """
         self.moved = False  # an admitted job will still be there at the shadow time, and the head goes elsewhere
         self.refused = False  # an offer was not admitted; other threads might have been
         self._view = view
         self._placer = placer
+        self._shortens = shortens
         self._layers: Layers | None = None  # of the head, where they were asked for
         self._take(head)
         steps = view.availability()
@@ -113,11 +117,13 @@ class PlacedReservation:
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
         """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
+        if self._shortens:
+            return [job for job in jobs if job.processes <= free]
         return short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
-        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra()
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra() or self._shortens
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
         """Tell the same of many."""
@@ -175,4 +181,4 @@ def reserve(head: JobSpec, context: Context) -> Reservation | None:
         shadow = view.shadow(head.processes)
         return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)
-    return None if offer is None else PlacedReservation(view, offer, context)
+    return None if offer is None else PlacedReservation(view, offer, context, shortens=placement.shortens)

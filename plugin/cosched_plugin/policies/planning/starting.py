@@ -31,7 +31,7 @@ def start_in_order(context: Context, reason: str = "order") -> Generator[Action,
         seat = matching.join(job, context, UNRESERVED) if offer is None else matching.seat(offer, context, UNRESERVED)
         if seat is not None:
             yield from take_seat(seat, reason, view)
-        elif view.never(job):
+        elif context.placement.never(job, view):
             yield RejectJob(job.id, NEVER.format(job.processes))
         else:
             break

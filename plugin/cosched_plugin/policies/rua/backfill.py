@@ -19,6 +19,7 @@ from cosched_plugin.api import (
     JobSpec,
     Needs,
     Offer,
+    RejectJob,
     Snapshot,
     View,
     is_plain,
@@ -29,7 +30,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.planning.starting import take_seat
+from cosched_plugin.policies.planning.starting import NEVER, take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
@@ -67,8 +68,8 @@ class Rua(Backfill):
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
         view = context.view
         free = view.free_threads
-        if view.trace is None and not any(job.processes <= free for job in view.queue):
-            return False  # a trace would tell of the reservation all the same
+        if view.any_threads and view.trace is None and not any(job.processes <= free for job in view.queue):
+            return False  # a trace would tell of the reservation all the same, and on whole nodes a job may fit never
         queue = context.order.arrange(view.queue, view)
         head: Found | None = None
         behind = 0
@@ -78,10 +79,11 @@ class Rua(Backfill):
             behind += 1
             left = view.work.left
             best = self.best(job, view, placement)
-            if (
-                best is None
-            ):  # more than the nodes in service: nothing to reserve, and nothing to pay for those behind it
+            if best is None:
+                # More than the nodes in service hold: nothing to reserve, and those behind it do not pay for the look.
                 view.work.refund(left)
+                if placement.never(job, view):
+                    yield RejectJob(job.id, NEVER.format(job.processes))
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best

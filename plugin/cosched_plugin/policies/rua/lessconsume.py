@@ -203,7 +203,8 @@ class LessConsume(Placement):
 
     def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
         """Place a job of which no single bucket can be exchanged."""
-        runs = first_fit(job, snapshot.free, snapshot.view.machine, snapshot.memory_for(job))
+        view = snapshot.view
+        runs = first_fit(job, view.open_to(job, snapshot.free), view.machine, snapshot.memory_for(job))
         if runs is None:
             return None
         by = factor_of(job, snapshot, runs)

@@ -177,12 +177,11 @@ class LossCache:
 
 
 def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
-    machine = snapshot.view.machine
-    counts = snapshot.view.thread_counts(snapshot.free)
+    view = snapshot.view
     if is_plain(job):
-        return counts
-    counts = counts.copy()
+        return view.thread_counts(snapshot.free)
+    counts = view.thread_counts(view.open_to(job, snapshot.free)).copy()
     memory = snapshot.memory_for(job)
     for node in np.flatnonzero(counts).tolist():
-        counts[node] = room_on(job, int(counts[node]), machine.threads_of[node], memory[node])
+        counts[node] = room_on(job, int(counts[node]), view.machine.threads_of[node], memory[node])
     return counts

@@ -1,0 +1,173 @@
+"""Parts go together wherever nothing that one needs is missing: whatever resolves is a sound policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.policies.composition.combinations import (
+    COMBINED,
+    NODES_ALIKE,
+    SITES,
+    Combination,
+    all_combinations,
+    chunks_of,
+    covering,
+    play,
+    refusals,
+    resolving,
+    table_of,
+)
+from tests.plugin.policies.harness import random_jobs, starts_under
+
+from cosched_plugin.common.errors import PluginError
+from cosched_plugin.parts.needs import MEANING, OF_SITE
+from cosched_plugin.policies.composition.resolved import members, resolve
+from cosched_plugin.testing.check import PolicyCheckError, check_policy
+
+CHUNKS = 4
+SLOW_CHUNKS = 16
+
+# ---------------------------------------------------------------- which resolve
+
+
+def test_as_many_resolve_as_documented() -> None:
+    assert len(all_combinations()) == 3 * 5 * 2 * 5 * 8 * 2 * 2 == 4800
+    assert len(resolving()) == 1611
+
+
+def test_every_refusal_names_a_part_and_a_need() -> None:
+    for combination, refusal in refusals().items():
+        if not refusal:
+            continue
+        match = re.fullmatch(
+            r"policy: (\S+) (\S+) needs ([a-z ]+) \((.+)\), which no part here provides; (.+) would", refusal
+        )
+        assert match is not None, refusal
+        kind, name, need, meaning, providers = match.groups()
+        table = table_of(combination)
+        assert table[kind] == name
+        assert MEANING[need] == meaning
+        for provider in providers.split(" or "):  # each of them would do, as far as this need goes
+            kind, _, name = provider.partition(" ")
+            provided = {member.kind: member.provides for member in members(resolve_part(kind, name))}
+            assert need in provided[kind], refusal
+
+
+def resolve_part(kind: str, name: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return a composition with a part of that name, found in one that resolves."""
+    return next(resolve(table_of(one)) for one in resolving() if table_of(one)[kind] == name)
+
+
+def test_nothing_is_refused_whose_needs_are_met() -> None:
+    """The rule, once more: a combination resolves if some part provides each need that is not the site's."""
+    provides: dict[tuple[str, str], frozenset[str]] = {}
+    needs: dict[tuple[str, str], frozenset[str]] = {}
+    for combination in resolving():
+        for member in members(resolve(table_of(combination))) if _is_new(combination, provides) else ():
+            provides[member.kind, member.name] = member.provides
+            needs[member.kind, member.name] = member.needs
+    for combination, refusal in refusals().items():
+        parts = list(table_of(combination).items())
+        provided = frozenset().union(*(provides[part] for part in parts))
+        missing = frozenset().union(*(needs[part] for part in parts)) - provided - OF_SITE
+        assert bool(missing) == bool(refusal), combination
+
+
+def _is_new(combination: Combination, known: Mapping[tuple[str, str], object]) -> bool:
+    return any(part not in known for part in table_of(combination).items())
+
+
+def test_the_covering_set_has_all_pairs_that_resolve() -> None:
+    def pairs(combinations: list[Combination]) -> set[tuple[int, str, int, str]]:
+        kinds = range(len(COMBINED))
+        return {(i, one[i], j, one[j]) for one in combinations for i in kinds for j in kinds if i < j}
+
+    assert pairs(covering()) == pairs(resolving())
+    assert len(covering()) < 50
+
+
+# ---------------------------------------------------------------- what resolves works
+
+
+def assert_sound(combinations: list[tuple[int, Combination]], sites: int) -> None:
+    """Assert that these combinations pass the conformance check; all that fail are named."""
+    failed = []
+    for number, combination in combinations:
+        try:
+            report = play(combination, number, sites)
+        except PluginError as error:
+            failed.append(f"{'/'.join(combination)} (number {number}): {error}")
+            continue
+        if report.decisions < report.jobs / 2:
+            failed.append(f"{'/'.join(combination)} (number {number}): {report}")
+    assert not failed, "\n".join([f"{len(failed)} of {len(combinations)} combinations fail:", *failed])
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_all_pairs_of_parts_work(chunk: int) -> None:
+    assert_sound(chunks_of(covering(), chunk, CHUNKS), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(SLOW_CHUNKS))
+def test_all_combinations_work(chunk: int) -> None:
+    assert_sound(chunks_of(resolving(), chunk, SLOW_CHUNKS), 2)
+
+
+def test_nodes_are_alike_on_the_sites_meant_for_that() -> None:
+    class Nothing:
+        def decide(self, view: Any) -> Any:
+            assert len(view.machine.classes) == 1
+            return iter(())
+
+    for run in range(1, SITES + 1):
+        with pytest.raises(PolicyCheckError, match="these could start"):  # only that: no machine of two classes
+            check_policy(Nothing, seed=NODES_ALIKE, first=run, runs=1)
+
+
+# ---------------------------------------------------------------- compared with what is known
+
+
+@pytest.mark.parametrize("estimates", ["exact", "over", "over and under"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative", "rua"])
+def test_nodes_of_one_core_are_threads(backfill: str, estimates: str) -> None:
+    placement = "lessconsume" if backfill == "rua" else "first-fit"
+    for seed in range(2):
+        jobs = random_jobs(Random(f"{seed} {backfill} {estimates}"), 8, estimates)
+        table = {"backfill": backfill, "placement": placement}
+        assert starts_under({**table, "shape": "nodes"}, jobs, 8) == starts_under(table, jobs, 8)
+
+
+@pytest.mark.parametrize("placement", ["packed", "lessconsume", "lessconsume-threshold"])
+@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
+def test_without_demand_alike_nodes_leave_nothing_to_choose(backfill: str, placement: str) -> None:
+    if backfill == "conservative" and placement != "packed":
+        return  # refused: it wants fixed run times
+    for seed in range(2):
+        jobs = random_jobs(Random(f"{seed} {backfill} {placement}"), 16, "over and under")
+        table = {"backfill": backfill, "shape": "nodes"}
+        expected = starts_under({**table, "placement": "first-fit"}, jobs, 16, 4)
+        assert starts_under({**table, "placement": placement}, jobs, 16, 4) == expected
+
+
+def test_rua_without_demand_is_sjbf_on_whole_nodes() -> None:
+    for seed in range(4):
+        jobs = random_jobs(Random(f"{seed} rua"), 16, "over")
+        rua = starts_under({"backfill": "rua", "shape": "nodes", "placement": "lessconsume"}, jobs, 16, 4)
+        assert rua == starts_under({"backfill": "sjbf", "shape": "nodes"}, jobs, 16, 4)
+
+
+@pytest.mark.parametrize("estimates", ["exact", "over"])
+def test_promises_of_nodes_by_name_and_by_number(estimates: str) -> None:
+    """Jobs that fill their nodes have the same starts wherever promises name nodes and where they count them."""
+    for seed in range(4):
+        jobs = [
+            job._replace(processors=4 * job.processors) for job in random_jobs(Random(f"{seed} by name"), 6, estimates)
+        ]
+        table = {"backfill": "conservative", "shape": "nodes"}
+        by_name = starts_under({**table, "placement": "first-fit"}, jobs, 24, 4)
+        assert by_name == starts_under({**table, "placement": "spread"}, jobs, 24, 4)
