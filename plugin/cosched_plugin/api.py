@@ -40,6 +40,7 @@ from cosched_plugin.core.first_fit import (
     runs_from,
     thread_mask,
 )
+from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
@@ -69,10 +70,10 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
-from cosched_plugin.parts.note_table import read_table, table_note
 from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Changes, Part
+from cosched_plugin.parts.penalty_placement import FoundPlace, PenaltyPlacement
 from cosched_plugin.parts.pending import PendingJobs
 from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
@@ -124,6 +125,7 @@ __all__ = [
     "Fairness",
     "Floats",
     "Footprint",
+    "FoundPlace",
     "Gate",
     "Gatekeeper",
     "Guest",
@@ -149,6 +151,7 @@ __all__ = [
     "PairModel",
     "PairMonitor",
     "Part",
+    "PenaltyPlacement",
     "PendingJobs",
     "Placement",
     "Placer",

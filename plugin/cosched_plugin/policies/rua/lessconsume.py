@@ -22,7 +22,7 @@ from cosched_plugin.api import (
     Layers,
     Needs,
     Offer,
-    Placement,
+    PenaltyPlacement,
     Price,
     Run,
     Snapshot,
@@ -41,7 +41,7 @@ from cosched_plugin.policies.rua.losses import LossCache, Places
 SAME = 1e-9
 
 
-class LessConsume(Placement):
+class LessConsume(PenaltyPlacement):
     """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``."""
 
     def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
