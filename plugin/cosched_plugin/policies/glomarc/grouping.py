@@ -153,10 +153,8 @@ class Grouping(Matching):
     def _company(self, job: JobSpec, context: Context, gate: Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
         view, pending = whole_nodes(context.view), context.pending
-        jobs, work = pending.jobs, view.work
-        if work.limited:
-            jobs = jobs[: 1 + work.affordable(1, prices.GROUP_SHARE)]
-        if not work.pay(prices.GROUPS, len(view.running), len(jobs)):
+        jobs = _jobs_within_budget(pending, view)
+        if not jobs:
             return None
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
@@ -237,6 +235,14 @@ class Grouping(Matching):
                 member = member_in_place(running, halves)
             known = self._running[job.id] = (running.runs, member)
         return known[1]
+
+
+def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
+    """Return the first pending jobs, as many as may be looked at as members of groups, and pay for it; none if nothing is left."""
+    jobs, work = pending.jobs, view.work
+    if work.limited:
+        jobs = jobs[: 1 + work.affordable(1, prices.GROUP_SHARE)]
+    return jobs if work.pay(prices.GROUPS, len(view.running), len(jobs)) else []
 
 
 class _Seeker:
