@@ -34,6 +34,7 @@ from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.work import Price
 from cosched_plugin.parts import prices
+from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
@@ -258,6 +259,22 @@ def test_policy_tables_are_the_catalogue() -> None:
             settings = [([key], [json.dumps(item.default)]) for key, item in part.parameters.items()]
             catalogue += [(kind, name, *setting) for setting in settings or [([], [])]]
     assert sorted(documented) == sorted(catalogue)
+
+
+def test_needs_of_parts_are_the_catalogue() -> None:
+    documented = {row[0]: (words(row[1]), words(row[2])) for row in rows("policies.md", "| part | needs |")}
+    found = {}
+    for kind, parts in KINDS.items():
+        for name, entry in parts.items():
+            part = entry.build(**{key: item.default for key, item in entry.parameters.items()})
+            if part is not None and (part.needs or part.provides):
+                found[f"{kind} `{name}`"] = (sorted(part.needs), sorted(part.provides))
+    assert documented == found
+    assert [tuple(row) for row in rows("policies.md", "| word |")] == list(MEANING.items())
+
+
+def words(cell: str) -> list[str]:
+    return [] if cell == "–" else cell.split(", ")  # noqa: RUF001 - as the tables have it
 
 
 def test_view_members_are_documented() -> None:
