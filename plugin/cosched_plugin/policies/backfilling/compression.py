@@ -78,8 +78,9 @@ class MovableJobs:
         """Add the jobs that may move by what a change has freed, going by numbers; return those that are new."""
         places = self._meet(change)
         known = self._movable[places]
-        if known.any():
-            self._widen(places[known], change)
+        again = places[known]
+        if len(again):
+            self._widen(again, change)
             places = places[~known]
         if not len(places):
             return []
