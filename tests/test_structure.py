@@ -86,3 +86,32 @@ def test_every_package_says_what_it_is_for() -> None:
     folders = {file.parent for _, file in python_files("hwmodel", "plugin", "emulator")}
     packages = {folder for folder in folders if folder.name not in ("hwmodel", "plugin", "emulator")}
     assert sorted(str(folder) for folder in packages if not (folder / "__init__.py").exists()) == []
+
+
+# What a policy may test the type of: what notes hold, and its own tables.
+PLAIN_TYPES = {"int", "float", "str", "bool", "tuple", "dict", "QueueTable"}
+
+
+def test_algorithms_ask_parts_what_they_can_and_not_what_they_are() -> None:
+    """No test on the type or the name of a part; a cache may compare the types of two objects of its own."""
+    tests: list[str] = []
+    looked_at = 0
+    for name, file in python_files("plugin"):
+        if "/policies/" not in name or "/composition/" in name:
+            continue
+        looked_at += 1
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
+                    kinds = {each.id for each in ast.walk(kind) if isinstance(each, ast.Name)}
+                    if not kinds <= PLAIN_TYPES:
+                        tests.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+                case (
+                    ast.Compare(left=ast.Attribute(attr="name")) | ast.Compare(comparators=[ast.Attribute(attr="name")])
+                ):
+                    tests.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+                case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=[ast.Name(id=kind)]):
+                    if kind not in PLAIN_TYPES | {"kind"}:
+                        tests.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+    assert looked_at > 30
+    assert tests == []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+from cosched_hwmodel.units import WHOLE_PPM
 
 # What a job can be bound by: the resource that dominates, or the one that its owner says does.
 BOUNDS = ("cpu", "network", "disk")
 
 # The shape of a `Usage` on the wire and wherever a plain tuple is at hand.
 UsageTuple: TypeAlias = tuple[str, int, int, int, int]
+
+# Stands in columns for a job of which nothing is known.
+UNKNOWN_USAGE: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)
 
 
 class Usage(NamedTuple):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
-from cosched_hwmodel.usage import BOUNDS
+from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -41,14 +40,20 @@ from cosched_plugin.core.first_fit import (
     runs_from,
     thread_mask,
 )
+from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView, nodes_view, whole_nodes
+from cosched_plugin.core.work import Price, Rate, Work
+from cosched_plugin.parts import prices
 from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
+from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
+from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
+from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -65,10 +70,10 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
-from cosched_plugin.parts.note_table import read_table, table_note
 from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Changes, Part
+from cosched_plugin.parts.penalty_placement import FoundPlace, PenaltyPlacement
 from cosched_plugin.parts.pending import PendingJobs
 from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
@@ -103,11 +108,13 @@ __all__ = [
     "PAIR_BELIEF",
     "PROMISES",
     "SECOND_US",
+    "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
     "WHOLE_PPM",
     "Action",
     "Backfill",
+    "Beside",
     "Bools",
     "Budget",
     "Changes",
@@ -118,13 +125,16 @@ __all__ = [
     "Fairness",
     "Floats",
     "Footprint",
+    "FoundPlace",
     "Gate",
     "Gatekeeper",
+    "Guest",
     "Ints",
+    "JobColumns",
+    "JobFacts",
     "JobSpec",
     "Layers",
     "Load",
-    "LomarcModel",
     "Machine",
     "MachineError",
     "Matching",
@@ -137,14 +147,20 @@ __all__ = [
     "Occupancy",
     "Offer",
     "Order",
+    "Pair",
+    "PairModel",
+    "PairMonitor",
     "Part",
+    "PenaltyPlacement",
     "PendingJobs",
     "Placement",
     "Placer",
     "Planned",
     "Policy",
     "PolicyError",
+    "Price",
     "Queue",
+    "Rate",
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
@@ -157,7 +173,6 @@ __all__ = [
     "Snapshot",
     "StartJob",
     "StartTogether",
-    "StatisticalModel",
     "SuspendJob",
     "Trace",
     "Unreserved",
@@ -168,12 +183,15 @@ __all__ = [
     "VirtualMachine",
     "WakeAt",
     "WholeNodesView",
+    "Work",
     "any_layer",
     "bits_of",
-    "c_ppm",
+    "delete_stale_notes",
     "each_node",
+    "expect_end",
     "first_fit",
     "is_plain",
+    "join_host",
     "layers_of",
     "loads_of",
     "lowest_nodes",
@@ -182,17 +200,19 @@ __all__ = [
     "nodes_of",
     "nodes_view",
     "packed",
+    "pair_up",
     "penalty_factor",
+    "prices",
     "read_table",
     "refusal",
     "room_on",
     "round_up_us",
+    "running_with_note",
     "runs_from",
     "self_factor",
     "share_nodes",
     "short_or_narrow",
     "size",
-    "slowdowns",
     "snapshot_at",
     "snapshot_now",
     "started_by",

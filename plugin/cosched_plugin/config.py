@@ -19,6 +19,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
@@ -49,9 +51,14 @@ class PolicyChoice(NamedTuple):
             arguments += ["--set", f"{key}={_toml(value)}"]
         return arguments
 
-    def scheduler(self, welcome: Welcome, trace: TraceSink | None = None) -> SchedulerCore:
-        """Return a new core with a new policy, from a manager's welcome; ``trace`` takes the records of a decision trace."""
-        return SchedulerCore(self.make(), welcome, trace)
+    def scheduler(
+        self, welcome: Welcome, trace: TraceSink | None = None, models: Mapping[str, PairFactory] = BUILT_IN
+    ) -> SchedulerCore:
+        """Return a new core with a new policy, from a manager's welcome.
+
+        ``trace`` takes the records of a decision trace; ``models`` are the contention models that the manager may name.
+        """
+        return SchedulerCore(self.make(), welcome, trace, models)
 
 
 def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
@@ -70,6 +77,14 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
     close = get_close_matches(policy, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     raise UsageError(f"no policy {policy!r}; {hint}")
+
+
+def allow_models(names: Iterable[str]) -> AllowedModels:
+    """Return the contention models that a manager may name: those built in or installed, and these; raises UsageError."""
+    try:
+        return AllowedModels(names)
+    except HardwareModelError as error:
+        raise UsageError(f"--contention: {error}") from error
 
 
 def from_table(table: Mapping[str, Any], assignments: Iterable[str] = ()) -> PolicyChoice:

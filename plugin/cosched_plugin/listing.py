@@ -1,20 +1,22 @@
-"""Which policies there are: presets, the parts that compositions are made of, and policies that other packages have installed."""
+"""What can be named: presets, the parts of compositions, and the policies and contention models that packages have installed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
+from cosched_hwmodel.models.by_name import BUILT_IN
+from cosched_hwmodel.models.custom import installed as installed_models
 from cosched_plugin.config import ENTRY_POINTS
 from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 
 
 def catalogue() -> dict[str, Any]:
-    """Return presets, parts and installed policies, ready for JSON."""
+    """Return presets, parts, installed policies and contention models, ready for JSON."""
     return {
         "presets": [
             {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
@@ -34,8 +36,18 @@ def catalogue() -> dict[str, Any]:
             ]
             for kind, parts in KINDS.items()
         },
-        "installed": [{"name": point.name, "class": point.value} for point in entry_points(group=ENTRY_POINTS)],
+        "installed": _installed(ENTRY_POINTS),
+        "installed_presets": _installed(PRESET_GROUP),
+        "installed_parts": {kind: _installed(f"cosched.{kind}") for kind in KINDS},
+        "contention": [
+            *({"name": name, "class": None} for name in BUILT_IN),
+            *({"name": name, "class": point.value} for name, point in installed_models().items()),
+        ],
     }
+
+
+def _installed(group: str) -> list[dict[str, str]]:
+    return [{"name": name, "class": point.value} for name, point in installed(group).items()]
 
 
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
@@ -55,7 +67,15 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
                 yield (
                     f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
                 )
-    if catalogue["installed"]:
-        yield "\nInstalled by other packages:"
-        for entry in catalogue["installed"]:
-            yield f"  {entry['name']:<24}{entry['class']}"
+    for title, entries in (
+        ("Policies", catalogue["installed"]),
+        ("Presets", catalogue["installed_presets"]),
+        *((f"Parts of kind {kind}", entries) for kind, entries in catalogue["installed_parts"].items()),
+    ):
+        if entries:
+            yield f"\n{title} installed by other packages:"
+            for entry in entries:
+                yield f"  {entry['name']:<24}{entry['class']}"
+    yield "\nContention models that a manager may name:"
+    for entry in catalogue["contention"]:
+        yield f"  {entry['name']:<24}{entry['class'] or 'built in'}"

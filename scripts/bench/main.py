@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import zmq
 from scripts.bench import latency as bench_latency
+from scripts.bench import outside as bench_outside
 from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
 from scripts.bench.against import FEWEST_PAIRS, PAIRS, SUBJECTS, against_lines, compare, slower
@@ -72,6 +73,7 @@ class Extent(NamedTuple):
     wire_rounds: int
     policies: tuple[str, ...]  # whose decisions are timed
     queues: tuple[int, ...]
+    outside_jobs: int  # scheduled with a queue order from outside
     decisions: int
     decisions_s: float  # longest time of them all
     starts: int
@@ -90,6 +92,7 @@ FULL: Final = Extent(
     wire_rounds=5,
     policies=tuple(PRESETS),
     queues=bench_latency.QUEUES,
+    outside_jobs=10_000,
     decisions=300,
     decisions_s=1.2,
     starts=9,
@@ -107,6 +110,7 @@ QUICK: Final = FULL._replace(
     wire_rounds=2,
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
     queues=(100, 1_000),
+    outside_jobs=2_000,
     decisions=100,
     decisions_s=1.0,
     starts=3,
@@ -205,6 +209,11 @@ def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
     return list(rows)
 
 
+def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the cost of a part from outside."""
+    return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
+
+
 def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the times of commands that have next to nothing to do."""
     return start_up(COMMANDS, extent.starts, tell)
@@ -223,6 +232,7 @@ PARTS: Final = {
     "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
 }
 

@@ -15,12 +15,13 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from scripts.doc_files import FENCE, Fence, fences, write_files
 from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
 
 from cosched_emulator.cli.commands.scenario_options import PLACES
@@ -31,6 +32,8 @@ from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
+from cosched_plugin.core.work import Price
+from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
@@ -42,7 +45,6 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 LINKING = [path for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if path.exists()]
 DEADLINE_S = 60
 COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
-_FENCE = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _TYPES: dict[Any, str] = {
     int: "integer",
@@ -51,31 +53,12 @@ _TYPES: dict[Any, str] = {
     bool: "true or false",
     tuple[int, ...]: "list of integers",
     tuple[str, ...]: "list of texts",
+    Mapping[str, Any]: "table",
 }
-
-
-class Fence(NamedTuple):
-    language: str
-    words: list[str]
-    text: str
-
-    def option(self, name: str) -> str | None:
-        return next((word.partition("=")[2] for word in self.words if word.startswith(f"{name}=")), None)
 
 
 def text_of(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
-
-
-def fences(page: str) -> list[Fence]:
-    return [Fence(match[1], match[2].split(), match[3]) for match in _FENCE.finditer(text_of(page))]
-
-
-def write_files(page: str, target: Path) -> None:
-    for fence in fences(page):
-        name = fence.option("file")
-        if name is not None:
-            (target / name).write_text(fence.text, encoding="utf-8")
 
 
 def rows(page: str, first_cells: str) -> Iterator[list[str]]:
@@ -299,6 +282,16 @@ def test_view_members_are_documented() -> None:
     assert documented == {name for name in vars(View) if not name.startswith("_")}
 
 
+def test_price_table_is_the_code() -> None:
+    def units(price: Price) -> str:
+        rates = [f"{rate.units} {'*' if rate.per == 1 else f'for every {rate.per}'} {rate.of}" for rate in price.rates]
+        return " + ".join([str(price.fixed)] * bool(price.fixed) + rates)
+
+    table = {name: price for name, price in vars(prices).items() if isinstance(price, Price)}
+    documented = {names(row[0])[0]: (row[1], row[2]) for row in rows("policies.md", "| price |")}
+    assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
+
+
 def test_swf_rules_are_documented() -> None:
     documented = {names(row[0])[0]: names(row[1])[0] for row in rows("swf.md", "| rule |")}
     assert documented == {item.name: json.dumps(item.default) for item in fields(SwfOptions)}
@@ -323,7 +316,7 @@ def test_run_folder_tables_are_complete() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -331,7 +324,7 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", LINKING, ids=lambda path: path.name)
 def test_links_lead_somewhere(page: Path) -> None:
     lost = []
-    for match in _LINK.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+    for match in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
         target = match[1] or match[2]
         if re.match(r"[a-z]+:", target):
             continue  # not ours

@@ -61,8 +61,10 @@ def test_policies(commands: Commands) -> None:
     }
     for preset in catalogue["presets"]:
         assert set(preset["policy"]) == set(KINDS)
+    assert [model["name"] for model in catalogue["contention"]] == ["none", "bandwidth", "lomarc", "statistical"]
     code, out, _ = commands.plugin("policies")
     assert code == 0
+    assert "\n  statistical             built in\n" in out
     assert all(f"\n  {name} " in out for name in PRESETS)
 
 

@@ -414,17 +414,25 @@ def test_what_a_policy_cannot_do_is_reported_for_what_it_is(
     assert ran.err.count("\n") == 1
 
 
-def test_a_policy_that_cannot_be_made_for_this_machine_is_unsupported(commands: Commands, endpoint: str) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_a_manager_does_not_choose_what_is_imported(named: bool, commands: Commands, endpoint: str) -> None:
+    """A scheduler makes a contention model of others if its own command line names it."""
+    module = "open('imported', 'w').close()\nclass Flat:\n    slowdown = lambda *_: 1.5\n"
+    (commands.folder / "marked.py").write_text(module)
     with Manager(endpoint) as manager:
-        plugin = start(commands, endpoint, "--quiet")
+        plugin = start(commands, endpoint, "--quiet", *(("--contention", "marked:Flat") if named else ()))
         manager.hear(m.Hello)
         state = welcome(0)
-        belief = state.belief._replace(contention="tides")
-        manager.say(state._replace(belief=belief))
-        report = manager.hear(m.ErrorReport)
-        assert isinstance(report, m.ErrorReport)
-        assert report.code in ("unsupported", "field")
-        assert in_time(plugin, 0).code in (2, 3)
+        manager.say(state._replace(belief=state.belief._replace(contention="marked:Flat")))
+        if named:
+            manager.hear(m.Ready)
+            manager.say(m.Bye("enough"))
+        else:
+            report = manager.hear(m.ErrorReport)
+            assert isinstance(report, m.ErrorReport)
+            assert (report.code, report.path) == ("unsupported", "welcome.belief.contention")
+        assert in_time(plugin, 0).code == (0 if named else 3)
+    assert (commands.folder / "imported").exists() == named
 
 
 # ---------------------------------------------------------------- signals

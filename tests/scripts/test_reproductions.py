@@ -100,7 +100,7 @@ def test_cells_say_what_there_is() -> None:
 class Here(ThreadPoolExecutor):
     """In place of processes, which a test's own process had better not fork; a later test has them."""
 
-    def __init__(self, workers: int, initializer: Callable[[], None]) -> None:  # noqa: ARG002 - as processes have
+    def __init__(self, workers: int, initializer: Callable[[], None]) -> None:
         super().__init__(workers)
 
 

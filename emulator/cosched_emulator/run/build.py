@@ -15,6 +15,7 @@ from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
+from cosched_hwmodel.pairs import JobFacts
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalContention
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
@@ -24,7 +25,7 @@ from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 Value = TypeVar("Value")
 
 
-class _JobFacts(Mapping[int, Value]):
+class _FactOfJobs(Mapping[int, Value]):
     """One fact about each of a manager's jobs, by job id; a job of which it is unknown is missing."""
 
     def __init__(self, fact: Callable[[WorkloadJob], Value | None]) -> None:
@@ -51,8 +52,9 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     are not known, so there it is.
     """
     scenario = prepared.scenario
-    usage_of, self_slowdown_of = _JobFacts(_usage), _JobFacts(_self_slowdown)
-    model = _contention_model(prepared, usage_of, self_slowdown_of, live=live)
+    usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
+    jobs = _FactOfJobs(_whole)
+    model = _contention_model(prepared, usage_of, self_slowdown_of, jobs, live=live)
     composition = composition_named(prepared.hardware.composition)
     after_s = scenario.monitoring.after_s
     manager = Manager(
@@ -63,7 +65,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=round_up_us(scenario.preemption.resume_s * SECOND_US),
     )
-    usage_of.jobs = self_slowdown_of.jobs = manager.jobs
+    usage_of.jobs = self_slowdown_of.jobs = jobs.jobs = manager.jobs
     return manager
 
 
@@ -84,12 +86,15 @@ def _contention_model(
     prepared: Prepared,
     usage_of: Mapping[int, UsageTuple],
     self_slowdown_of: Mapping[int, SelfSlowdown],
+    jobs: Mapping[int, JobFacts],
     *,
     live: bool,
 ) -> ContentionModel | None:
     """Return how jobs slow each other down; None: nothing ever takes longer than alone, not even on a slow node."""
     hardware = prepared.hardware
     if live or prepared.contends:
+        if hardware.custom is not None:
+            return hardware.custom.make_truth(hardware.parameters, jobs)
         match hardware.contention:
             case "bandwidth":
                 return BandwidthModel(hardware.resources)
@@ -98,6 +103,10 @@ def _contention_model(
             case "statistical":
                 return StatisticalContention(hardware.statistical, self_slowdown_of)
     return NoContention() if prepared.faults.slow_nodes else None
+
+
+def _whole(job: WorkloadJob) -> WorkloadJob:
+    return job
 
 
 def _usage(job: WorkloadJob) -> UsageTuple | None:

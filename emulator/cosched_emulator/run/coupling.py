@@ -13,7 +13,7 @@ from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.trace_file import TraceFile
-from cosched_plugin.config import PolicyChoice
+from cosched_plugin.config import PolicyChoice, allow_models
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
@@ -39,7 +39,9 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
         )
     if kind in ("direct", "loopback"):
         with nullcontext() if trace is None else TraceFile(trace) as file:
-            scheduler = partial(choice.scheduler, trace=None if file is None else file.write)
+            # The manager makes the scheduler: what its scenario names, the scheduler may make.
+            models = allow_models([prepared.belief.contention])
+            scheduler = partial(choice.scheduler, trace=None if file is None else file.write, models=models)
             yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
     elif remote:
         from cosched_emulator.run.remote import spawned_link  # noqa: PLC0415 - zmq, which other couplings do not load

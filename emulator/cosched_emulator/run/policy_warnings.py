@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
+from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
 
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
-KNOW_PAIRS: Final = ("lomarc",)  # models of contention that say something of pairs
-GROUPS_KNOW_PAIRS: Final = ("statistical", "lomarc")  # the same for matching group; only the latter goes by usage
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -21,19 +20,18 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
     jobs = columns_of(prepared.workload.jobs)
-    wanted = GROUPS_KNOW_PAIRS if name == "group" else KNOW_PAIRS
-    believed = prepared.belief.contention
-    if believed not in wanted:
-        told = f'truth.contention = "{truth}"; give --contention {" or ".join(wanted)}'
+    model = make_pairs(prepared.belief.contention, prepared.belief.parameters)
+    if model is None:
+        told = f'truth.contention = "{truth}"; give --contention {" or ".join(OF_PAIRS)}'
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
-    elif believed == "statistical":
-        return None  # jobs whose own slowdown is unknown are believed to have none
+    elif any(model.knows(job.spec) for job in jobs):
+        return None
+    elif not model.by_usage:
+        missing = f"of any of these jobs ({model.name} knows none)"
     elif not jobs.knows(jobs.usage):
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
-    elif not jobs.knows(jobs.told_usage):
-        missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
     else:
-        return None
+        missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
     return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
 
 

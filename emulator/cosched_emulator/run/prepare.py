@@ -42,8 +42,9 @@ def prepare(scenario: Scenario) -> Prepared:
     check_bounds(scenario)
     selection = _selection(scenario.results)
     check_rules(scenario)
-    nodes, workload = _nodes_and_workload(scenario)
     hardware = build_hardware(scenario)
+    belief = build_belief(scenario, hardware)
+    nodes, workload = _nodes_and_workload(scenario)
     count = sum(item.nodes for item in nodes)
     return Prepared(
         scenario,
@@ -51,7 +52,7 @@ def prepare(scenario: Scenario) -> Prepared:
         workload,
         hardware,
         contends(hardware, workload),
-        build_belief(scenario, hardware),
+        belief,
         build_faults(scenario, count),
         build_script(scenario, count, len(workload.jobs)),
         selection,

@@ -15,6 +15,7 @@ from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.run.prepare import Prepared
+from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.config import PolicyChoice
 
@@ -57,11 +58,12 @@ def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) ->
 
     Planned faults of messages and of that process are on the way. The process writes a decision ``trace``.
     """
-    faults = prepared.faults
+    faults, believed = prepared.faults, prepared.belief.contention
     # A plugin whose emulator was killed ends by itself: after this silence it asks, and after as much again it leaves.
     silence_s = min(SILENCE_S, max(1.0, prepared.scenario.clock.deadline_s))
     argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
     argv += ["--silence", f"{silence_s:g}", "--wait", f"{LONELY_S:g}", *choice.arguments()]
+    argv += [] if believed in BUILT_IN else ["--contention", believed]
     argv += [] if trace is None else ["--trace", trace]
     with SpawnedPlugin(argv) as plugin:
         port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail)

@@ -6,15 +6,23 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.contention import (
+    check_belief,
+    check_truth,
+    custom_model,
+    parameters_of,
+    refuse_parameters,
+)
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.models.custom import CustomModel
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.protocol.messages import Belief, NoteValue
 
 
 class Hardware(NamedTuple):
@@ -25,6 +33,8 @@ class Hardware(NamedTuple):
     resources: tuple[str, ...]
     lomarc: LomarcModel
     statistical: StatisticalModel
+    custom: CustomModel | None  # the model that others have written, if it is one of those
+    parameters: tuple[tuple[str, NoteValue], ...]  # of that
 
 
 def build_hardware(scenario: Scenario) -> Hardware:
@@ -43,14 +53,28 @@ def build_hardware(scenario: Scenario) -> Hardware:
         statistical = StatisticalModel(pair_seed, truth.cos_shares)
     except HardwareModelError as error:
         raise ConfigurationError("truth", "a model of pairs that can be", str(error)) from error
-    return Hardware(truth.contention, truth.composition, truth.resources, lomarc, statistical)
+    custom = custom_model(truth.contention, "truth")
+    parameters = parameters_of(truth.parameters, "truth")
+    if custom is None:
+        refuse_parameters(truth.parameters, truth.contention, "truth")
+    else:
+        check_truth(custom, parameters)
+    return Hardware(
+        truth.contention, truth.composition, truth.resources, lomarc, statistical, custom, tuple(parameters.items())
+    )
 
 
 def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
-    """Return what the scheduler is told of the hardware: the truth, unless the scenario says otherwise."""
+    """Return what the scheduler is told of the hardware: the truth, unless the scenario says otherwise.
+
+    Of a truth that speaks of nodes only, and not of pairs of jobs, it is told nothing. Raises ConfigurationError.
+    """
     belief = scenario.belief
     contention = hardware.contention if belief.contention is None else belief.contention
+    if belief.contention is None and hardware.custom is not None and hardware.custom.is_truth_only:
+        contention = "none"
     parameters = {
+        contention: _believed_custom(contention, scenario, hardware),
         hardware.lomarc.name: _believed_lomarc(hardware.lomarc, scenario).parameters(),
         hardware.statistical.name: _believed_statistical(hardware.statistical, scenario).parameters(),
     }
@@ -58,7 +82,7 @@ def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
         contention,
         hardware.composition if belief.composition is None else belief.composition,
         hardware.resources if belief.resources is None else belief.resources,
-        parameters.get(contention, ()),
+        parameters[contention],
     )
 
 
@@ -69,7 +93,20 @@ def contends(hardware: Hardware, workload: Workload) -> bool:
         return any(jobs.each(jobs.demand))
     if hardware.contention == hardware.lomarc.name:
         return jobs.knows(jobs.usage)
-    return hardware.contention == hardware.statistical.name
+    return hardware.contention == hardware.statistical.name or hardware.custom is not None
+
+
+def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) -> tuple[tuple[str, NoteValue], ...]:
+    """Return the parameters of a model that others have written: those of the truth, with the belief's on top."""
+    own = scenario.belief.parameters
+    model = custom_model(contention, "belief")
+    if model is None:
+        refuse_parameters(own, contention, "belief")
+        return ()
+    parameters = dict(hardware.parameters) if contention == hardware.contention else {}
+    parameters |= parameters_of(own, "belief")
+    check_belief(model, parameters)
+    return tuple(parameters.items())
 
 
 def _believed_lomarc(truth: LomarcModel, scenario: Scenario) -> LomarcModel:

@@ -50,7 +50,6 @@ Noise: TypeAlias = Annotated[float, Range("a number from 0 to below 1", 0, 1, mo
 Bias: TypeAlias = Annotated[float, Range("a number above -1, at most 1000", -1, 1_000, least_open=True)]
 
 ClockMode: TypeAlias = Annotated[str, Choice(("virtual", "scaled", "real"))]
-Contention: TypeAlias = Annotated[str, Choice(("none", "bandwidth", "lomarc", "statistical"))]
 Composition: TypeAlias = Annotated[str, Choice(tuple(COMPOSITIONS))]
 Resource: TypeAlias = Annotated[str, Choice(RESOURCES)]
 CScope: TypeAlias = Annotated[str, Choice(C_SCOPES)]
@@ -80,7 +79,7 @@ class ClusterSection:
 class TruthSection:
     """How the hardware behaves."""
 
-    contention: Contention = "bandwidth"  # or lomarc, statistical, none
+    contention: str = "bandwidth"  # or lomarc, statistical, none; or a model of others: its entry point, module:Class
     composition: Composition = "bulk-synchronous"  # or paper
     resources: tuple[Resource, ...] = ("memory_bandwidth",)
     remainder: bool = (
@@ -93,13 +92,14 @@ class TruthSection:
     paging: Slowdown = 2.5  # lomarc: slowdown where memory does not fit
     # statistical: percent of the pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
     cos_shares: tuple[int, ...] = (68, 17, 7, 3, 2, 1, 1, 1)
+    parameters: Mapping[str, Any] | None = None  # of a model of others: the keyword arguments of its class
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefSection:
     """What the scheduler is told: of the hardware and of jobs, the truth unless said otherwise."""
 
-    contention: Contention | None = None
+    contention: str | None = None
     composition: Composition | None = None
     resources: tuple[Resource, ...] | None = None
     demand: Knowledge = "exact"  # or unknown
@@ -112,6 +112,9 @@ class BeliefSection:
     pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), or others are drawn (statistical)
     self_slowdowns: Knowledge = "exact"  # or unknown
     self_noise: Noise = 0.0  # relative error of each, at most
+    parameters: Mapping[str, Any] | None = (
+        None  # of a model of others; on top of the truth's where it is the same model
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +292,14 @@ class Scenario:
     faults: FaultsSection | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scenario as plain values, for the record of a run; without ``faults`` where none are planned."""
+        """Return the scenario as plain values, for the record of a run.
+
+        Without ``faults`` where none are planned, and ``parameters`` where there are none.
+        """
         values = asdict(self)
         if self.faults is None:
             del values["faults"]
+        for section in (values["truth"], values["belief"]):
+            if section["parameters"] is None:
+                del section["parameters"]
         return values

@@ -22,6 +22,26 @@ class WorkloadJob(NamedTuple):
     requeue: bool | None = None  # whether it runs again when a node fails under it; None: as the scenario says of all
     exit_code: int = 0  # with which it ends when its work is done; any other is a failure
 
+    @property
+    def id(self) -> int:
+        """Return the job's number: with the next three, what makes this the `JobFacts` of the truth."""
+        return self.spec.id
+
+    @property
+    def user(self) -> str:
+        """Return whose job it is."""
+        return self.spec.user
+
+    @property
+    def name(self) -> str:
+        """Return the job's name."""
+        return self.spec.name
+
+    @property
+    def processes(self) -> int:
+        """Return the number of processes."""
+        return self.spec.processes
+
 
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""

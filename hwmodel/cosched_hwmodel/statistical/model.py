@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from cosched_hwmodel.contention import Load
-from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
-from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm
+from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm, draw_ppms
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
@@ -77,6 +77,10 @@ class StatisticalModel:
         millionths, divided once.
         """
         return draw_ppm(uniform(self.pair_seed, _PURPOSE, job, other), self.shares, WHOLE_PPM) / WHOLE_PPM
+
+    def coscheduling_each(self, jobs: Ints, others: Ints) -> Floats:
+        """Return `coscheduling` of each of many jobs and the other at its place: the same numbers."""
+        return draw_ppms(uniforms(self.pair_seed, _PURPOSE, jobs, others), self.shares, WHOLE_PPM) / WHOLE_PPM
 
 
 class StatisticalContention:

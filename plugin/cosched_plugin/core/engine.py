@@ -6,10 +6,11 @@ woken is an action. A core is built from a `Welcome` and nothing else, so a rest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, assert_never
 
-from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.errors import ContentionError, HardwareModelError
+from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.core.invariants import check_invariants
@@ -66,10 +67,17 @@ class SchedulerCore:
 
     __slots__ = ("_before", "_policy", "_reply", "_state", "_trace", "_view", "refused")
 
-    def __init__(self, policy: Policy, welcome: Welcome, trace: TraceSink | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        welcome: Welcome,
+        trace: TraceSink | None = None,
+        models: Mapping[str, PairFactory] = BUILT_IN,
+    ) -> None:
+        """``models`` are the contention models that the welcome may name; ``trace`` takes the records of a decision trace."""
         self._policy = policy
         try:
-            self._state = State(welcome)
+            self._state = State(welcome, models)
         except HardwareModelError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except CONTRADICTIONS as error:
@@ -153,6 +161,8 @@ class SchedulerCore:
                     raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
+        except ContentionError as error:
+            raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except (Exception, SystemExit) as error:
             raise PolicyError(None, f"the policy failed: {_describe(error)}") from error
         if trace is not None:

@@ -7,8 +7,10 @@ Everything here is either told by the manager (queue, running jobs, nodes, notes
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
+from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -16,7 +18,7 @@ from cosched_plugin.common.allocation import (
     share_nodes,
 )
 from cosched_plugin.core.availability import side_by_side
-from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical
+from cosched_plugin.core.contention import believed_model, believed_pairs
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.residents import Residents
 from cosched_plugin.core.running import Running, check_place, delay, running_job
@@ -45,18 +47,17 @@ class State:
         "residents",
         "resume_us",
         "running",
-        "statistical",
         "version",
         "wakes",
         "work",
     )
 
-    def __init__(self, welcome: Welcome) -> None:
+    def __init__(self, welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> None:
+        """``models`` are the contention models that the manager's site may believe in, by name."""
         self.machine = Machine(welcome.nodes)
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
-        self.pairs = believed_pairs(welcome.belief)
-        self.statistical = believed_statistical(welcome.belief)
+        self.pairs = believed_pairs(welcome.belief, models)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
         self.pool = ThreadPool(self.machine, welcome.down)

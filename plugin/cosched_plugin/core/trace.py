@@ -1,7 +1,7 @@
 """The decision trace: what the scheduler looked at before it decided, as plain records for whoever wants to read them.
 
-Off by default. A policy that explains itself asks ``view.trace`` whether anybody listens, so that an untraced run pays for one
-comparison. ``docs/trace.md`` lists the records.
+Off by default. A policy explains itself by `View.explain` and `View.tell`, which compare ``view.trace`` with None and do nothing more
+in an untraced run. ``docs/trace.md`` lists the records.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from cosched_plugin.protocol.messages import Action
 class Backfill(Part, Protocol):
     """The pass over the queue: which jobs start now."""
 
+    @abstractmethod
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield decisions until one more pass would find nothing to do. ``context.pending`` is empty: the pass fills it."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Protocol
 
 from cosched_plugin.core.views.view import View
@@ -11,6 +12,7 @@ from cosched_plugin.parts.part import Part
 class Budget(Part, Protocol):
     """Limits the work of a decision; jobs that it did not reach wait."""
 
+    @abstractmethod
     def units(self, view: View) -> int:
         """Return how many units of work the decision at hand may cost, going by what the manager knows: `View` alone."""
         ...

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from cosched_plugin.core.views.view import View
-from cosched_plugin.parts.offers import Offer
+from cosched_plugin.parts.offers import Offer, Snapshot
 from cosched_plugin.parts.order import Order
 from cosched_plugin.parts.part import Part
 from cosched_plugin.parts.pending import EMPTY, PendingJobs
@@ -35,6 +36,7 @@ class Matching(Part, Protocol):
         """Yield what has to be put in order before a pass."""
         return iter(())
 
+    @abstractmethod
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return ``offer``, with company or without; None if neither is admitted. ``context.pending``: the queue, the job included."""
         ...
@@ -72,6 +74,32 @@ class Context(NamedTuple):
     def over(self, pending: PendingJobs) -> Context:
         """Return the same with another queue."""
         return Context(self.view, self.order, self.placement, self.matching, self.footprints, pending)
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, paid for; None if it has none, or if nothing is left to pay with."""
+        work = self.view.work
+        if work.limited:
+            price = self.placement.price(job, self.view)
+            if price and not work.spend(price):
+                return None
+        return self.placement.offer(job, snapshot)
+
+    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+        """Return the jobs that may get an offer in ``snapshot``; of those, the first for which an offer each can be paid."""
+        return self.placement.promising(self.within_budget(jobs), snapshot)
+
+    def within_budget(self, jobs: list[JobSpec]) -> list[JobSpec]:
+        """Return the first of ``jobs``, as many as one offer each can be paid for."""
+        work = self.view.work
+        if not work.limited:
+            return jobs
+        left = work.left
+        for number, job in enumerate(jobs):
+            price = self.placement.price(job, self.view)
+            if price and left <= 0:
+                return jobs[:number]
+            left -= price
+        return jobs
 
     def arranged(self) -> PendingJobs:
         """Return all pending jobs in queue order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Protocol
 
 from cosched_plugin.core.views.view import View
@@ -17,6 +18,7 @@ class Order(Part, Protocol):
         """Tell whether the order is that of submission: then a pass may look at new jobs alone."""
         return False
 
+    @abstractmethod
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return ``jobs``, given in order of (submission, id), in queue order; a stable sort keeps that among equals."""
         ...

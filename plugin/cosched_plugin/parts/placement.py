@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
 from cosched_plugin.common.allocation import size
@@ -37,9 +38,14 @@ class Placement(Part, Protocol):
         """Tell whether ``job`` has no place on this machine, empty and with all nodes in service."""
         return view.never(job)
 
+    @abstractmethod
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         ...
+
+    def price(self, job: JobSpec, view: View) -> int:
+        """Return how many units of work `offer` costs where they are limited: what a pass pays. `earliest` pays by itself."""
+        return 0
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
         """Return the job on threads that another part has chosen: how long it should run there without co-located jobs."""
@@ -81,14 +87,17 @@ class NodePlacement(Placement, Protocol):
         """Tell whether the whole machine does not hold ``job``."""
         return self.footprint(job, view) is None
 
+    @abstractmethod
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return what the job takes when it is alone on its nodes; None if the whole machine does not hold it."""
         ...
 
+    @abstractmethod
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
         """Return the job on empty nodes with a given footprint; None if there are too few."""
         ...
 
+    @abstractmethod
     def choose_nodes(self, free: int, wanted: int, view: WholeNodesView) -> int:
         """Return ``wanted`` nodes out of ``free`` (sets of bits), or all of them if they are fewer."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Protocol
 
 from cosched_plugin.core.views.view import View
@@ -11,6 +12,7 @@ from cosched_plugin.parts.part import Part
 class Shape(Part, Protocol):
     """Turns the plain view into the one to plan with."""
 
+    @abstractmethod
     def shaped(self, view: View) -> View:
         """Return the view to plan with, which stays current as ``view`` does; asked once for each view."""
         ...

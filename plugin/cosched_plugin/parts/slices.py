@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -38,6 +39,7 @@ class ClassPolicy(Protocol):
 class Slices(Part, Protocol):
     """Gives classes of jobs the machine in turn."""
 
+    @abstractmethod
     def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
         """Return a policy in which the classes take turns; ``make`` returns a new policy for a class, which keeps caches."""
         ...

@@ -10,13 +10,16 @@ A policy may decline a machine (MachineError, before it has decided anything), b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final
 
+from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import started_by
-from cosched_plugin.common.errors import MachineError, PluginError
+from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
@@ -43,6 +46,7 @@ from cosched_plugin.testing.comparisons import Watched, find_difference, find_lo
 from cosched_plugin.testing.draws import (
     draw_alike,
     draw_belief,
+    draw_believed,
     draw_job,
     draw_measured,
     draw_nodes,
@@ -51,6 +55,7 @@ from cosched_plugin.testing.draws import (
     with_self_slowdown,
     with_swap,
 )
+from cosched_plugin.testing.report import PolicyCheckError, Report
 from cosched_plugin.testing.site import Site, SiteJob
 
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
@@ -58,7 +63,6 @@ __all__ = ["PolicyCheckError", "Report", "check_policy"]
 _MOST_ROUNDS: Final = 100  # batches at one instant
 _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
 _MOST_LONG_BATCHES: Final = 5_000  # the same where jobs take hours
-_LISTED_EVENTS: Final = 12
 _TICKS_S: Final = (1, 10)  # the time scale of a run
 _LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
 _JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, where some take seconds and others many hours
@@ -81,57 +85,23 @@ _BUSY: Final[Mapping[str, int]] = {
 }
 
 
-class Report(NamedTuple):
-    """What a policy that passed has been through."""
-
-    seed: int
-    runs: int
-    jobs: int
-    batches: int  # each followed by a restart that changed nothing
-    decisions: int
-    declined: int = 0  # runs, out of these, on machines that the policy cannot work on
-
-    def __str__(self) -> str:
-        declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
-        return (
-            f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
-            f"{self.batches} batches with a restart after each{declined}"
-        )
-
-
-class PolicyCheckError(PluginError):
-    """A policy does what no policy may.
-
-    ``seed`` and ``run`` (from 1) replay it, ``now_us`` and ``events`` are the batch in question, ``problem`` says what is wrong.
-    """
-
-    exit_code = 1
-
-    def __init__(self, seed: int, run: int, now_us: int, events: Sequence[Event], problem: str) -> None:
-        super().__init__(seed, run, now_us, tuple(events), problem)
-        self.seed = seed
-        self.run = run
-        self.now_us = now_us
-        self.events = tuple(events)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        lines = [f"{self.problem}", f"  in run {self.run} of seed {self.seed}, at {self.now_us} us, after"]
-        lines += [f"    {event!r}" for event in self.events[:_LISTED_EVENTS]] or ["    nothing"]
-        if len(self.events) > _LISTED_EVENTS:
-            lines.append(f"    and {len(self.events) - _LISTED_EVENTS} more events")
-        return "\n".join(lines)
-
-
-def check_policy(make_policy: Callable[[], Policy], *, seed: int = 1, runs: int = 20, first: int = 1) -> Report:
+def check_policy(
+    make_policy: Callable[[], Policy],
+    *,
+    seed: int = 1,
+    runs: int = 20,
+    first: int = 1,
+    models: Mapping[str, PairFactory] = MappingProxyType({}),
+) -> Report:
     """Put a policy through ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
-    ``make_policy`` returns a new policy at every call. Raises PolicyCheckError at the first thing that is wrong.
+    ``make_policy`` returns a new policy at every call. With ``models`` the sites believe in one of these contention models,
+    with no parameters, instead of what is drawn otherwise. Raises PolicyCheckError at the first thing that is wrong.
     """
     jobs = batches = decisions = 0
     declined: list[MachineError] = []
     for run in range(first, first + runs):
-        trial = _Trial(make_policy, seed, run)
+        trial = _Trial(make_policy, seed, run, models)
         try:
             trial.go()
         except MachineError as error:
@@ -150,8 +120,11 @@ def check_policy(make_policy: Callable[[], Policy], *, seed: int = 1, runs: int 
 class _Trial:
     """One run: a machine, its jobs and operators, and the policy that has to cope."""
 
-    def __init__(self, make_policy: Callable[[], Policy], seed: int, run: int) -> None:
+    def __init__(
+        self, make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory]
+    ) -> None:
         self._make_policy = make_policy
+        self._models = {**BUILT_IN, **models}
         self._seed = seed
         self._run = run
         self._random = Random(f"{seed}/{run}")
@@ -160,12 +133,14 @@ class _Trial:
         if self._measured:
             nodes, belief, ticks_s = draw_alike(self._random), draw_measured(self._random), _LONG_TICKS_S
         else:
-            pairs = (
-                self._random.random() < 0.5
+            pairs = self._random.random() < 0.5 or bool(
+                models
             )  # jobs may get company: two threads a core, and something known of pairs
             nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
             belief = draw_pairs(self._random) if pairs else draw_belief(self._random)
             ticks_s = _LONG_TICKS_S if pairs else _TICKS_S
+        if models:
+            belief = draw_believed(self._more, list(models))
         self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
         self._tick_us = self._random.choice(ticks_s) * SECOND_US
         self.decisions = 0
@@ -178,7 +153,7 @@ class _Trial:
         self._events: list[Event] = []
         self._policy = self._new_policy()
         self._watched = Watched(self._policy)
-        self._core = SchedulerCore(self._watched, self.site.inventory())
+        self._core = self._new_core(self._watched)
 
     def go(self) -> None:
         """Play the whole run."""
@@ -300,7 +275,7 @@ class _Trial:
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
         watched = Watched(self._new_policy())
-        shadow = SchedulerCore(watched, site.inventory())
+        shadow = self._new_core(watched)
         actions = self._handle(self._core, events)
         restarted = self._handle(shadow, events)
         if actions != restarted:
@@ -338,7 +313,7 @@ class _Trial:
             elif reason is not None:
                 raise self._problem(f"{action} is impossible: {reason}")
         if not follow:  # else the scheduler learns only in the next batch that some did not start
-            told = SchedulerCore(self._policy, site.inventory()).view
+            told = self._new_core(self._policy).view
             difference = find_difference(self._core.view, told, site.notes)
             if difference is not None:
                 raise self._problem(f"the policy's view is not what the manager says: {difference}")
@@ -350,6 +325,8 @@ class _Trial:
         except Exception as error:
             if isinstance(error, MachineError) and not self.decisions:
                 raise
+            if isinstance(error.__cause__, ContentionError):
+                raise  # it is not the policy that is wrong
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
     def _pass(self) -> Iterator[Action]:
@@ -358,6 +335,10 @@ class _Trial:
             yield from self._policy.decide(self._core.view)
         except Exception as error:
             raise self._problem(f"in a second pass, {type(error).__name__}: {error}") from error
+
+    def _new_core(self, policy: Policy) -> SchedulerCore:
+        """Return a core made of what the manager knows now."""
+        return SchedulerCore(policy, self.site.inventory(), models=self._models)
 
     def _new_policy(self) -> Policy:
         policy = self._make_policy()

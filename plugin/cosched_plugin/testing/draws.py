@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -68,6 +69,11 @@ def draw_belief(random: Random) -> Belief:
         (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
     )
     return Belief(contention, "bulk-synchronous", resources)
+
+
+def draw_believed(random: Random, names: Sequence[str]) -> Belief:
+    """Draw which of these models, with no parameters, the site believes in."""
+    return Belief(random.choice(names), "bulk-synchronous", ())
 
 
 def draw_pairs(random: Random) -> Belief:

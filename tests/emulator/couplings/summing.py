@@ -66,7 +66,7 @@ class Summing:
             assert isinstance(note.value, int)
             self.sum_us += note.value
 
-    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:  # noqa: ARG002 - Scheduler
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         actions: list[m.Action] = []
         for event in events:
             if isinstance(event, m.JobSubmitted):

@@ -228,7 +228,7 @@ class StubLink:
     def open(self, inventory: Callable[[], Welcome]) -> None:
         pass
 
-    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:  # noqa: ARG002 - Link
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         time.sleep(self.exchange_s)
         return ()
 

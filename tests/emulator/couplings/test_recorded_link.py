@@ -36,10 +36,10 @@ class Far:
     def __init__(self) -> None:
         self.done: list[object] = []
 
-    def open(self, inventory: Callable[[], m.Welcome]) -> None:  # noqa: ARG002 - Link
+    def open(self, inventory: Callable[[], m.Welcome]) -> None:
         self.done.append("open")
 
-    def exchange(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> Sequence[m.Action]:  # noqa: ARG002 - Link
+    def exchange(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> Sequence[m.Action]:
         self.done.append(seq)
         return answer_to(seq)
 

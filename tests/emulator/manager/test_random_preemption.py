@@ -216,7 +216,7 @@ class Pairs:
 
     name = "pairs"
 
-    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - all nodes are alike
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         ids = [load.job_id for load in loads]
         return [sum(quarters(job_id, other) for other in ids if other != job_id) / 4 for job_id in ids]
 

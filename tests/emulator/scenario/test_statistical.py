@@ -23,10 +23,11 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
 from cosched_plugin.config import choose
-from cosched_plugin.core.contention import believed_model, believed_pairs, believed_statistical
+from cosched_plugin.core.contention import believed_model, believed_pairs
 from cosched_plugin.core.state import State
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.codec import decode, encode
@@ -61,13 +62,18 @@ def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- belief
 
 
+def believed_statistical(belief: Belief) -> StatisticalModel:
+    pairs = believed_pairs(belief)
+    assert isinstance(pairs, StatisticalPairs)
+    return pairs.model
+
+
 def test_the_truth_is_told_unless_said_otherwise() -> None:
     prepared = prepared_of(seed=5, truth={"contention": "statistical", "cos_shares": [50, 50]})
     belief = told_by(prepared)
     assert belief.contention == "statistical"
     assert belief.parameters == (("pair_seed", 5), ("shares", (50, 50)))
     assert believed_statistical(belief) == StatisticalModel(5, (50, 50))
-    assert believed_pairs(belief) is None
     assert believed_model(belief).resources == ()
     for job in prepared.workload.jobs:
         assert job.spec.self_slowdown == job.self_slowdown == draw_self_slowdown(5, job.source_id)
@@ -78,7 +84,6 @@ def test_unknown_pairs_are_others_of_the_same_distribution() -> None:
         believed_statistical(told_by(prepared_of(seed=-1, belief={"pairs": pairs}))) for pairs in ("exact", "unknown")
     )
     assert exact == StatisticalModel(-1)
-    assert unknown is not None
     assert unknown.shares == exact.shares
     pairs = [(job, other) for job in range(1, 60) for other in range(1, 60)]
     true, believed = ([model.coscheduling(*pair) for pair in pairs] for model in (exact, unknown))
@@ -116,8 +121,8 @@ def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] 
     told = told_by(prepared_of(truth={"contention": truth}, belief={"contention": belief}))
     assert told.contention == belief
     assert parameters in (None, told.parameters)
-    assert (believed_statistical(told) is None) == (belief != "statistical")
-    assert (believed_pairs(told) is None) == (belief != "lomarc")
+    pairs = believed_pairs(told)
+    assert ("none" if pairs is None else pairs.name) == belief
 
 
 def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
@@ -125,16 +130,16 @@ def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
     welcome = decode(encode(build_manager(prepared).inventory()))
     assert isinstance(welcome, Welcome)
     view = View(State(welcome))
-    assert view.statistical == StatisticalModel(9)
-    assert view.pairs is None
+    assert isinstance(view.pairs, StatisticalPairs)
+    assert view.pairs.model == StatisticalModel(9)
     other = build_manager(prepared_of(truth={"contention": "none"})).inventory()
-    assert View(State(other)).statistical is None
+    assert View(State(other)).pairs is None
 
 
 @pytest.mark.parametrize("parameters", [(("pairs", 1),), (("shares", (1, 2)),), (("pair_seed", 1.5),)])
 def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters"):
-        believed_statistical(Belief("statistical", "paper", (), parameters))
+        believed_pairs(Belief("statistical", "paper", (), parameters))
 
 
 # ---------------------------------------------------------------- truth

@@ -52,7 +52,7 @@ class Scripted:
     def __init__(self, decisions: Sequence[Action] = ()) -> None:
         self.decisions = list(decisions)
 
-    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - it knows what it wants
+    def decide(self, view: View) -> Iterator[Action]:
         while self.decisions:
             yield self.decisions.pop(0)
 

@@ -378,7 +378,7 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+    def decide(self, view: View) -> Iterator[Action]:
         yield SetNote(None, "new", 1)
         raise self.error
 
@@ -392,7 +392,7 @@ def test_a_policy_that_breaks_down_is_a_policy_error(error: BaseException) -> No
 class Endless:
     """A policy that never comes to an end."""
 
-    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - whatever it sees
+    def decide(self, view: View) -> Iterator[Action]:
         while True:
             yield SetNote(None, "new", 1)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
 
 from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.running import Running
@@ -349,8 +350,8 @@ def test_what_the_site_believes_of_pairs() -> None:
     assert core_with(welcome=SHARING).view.pairs is None
     told = Belief("lomarc", "bulk-synchronous", (), (("pair_seed", 7), ("paging_ppm", 2_200_000)))
     pairs = core_with(welcome=SHARING._replace(belief=told)).view.pairs
-    assert pairs is not None
-    assert (pairs.pair_seed, pairs.paging_ppm, pairs.remainder) == (7, 2_200_000, LomarcModel().remainder)
+    assert isinstance(pairs, LomarcPairs)
+    assert pairs.model == LomarcModel(pair_seed=7, paging_ppm=2_200_000)
     assert core_with(welcome=SHARING._replace(belief=told._replace(contention="none"))).view.pairs is None
 
 

@@ -51,11 +51,9 @@ class Explaining:
         for item in self.passes.pop(0) if self.passes else ():
             match item:
                 case Explain():
-                    if view.trace is not None:
-                        view.trace.explain(item.job_id, **item.facts)
+                    view.explain(item.job_id, **item.facts)
                 case Tell():
-                    if view.trace is not None:
-                        view.trace.tell(item.kind, **item.facts)
+                    view.tell(item.kind, **item.facts)
                 case _:
                     yield item
 
@@ -157,7 +155,21 @@ def test_nobody_listens_unless_asked() -> None:
     core = core_with()
     assert core.view.trace is None
     assert WholeNodesView(core.view).trace is None
+    core.view.explain(2, lambda: pytest.fail("costly facts for nobody"))
+    core.view.tell("reserve", job=2)
     records: list[dict[str, Any]] = []
     listening = SchedulerCore(Explaining(), WELCOME, records.append)
     assert WholeNodesView(listening.view).trace is listening.view.trace is not None
     assert listening.handle(NOW_US, (JobEnded(1, COMPLETED),)) == []
+
+
+def test_costly_facts_are_added_where_a_trace_listens() -> None:
+    class Costly:
+        def decide(self, view: View) -> Iterator[Action]:
+            if view.queued:
+                view.explain(2, lambda: {"partners": [view.queued]}, reason="order")
+                yield START_PLAIN
+
+    records: list[dict[str, Any]] = []
+    SchedulerCore(Costly(), WELCOME, records.append).handle(NOW_US, ())
+    assert [(record["reason"], record["partners"]) for record in records] == [("order", [3])]

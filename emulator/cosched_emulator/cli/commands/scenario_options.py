@@ -74,7 +74,7 @@ def scenario_options(command: Command) -> Command:
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
         click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
-        click.option("--contention", type=click.Choice(["bandwidth", "lomarc", "statistical", "none"]), help="How jobs slow down."),
+        click.option("--contention", metavar="MODEL", help="How jobs slow down: bandwidth, lomarc, statistical, none, MODULE:CLASS."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
         click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of what bounds jobs."),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
-from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
 from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
@@ -59,20 +59,25 @@ class View:
         """Return how much more of the queue this decision may look at."""
         return self._state.work
 
+    def explain(self, job_id: int, costly: Callable[[], Mapping[str, Any]] | None = None, /, **facts: Any) -> None:
+        """Tell a trace, where one listens, why a job is about to be started; ``costly`` returns more facts, and is called only then."""
+        if self.trace is not None:
+            self.trace.explain(job_id, **facts, **(costly() if costly is not None else {}))
+
+    def tell(self, kind: str, /, **facts: Any) -> None:
+        """Hand a trace, where one listens, a record of another kind."""
+        if self.trace is not None:
+            self.trace.tell(kind, **facts)
+
     @property
     def belief(self) -> Belief:
         """Return what the site believes about contention."""
         return self._state.belief
 
     @property
-    def pairs(self) -> LomarcModel | None:
+    def pairs(self) -> PairModel | None:
         """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
         return self._state.pairs
-
-    @property
-    def statistical(self) -> StatisticalModel | None:
-        """Return what the site believes of the measured slowdowns of pairs; None if that is not its model of contention."""
-        return self._state.statistical
 
     @property
     def any_threads(self) -> bool:

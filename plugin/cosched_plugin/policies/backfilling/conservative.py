@@ -15,7 +15,7 @@ queue may have none yet: they wait.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 
 from cosched_plugin.api import (
@@ -90,14 +90,20 @@ class Conservative(Backfill):
 
 def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
     """Yield notes of the promises that are new or better."""
-    for job in table.pending if table.before else ():
-        if job.id not in table.before:
-            continue
-        before, promise = table.before[job.id], table.promises.get(job.id)
-        if promise != before:
-            if view.trace is not None and (promise is None or _is_news(promise, before)):
-                view.trace.tell("promise", job=job.id, start_us=promise and view.wall_us(start_of(promise)))
-            yield SetNote(job.id, NOTE, promise)
+    changed = table.changed()
+    if view.trace is not None:
+        _tell_promises(changed, view)
+    for job_id, _, promise in changed:
+        yield SetNote(job_id, NOTE, promise)
+
+
+def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], view: View) -> None:
+    """Tell a trace of the promises that are gone or new, and of those that are later than before."""
+    for job_id, before, promise in changed:
+        if promise is None:
+            view.tell("promise", job=job_id, start_us=None)
+        elif _is_news(promise, before):
+            view.tell("promise", job=job_id, start_us=view.wall_us(start_of(promise)))
 
 
 def _wake_for_rest(table: ReservationTable, view: View) -> Iterator[Action]:
@@ -184,8 +190,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
             continue
         for job_id in seat.job_ids:
             note = view.note(job_id, NOTE)
-            if view.trace is not None:
-                _explain(job_id, note, view, due=seat is offer)
+            view.explain(job_id, partial(_reason, note, view, due=seat is offer))
             if note is not None:
                 yield SetNote(job_id, NOTE, None)  # kept; should the job come back, it has no claim to an old one
         yield from seat.decisions
@@ -197,9 +202,8 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
     return True
 
 
-def _explain(job_id: int, note: NoteValue, view: View, *, due: bool) -> None:
-    """Tell a trace why a job starts: its time has come (``due``), or it is in company that has come before its time."""
-    assert view.trace is not None
+def _reason(note: NoteValue, view: View, *, due: bool) -> dict[str, object]:
+    """Return why a job starts: its time has come (``due``), or it is in company that has come before its time."""
     promised_us = start_of(note) if isinstance(note, tuple) else view.now_us
     reason = "promise" if due or promised_us == view.now_us else "company"
-    view.trace.explain(job_id, reason=reason, waiting=view.queued, promised_us=view.wall_us(promised_us))
+    return {"reason": reason, "waiting": view.queued, "promised_us": view.wall_us(promised_us)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import (
     COMPANY,
@@ -17,6 +17,7 @@ from cosched_plugin.api import (
     PendingJobs,
     View,
     is_plain,
+    prices,
     snapshot_now,
 )
 from cosched_plugin.policies.backfilling.easy_counted import Counting
@@ -25,7 +26,6 @@ from cosched_plugin.policies.planning.reservation import Reservation, reserve
 from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
 
 _NOTHING: Iterator[Action] = iter(())
-LOOK: Final = 20  # units of work: a place for a job, and whether it leaves the reservation alone
 
 
 class NoBackfill(Backfill):
@@ -102,7 +102,7 @@ class Easy(Backfill):
             may_join = job.id in look.join_candidates
             if job.id in started or (job.processes > free and not may_join):
                 continue
-            if not view.work.spend(LOOK):
+            if not view.work.pay(prices.CANDIDATE):
                 break
             seat = backfill_seat(job, context.over(pending), reservation, may_join=may_join)
             if seat is None:
@@ -174,14 +174,14 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         fitting = [job for job in behind if job.processes <= free]
         if not fitting and not (behind and matching.has_hosts(view)):
             return None
-        reservation = reserve(view, pending.jobs[0], context.placement)
+        reservation = reserve(pending.jobs[0], context)
         if reservation is not None:
             return _Blocked(pending, behind, fitting, reservation)
         if not fitting and not matching.join_candidates(context.over(pending)):
             return None
         # The nodes in service cannot hold this job, so there is nothing to reserve. The next one takes its place as the head. The look
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
-        view.work.left = left
+        view.work.refund(left)
         context = context.over(PendingJobs(behind))
         reason = "overtake"
 
@@ -191,7 +191,7 @@ def _tell_reservation(blocked: _Blocked, context: Context) -> None:
     view = context.view
     if view.trace is not None and (blocked.fitting or context.matching.join_candidates(context)):
         head = blocked.pending.jobs[0]
-        view.trace.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
+        view.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
 
 
 def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:
@@ -208,7 +208,7 @@ def _promising(blocked: _Blocked, join_candidates: Collection[int], context: Con
     others = _candidates(blocked, join_candidates)
     if context.placement.counts:
         return others
-    return context.placement.promising(others, blocked.reservation.with_head(snapshot_now(context.view)))
+    return context.promising(others, blocked.reservation.with_head(snapshot_now(context.view)))
 
 
 def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[JobSpec]:

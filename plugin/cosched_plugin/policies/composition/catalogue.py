@@ -20,7 +20,8 @@ from cosched_plugin.policies.composition.parameters import (
 )
 from cosched_plugin.policies.fairness.slack import NoFairness, Slack
 from cosched_plugin.policies.glomarc.grouping import Grouping
-from cosched_plugin.policies.lomarc.lookahead import FUTURES, HEURISTICS, Lookahead
+from cosched_plugin.policies.lomarc.heuristics import FUTURES, First, ResponseImpact, SharedTimeGain, TimelessGain
+from cosched_plugin.policies.lomarc.lookahead import Lookahead
 from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
 from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
@@ -116,30 +117,35 @@ _MATCHING: Mapping[str, Parameter] = {
         "no match while the queue asks for no more than the free nodes less this share",
     ),
 }
-_FUTURE: Mapping[str, Mapping[str, Parameter]] = {
-    "response": {
-        "future": Parameter(
-            lambda value: value in FUTURES,
-            ", ".join(FUTURES[:-1]) + f" or {FUTURES[-1]}",
-            FUTURES[0],
-            "expected arrivals that count: medium and long ones, all, or none",
-        )
-    },
-}
-_LOOKAHEAD: Mapping[str, str] = {
-    "first": "the first match in the queue, or among running jobs",
-    "u1": "the match with the highest utilisation gain, over the time that is shared",
-    "u2": "the match with the highest utilisation gain, whatever the run times",
-    "response": "the match with the best impact on response times",
-}
+
+
+def _by_response(*, future: str, **settings: Any) -> Lookahead:
+    return Lookahead(ResponseImpact(future), **settings)
+
+
 _LOMARC_MATCHINGS: Mapping[str, Entry] = {
     "none": Entry(NoMatching, "every job alone"),
     "always": Entry(Always, "a job and the next in the queue, whatever they are"),
     "adjacent": Entry(Adjacent, "a job and the next in the queue, if they match", _MATCHING),
-    **{
-        name: Entry(partial(Lookahead, name), _LOOKAHEAD[name], {**_MATCHING, **_FUTURE.get(name, {})})
-        for name in HEURISTICS
-    },
+    "first": Entry(partial(Lookahead, First()), "the first match in the queue, or among running jobs", _MATCHING),
+    "u1": Entry(
+        partial(Lookahead, SharedTimeGain()),
+        "the match with the highest utilisation gain, over the time that is shared",
+        _MATCHING,
+    ),
+    "u2": Entry(
+        partial(Lookahead, TimelessGain()),
+        "the match with the highest utilisation gain, whatever the run times",
+        _MATCHING,
+    ),
+    "response": Entry(
+        _by_response,
+        "the match with the best impact on response times",
+        {
+            **_MATCHING,
+            "future": one_of(*FUTURES, text="expected arrivals that count: medium and long ones, all, or none"),
+        },
+    ),
 }
 MATCHINGS: Mapping[str, Entry] = {
     **_LOMARC_MATCHINGS,

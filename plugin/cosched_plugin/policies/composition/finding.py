@@ -115,8 +115,7 @@ def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str
         raise UsageError(f"policy.{kind}: {name}: {type(error).__name__}: {error}") from error
     if protocol not in type(part).__mro__:
         raise UsageError(
-            f"policy.{kind}: {name}: expected a {protocol.__name__} (derive it from cosched_plugin.api.{protocol.__name__}), "
-            f"got {type(part).__name__}"
+            f"policy.{kind}: {name}: expected a part derived from cosched_plugin.api.{protocol.__name__}, got {type(part).__name__}"
         )
     return part
 

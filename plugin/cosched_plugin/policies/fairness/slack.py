@@ -31,15 +31,13 @@ from cosched_plugin.api import (
     Seat,
     SetNote,
     View,
+    prices,
     whole_nodes,
 )
 from cosched_plugin.policies.planning.alike import class_of_all
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
 
 NOTE: Final = "response"
-# Units of work: for each job whose start is simulated; new jobs may take this part of what is left.
-_SIMULATED: Final = 15
-_SHARE: Final = 4
 
 
 def expected_response_us(job_id: int, view: View) -> int | None:
@@ -112,17 +110,17 @@ class _FairMatching(Matching):
         view = context.view
         noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
-            queue = queue[: max(0, work.left) // _SHARE // _SIMULATED]  # the others once they have come so far
+            most = work.affordable(prices.SIMULATION.units(1), prices.EXPECTATION_SHARE)
+            queue = queue[:most]  # the others once they have come so far
         new = [job for job in queue if job.id not in noted]
         if new:
-            work.spend(len(queue) * _SIMULATED)
+            work.pay(prices.SIMULATION, len(queue))
             ends_us = expected_ends(queue, view, context.footprints)
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
                     expected_us = max(1, round(response_us * self._slack.adjust))
-                    if view.trace is not None:
-                        view.trace.tell("expect", job=job.id, response_us=expected_us)
+                    view.tell("expect", job=job.id, response_us=expected_us)
                     yield SetNote(job.id, NOTE, expected_us)
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
@@ -173,11 +171,9 @@ class _FairGate:
 
     def _is_fair(self, seat: Seat) -> bool:
         view = self._view
-        if view.work.limited:
-            price = (2 - (self._without is not None)) * len(self._jobs) * _SIMULATED
-            if price > view.work.left:
-                return False  # not to be told now
-            view.work.spend(price)
+        simulations = 1 if self._without is not None else 2
+        if not view.work.pay_in_full(prices.SIMULATION, simulations * len(self._jobs)):
+            return False  # not to be told now
         if self._without is None:
             self._without = expected_ends(self._jobs, view, self._placement)
             self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
@@ -194,8 +190,7 @@ class _FairGate:
                 continue
             job = view.running[job_id].job if job_id in view.running else next(j for j in self._jobs if j.id == job_id)
             if view.wall_us(end_us) - job.submit_us > self._slack.factor * expected_us:
-                if view.trace is not None:
-                    view.trace.explain(seat.job_ids[0], unfair_to=job_id)
+                view.explain(seat.job_ids[0], unfair_to=job_id)
                 return False
         return True
 

@@ -17,6 +17,7 @@ from cosched_plugin.api import (
     WholeNodesView,
     any_layer,
     bits_of,
+    expect_end,
     runs_from,
     size,
     whole_nodes,
@@ -25,7 +26,6 @@ from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
 from cosched_plugin.policies.glomarc.group_upkeep import remember
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
-from cosched_plugin.policies.planning.expected_ends import expect
 
 
 class Group(NamedTuple):
@@ -87,7 +87,7 @@ def seat_group(found: Found, footprints: NodePlacement, halves: NodeHalves, view
             runs = _beside(member, held, halves, taken)
             starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
         else:
-            revisions += expect(member.job.id, now_us + span_us, view)
+            revisions += expect_end(member.job.id, now_us + span_us, view)
     start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
     decisions = (start, *revisions, *remember(found.primary, found.matched, view))
     return Group(found, tuple(starts), decisions, tuple(occupancies))

@@ -18,10 +18,11 @@ from cosched_plugin.api import (
     SetNote,
     View,
     each_node,
+    expect_end,
+    running_with_note,
 )
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
 from cosched_plugin.policies.placement.spread import NodeHalves
-from cosched_plugin.policies.planning.expected_ends import expect, running_with_note
 
 NOTE: Final = "group"
 _PLACE: Final = [int, int, float, float]
@@ -74,28 +75,19 @@ Slowdown = Callable[[JobSpec, JobSpec], float]
 
 def slowdown_in(view: View) -> Slowdown | None:
     """Return what the site believes of the first of two jobs beside the second, own slowdown not counted; None: nothing."""
-    model = view.statistical
-    if model is not None:
-        known: dict[tuple[int, int], float] = {}
-
-        def draw(job: JobSpec, other: JobSpec) -> float:
-            pair = (job.id, other.id)
-            value = known.get(pair)
-            if value is None:
-                if len(known) > MOST_PAIRS:
-                    known.clear()
-                value = known[pair] = model.coscheduling(*pair)
-            return value
-
-        return draw
-    pairs = view.pairs
-    if pairs is None:
+    model = view.pairs
+    if model is None:
         return None
+    known: dict[tuple[int, int], float] = {}
 
     def slowdown(job: JobSpec, other: JobSpec) -> float:
-        if job.usage is None or other.usage is None:
-            return inf
-        return pairs.slowdown(job.id, job.usage, other.id, other.usage)
+        pair = (job.id, other.id)
+        value = known.get(pair)
+        if value is None:
+            if len(known) > MOST_PAIRS:
+                known.clear()
+            value = known[pair] = model.slowdown(job, other) if model.knows(job) and model.knows(other) else inf
+        return value
 
     return slowdown
 
@@ -123,13 +115,13 @@ def _regroup(
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:
-            yield from expect(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
+            yield from expect_end(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
             yield SetNote(member.job.id, NOTE, None)
         return
     matched = [beside_primary(member, own.job, slowdown) for member in left if member is not own]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
-        yield from expect(member.job.id, view.now_us + span_us, view)
+        yield from expect_end(member.job.id, view.now_us + span_us, view)
     yield from remember(own, matched, view)
 
 

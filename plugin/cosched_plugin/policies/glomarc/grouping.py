@@ -8,6 +8,7 @@ them (Case 5). Serial jobs pair up with each other first. Jobs further back are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import (
@@ -31,6 +32,8 @@ from cosched_plugin.api import (
     View,
     WholeNodesView,
     any_layer,
+    delete_stale_notes,
+    prices,
     snapshot_now,
     whole_nodes,
 )
@@ -41,18 +44,8 @@ from cosched_plugin.policies.glomarc.group import Group, seat_group
 from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, member_in_place, place_of, slowdown_in
 from cosched_plugin.policies.placement.spread import NodeHalves
-from cosched_plugin.policies.planning.expected_ends import delete_stale_notes
 
 LOW_LOAD: Final = "low-load"
-# Units of work: of a search for company, for each job that runs, and for each that waits and is looked at as one of a group; each time
-# that candidates are held against a primary, for each of them, and for each group worked out and each given its nodes.
-_SEARCH: Final = 50
-_RUNNING: Final = 2
-_WAITING: Final = 1
-_CANDIDATE: Final = 1
-_EVOLVED: Final = 10
-_SEATED: Final = 40
-_SHARE: Final = 8  # what is left of a decision's work allows for this part of it in jobs that are looked at
 MOST_MEMBERS: Final = 1000  # running jobs that are remembered
 
 
@@ -104,8 +97,8 @@ class Grouping(Matching):
                 return group
         elif why == LOW_LOAD:
             alone = self._spread_out(offer, context)
-        if view.trace is not None and why is not None:
-            view.trace.explain(job.id, no_search=why)
+        if why is not None:
+            view.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
     def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
@@ -160,10 +153,8 @@ class Grouping(Matching):
     def _company(self, job: JobSpec, context: Context, gate: Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
         view, pending = whole_nodes(context.view), context.pending
-        jobs, work = pending.jobs, view.work
-        if work.limited:
-            jobs = jobs[: 1 + max(0, work.left // _SHARE)]
-        if not work.spend(_SEARCH + len(view.running) * _RUNNING + len(jobs) * _WAITING):
+        jobs = _jobs_within_budget(pending, view)
+        if not jobs:
             return None
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
@@ -246,6 +237,14 @@ class Grouping(Matching):
         return known[1]
 
 
+def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
+    """Return the first pending jobs, as many as may be looked at as members of groups, and pay for it; none if nothing is left."""
+    jobs, work = pending.jobs, view.work
+    if work.limited:
+        jobs = jobs[: 1 + work.affordable(1, prices.GROUP_SHARE)]
+    return jobs if work.pay(prices.GROUPS, len(view.running), len(jobs)) else []
+
+
 class _Seeker:
     """A search for groups at one instant."""
 
@@ -256,6 +255,7 @@ class _Seeker:
         self._footprints = footprints
         self._halves = halves
         self._view = view
+        self._work = view.work
         self._slowdown = slowdown
         self._free = view.free_nodes.bit_count()
         self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and whether they run
@@ -264,7 +264,7 @@ class _Seeker:
         """Yield the groups of ``primary`` with some of the candidates, as `groups` does; ``must``: the first of them."""
         if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
             return  # nobody brings nodes along
-        if not self._view.work.spend(len(candidates) * _CANDIDATE):
+        if not self._work.pay(prices.MEMBERS, len(candidates)):
             return
         if must is not None and not self._select_candidates(primary, candidates[:1]):
             return  # nobody else would do
@@ -285,11 +285,12 @@ class _Seeker:
             if found.gain <= above:
                 continue
             tried += 1
-            if not self._view.work.spend(_SEATED):
+            if not self._work.pay(prices.GROUP_SEAT):
                 return None
             group = seat_group(found, self._footprints, self._halves, self._view)
             if group is not None and gate.admit(group):
-                self._explain(group, tried)
+                for job_id in group.job_ids:
+                    self._view.explain(job_id, partial(self._facts, group, tried))
                 return group
         return None
 
@@ -297,12 +298,10 @@ class _Seeker:
         """Tell whether there are empty nodes enough for those that do not run yet, and work enough to see what becomes of them."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
-        return wanted - there <= self._free and self._view.work.spend(_EVOLVED)
+        return wanted - there <= self._free and self._work.pay(prices.EVOLUTION)
 
-    def _explain(self, group: Group, tried: int) -> None:
-        trace = self._view.trace
-        if trace is None:
-            return
+    def _facts(self, group: Group, tried: int) -> dict[str, object]:
+        """Return what a decision trace should say of a group that was taken after so many tries."""
         found = group.found
         facts = {
             "primary": found.primary.job.id,
@@ -312,5 +311,4 @@ class _Seeker:
             "candidates": self._looked[found.primary.job.id, found.matched[0].running is not None],
             "tried": tried,
         }
-        for job_id in group.job_ids:
-            trace.explain(job_id, group=facts)
+        return {"group": facts}

@@ -17,11 +17,9 @@ from cosched_plugin.api import (
     Floats,
     Ints,
     JobSpec,
-    LomarcModel,
-    c_ppm,
-    slowdowns,
+    PairModel,
 )
-from cosched_plugin.policies.lomarc.job_columns import UNKNOWN, Jobs, may_share
+from cosched_plugin.policies.lomarc.job_columns import Jobs, may_share
 
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
@@ -73,30 +71,32 @@ class Filtered(NamedTuple):
         return facts
 
 
-def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: LomarcModel, *, as_host: bool) -> Filtered:
+def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairModel, *, as_host: bool) -> Filtered:
     """Hold ``candidates`` against the constraints for sharing nodes with ``job``.
 
     ``as_host``: the candidates are to come onto the nodes of ``job`` and may not be larger; else ``job`` onto theirs.
+    Memory and type go by how jobs use their nodes: they hold where that is known and the model speaks of it.
     """
-    bound, _, _, _, memory_ppm = job.usage or UNKNOWN
-    own = BOUNDS.index(bound)
-    usage = candidates.usage
-    c = c_ppm(model, job.id, own, usage)
-    if rules.standard:
-        wanted = _STANDARD_PARTNERS.get(own)
-        fits = usage.bound == wanted if wanted is not None else np.zeros(len(candidates.ids), dtype=np.bool_)
-    else:
-        # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
-        fits = (usage.bound != own) | ((usage.bound == _CPU) & (c < model.bad_c_ppm))
-    slow = slowdowns(model, job.id, job.usage or UNKNOWN, usage, c)
+    slow, compete = model.beside(job, candidates)
+    fine = np.ones(len(candidates.ids), dtype=np.bool_)
+    room = fits = fine
+    if model.by_usage and job.usage is not None:
+        own, memory_ppm = BOUNDS.index(job.usage[0]), job.usage[4]
+        usage, unknown = candidates.usage, ~candidates.used
+        room = (usage.memory + memory_ppm <= WHOLE_PPM) | unknown
+        if rules.standard:
+            wanted = _STANDARD_PARTNERS.get(own)
+            fits = unknown if wanted is None else (usage.bound == wanted) | unknown
+        else:
+            # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
+            fits = (usage.bound != own) | ((usage.bound == _CPU) & ~compete) | unknown
     masks = (
-        candidates.matchable & may_share(job),
+        candidates.matchable & may_share(job, model),
         candidates.sizes <= job.processes if as_host else candidates.sizes >= job.processes,
-        usage.memory + memory_ppm <= WHOLE_PPM,
+        room,
         fits,
         slow <= rules.max_slowdown,
     )
-    fine = np.ones(len(candidates.ids), dtype=np.bool_)
     passed = {}
     for name, mask in zip(CONSTRAINTS, masks, strict=True):
         fine = fine & mask
@@ -104,17 +104,18 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: Lomar
     return Filtered(fine, slow, passed)
 
 
-def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: LomarcModel) -> float:
+def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: PairModel) -> float:
     """Return the slowdown of two jobs, the second on the nodes of the first; 0 where `apply_constraints` would not let them share."""
+    if guest.processes > host.processes or not (may_share(host, model) and may_share(guest, model)):
+        return 0.0
     one, other = host.usage, guest.usage
-    if one is None or other is None or guest.processes > host.processes or not (may_share(host) and may_share(guest)):
-        return 0.0
-    if one[4] + other[4] > WHOLE_PPM:
-        return 0.0
-    own, its = BOUNDS.index(one[0]), BOUNDS.index(other[0])
-    if rules.standard:
-        fits = _STANDARD_PARTNERS.get(own) == its
-    else:
-        fits = own != its or (own == _CPU and model.c_ppm(host.id, one[0], guest.id, other[0]) < model.bad_c_ppm)
-    slowdown = model.slowdown(host.id, one, guest.id, other) if fits else 0.0
+    if model.by_usage and one is not None and other is not None:
+        if one[4] + other[4] > WHOLE_PPM:
+            return 0.0
+        own, its = BOUNDS.index(one[0]), BOUNDS.index(other[0])
+        if rules.standard and _STANDARD_PARTNERS.get(own) != its:
+            return 0.0
+        if not rules.standard and own == its and (own != _CPU or model.compete(host, guest)):
+            return 0.0
+    slowdown = model.both(host, guest)
     return slowdown if slowdown <= rules.max_slowdown else 0.0

@@ -13,7 +13,7 @@ from cosched_plugin.api import (
     Gatekeeper,
     Ints,
     JobSpec,
-    LomarcModel,
+    PairModel,
     PendingJobs,
     Running,
     View,
@@ -64,7 +64,7 @@ class Hosts:
         self._hospitable: list[int] = []
         self._alone_at = -1
 
-    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: LomarcModel) -> Pairs:
+    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: PairModel) -> Pairs:
         """Return which waiting job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
         rows = table.rows
@@ -73,7 +73,7 @@ class Hosts:
         return self._pairs_in_columns(newcomers, ranks, slow[ranks, newcomers], hosts, view)
 
     def pairs_of(
-        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: LomarcModel
+        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: PairModel
     ) -> Pairs | None:
         """Return the same of one waiting job; None if it may join nobody."""
         row = self._job_table.row(job)
@@ -125,7 +125,7 @@ class Hosts:
             alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
             alone.sort(key=lambda running: (running.start_us, running.job.id))
             self._alone = [running.job.id for running in alone]
-            self._hospitable = [running.job.id for running in alone if may_share(running.job)]
+            self._hospitable = [running.job.id for running in alone if may_share(running.job, view.pairs)]
         running_jobs = view.running
         return [running_jobs[job_id] for job_id in self._alone]
 
@@ -138,14 +138,14 @@ class Hosts:
     def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""
         assert view.pairs is not None  # or nothing would have been found
-        jobs = Jobs.of([running.job for running in self.available(view)])
+        jobs = Jobs.of([running.job for running in self.available(view)], view.pairs)
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=False)
         fine = np.flatnonzero(filtered.fine)
         ids = jobs.ids.tolist()
         told = np.array([profits[ids[place]] for place in fine.tolist()]) if profits else None
         return filtered.facts(jobs, fine, told) | {"not_alone": sorted(set(view.running) - set(ids))}
 
-    def _learn(self, hosts: Sequence[Running], view: View, model: LomarcModel) -> None:
+    def _learn(self, hosts: Sequence[Running], view: View, model: PairModel) -> None:
         """Hold running jobs against all rows of the job table that they were not held against yet."""
         job_table, slow, upto = self._job_table, self._slow, self._upto
         last = len(job_table)

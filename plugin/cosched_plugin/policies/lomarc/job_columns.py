@@ -7,11 +7,20 @@ from typing import Final
 
 import numpy as np
 
-from cosched_plugin.api import BOUNDS, SECOND_US, WHOLE_PPM, Bools, Floats, Ints, JobSpec, UsageColumns, UsageTuple
+from cosched_plugin.api import (
+    BOUNDS,
+    SECOND_US,
+    UNKNOWN_USAGE,
+    Bools,
+    Floats,
+    Ints,
+    JobSpec,
+    PairModel,
+    UsageColumns,
+)
 from cosched_plugin.policies.orders.history import is_short
 
-UNKNOWN: Final[UsageTuple] = ("cpu", WHOLE_PPM, 0, 0, WHOLE_PPM)  # stands in for a job of which nothing is known
-_FIELDS: Final = 11
+_FIELDS: Final = 12
 _SIZE: Final = 1
 _ESTIMATE: Final = 2
 _MATCHABLE: Final = 5
@@ -21,38 +30,47 @@ _LEAST: Final = 64  # rows of a new job table
 class Jobs:
     """Many jobs in columns."""
 
-    __slots__ = ("_shares", "ids", "matchable", "short", "sizes", "submits_us", "times_s")
+    __slots__ = ("_jobs", "_rows", "_shares", "ids", "matchable", "short", "sizes", "submits_us", "times_s", "used")
 
     ids: Ints
     sizes: Ints
     submits_us: Ints
 
-    def __init__(self, numbers: Ints) -> None:
-        """``numbers`` [field, job]: see `_row`."""
+    def __init__(self, numbers: Ints, jobs: Sequence[JobSpec], rows: Ints) -> None:
+        """``numbers`` [field, job]: see `_row`; these jobs are those of the ``rows`` of ``jobs``."""
+        self._jobs, self._rows = jobs, rows
         self.ids, self.sizes, estimates_us, self.submits_us = numbers[:4]
         self.times_s: Floats = estimates_us / SECOND_US  # run time alone
         self.short: Bools = numbers[4] > 0
         self.matchable: Bools = numbers[5] > 0  # of medium length or longer, known, and willing to share
-        self._shares: Ints = numbers[6:]
+        self.used: Bools = numbers[6] > 0  # it is known how they use their nodes
+        self._shares: Ints = numbers[7:]
 
     @classmethod
-    def of(cls, jobs: Sequence[JobSpec]) -> Jobs:
-        """Return the columns of ``jobs``."""
+    def of(cls, jobs: Sequence[JobSpec], model: PairModel | None) -> Jobs:
+        """Return the columns of ``jobs``; ``model`` is what is believed of pairs."""
         job_table = JobTable()
+        job_table.renew(len(jobs), model)
         return job_table.columns(job_table.rows(jobs))
 
     @property
+    def jobs(self) -> Sequence[JobSpec]:
+        """Return the jobs themselves."""
+        return [self._jobs[row] for row in self._rows.tolist()]
+
+    @property
     def usage(self) -> UsageColumns:
-        """Return how they use their nodes; `UNKNOWN` where that is not known."""
+        """Return how they use their nodes; `UNKNOWN_USAGE` where that is not known."""
         return UsageColumns.of(self.ids, *self._shares)
 
 
 class JobTable:
     """The columns of all jobs that were asked for so far; ``renewals``: how often they were all forgotten."""
 
-    __slots__ = ("_numbers", "_row_of", "jobs", "renewals")
+    __slots__ = ("_numbers", "_row_of", "jobs", "model", "renewals")
 
     def __init__(self) -> None:
+        self.model: PairModel | None = None  # what is believed of pairs
         self.jobs: list[JobSpec] = []  # by row
         self._row_of: dict[int, int] = {}
         self._numbers: Ints = np.zeros((_FIELDS, _LEAST), dtype=np.int64)
@@ -92,13 +110,14 @@ class JobTable:
 
     def columns(self, rows: Ints) -> Jobs:
         """Return the jobs of these rows."""
-        return Jobs(self._numbers[:, rows])
+        return Jobs(self._numbers[:, rows], self.jobs, rows)
 
-    def renew(self, queued: int) -> None:
-        """Forget all jobs where most of them can no longer be among ``queued`` ones."""
-        if len(self._row_of) > 2 * queued + 1000:
+    def renew(self, queued: int, model: PairModel | None) -> None:
+        """Take what is believed of pairs; forget all jobs if that is another model, or most cannot be among ``queued`` ones."""
+        if self.model is not model or len(self._row_of) > 2 * queued + 1000:
+            self.model = model
             self._row_of.clear()
-            self.jobs.clear()
+            self.jobs = []  # a new list: columns made of the old one keep it
             self.renewals += 1
 
     def _enter(self, jobs: dict[int, JobSpec]) -> None:
@@ -108,25 +127,26 @@ class JobTable:
             grown = np.zeros((_FIELDS, 2 * last), dtype=np.int64)
             grown[:, :first] = self._numbers[:, :first]
             self._numbers = grown
-        self._numbers[:, first:last] = np.array([_row(job) for job in jobs.values()], dtype=np.int64).T
+        self._numbers[:, first:last] = np.array([_row(job, self.model) for job in jobs.values()], dtype=np.int64).T
         self.jobs += jobs.values()
         self._row_of.update(zip(jobs, range(first, last), strict=True))
 
 
-def may_share(job: JobSpec) -> bool:
-    """Tell whether a job may have company at all: not a short one (not worth it), none of which nothing is known."""
-    return not is_short(job) and job.usage is not None and not job.exclusive
+def may_share(job: JobSpec, model: PairModel | None) -> bool:
+    """Tell whether a job may have company at all: not a short one (not worth it), none of which ``model`` knows nothing."""
+    return not is_short(job) and model is not None and model.knows(job) and not job.exclusive
 
 
-def _row(job: JobSpec) -> tuple[int, ...]:
-    bound, *shares = job.usage or UNKNOWN
+def _row(job: JobSpec, model: PairModel | None) -> tuple[int, ...]:
+    bound, *shares = job.usage or UNKNOWN_USAGE
     return (
         job.id,
         job.processes,
         job.estimate_us,
         job.submit_us,
         is_short(job),
-        may_share(job),
+        may_share(job, model),
+        job.usage is not None,
         BOUNDS.index(bound),
         *shares,
     )

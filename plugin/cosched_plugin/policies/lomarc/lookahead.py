@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -18,53 +19,41 @@ from cosched_plugin.api import (
     Floats,
     Gate,
     Gatekeeper,
+    Guest,
     Ints,
     JobSpec,
     Matching,
     Needs,
     NoteValue,
     Offer,
+    Pair,
+    PairMonitor,
     PendingJobs,
     Running,
     Seat,
     View,
+    join_host,
+    pair_up,
+    prices,
 )
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
+from cosched_plugin.policies.lomarc.heuristics import Heuristic
 from cosched_plugin.policies.lomarc.hosts import Hosts, Pairs
 from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
 from cosched_plugin.policies.lomarc.neighbours import is_weak
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, join, pair_up
-from cosched_plugin.policies.lomarc.profit import (
-    Future,
-    Match,
-    impact_on_running,
-    impact_on_waiting,
-    may_gain,
-    utilisation_gain_1,
-    utilisation_gain_2,
-)
+from cosched_plugin.policies.lomarc.profit import Match
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
 from cosched_plugin.policies.orders.history import NOTE, remembered
 
-FIRST: Final = "first"
-FUTURES: Final = ("longer", "all", "none")
-HEURISTICS: Final = (FIRST, "u1", "u2", "response")
 Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
 _NOBODY: Final[Ranking] = {}
-# Units of work. A search for a partner, or for hosts of everybody who waits: each, and a unit for so many jobs or pairs besides.
-_SEARCH: Final = 100
-_JOBS: Final = 5
-_PAIRS: Final = 50
-_RANKED: Final = 2  # for each pair that is entered in a ranking, or looked at for a seat
-_RESPONSES: Final = 200  # a unit for so many jobs that a pair delays or speeds up
 
 
 class Lookahead(Matching):
     """Company by a heuristic: the first match, or the one with the highest profit above 0.
 
     ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
-    asks for no more than the free nodes less this share. ``future``: the expected arrivals that the heuristic response counts:
-    all, the medium and long ones (longer), or none.
+    asks for no more than the free nodes less this share.
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
@@ -72,15 +61,13 @@ class Lookahead(Matching):
 
     def __init__(
         self,
-        heuristic: str,
+        heuristic: Heuristic,
         *,
         max_slowdown: float = 1.6,
         cpu: str = "hyperthreaded",
         weak_load: float = 0.2,
-        future: str = "longer",
     ) -> None:
-        self.name = heuristic
-        self._future = future
+        self._heuristic = heuristic
         self._monitor = PairMonitor(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == "standard")
         self._weak_load = weak_load
@@ -97,7 +84,7 @@ class Lookahead(Matching):
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the expectations of jobs whose partner is gone, and stop one of a pair that is too slow."""
         view = context.view
-        self._job_table.renew(view.queued)
+        self._job_table.renew(view.queued, view.pairs)
         self._paired = (None, None)
         self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
         return self._monitor.keep_up(view)
@@ -106,11 +93,10 @@ class Lookahead(Matching):
         """Return the offer with its best partner that is admitted, else alone."""
         view, pending, job = context.view, context.pending, offer.job
         why = self._why_alone(job, context)
-        if why is None and not view.work.spend(_SEARCH + len(pending.jobs) // _JOBS):
+        if why is None and not view.work.pay(prices.PARTNERS, len(pending.jobs)):
             why = "no-time"
         if why is not None or view.pairs is None:
-            if view.trace is not None:
-                view.trace.explain(job.id, no_search=why)
+            view.explain(job.id, no_search=why)
             return offer if gate.admit(offer) else None
         table = queue_table(pending, self._job_table)
         jobs = table.columns
@@ -118,26 +104,24 @@ class Lookahead(Matching):
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = np.flatnonzero(filtered.fine)
         profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
-        chosen: Seat | None = None
-        facts: dict[str, object] = {}
+        pair: Pair | None = None
+        rank = 0
         for rank in _best_first(profits):
             place = int(fine[rank])
             pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), context, gate)
             if pair is not None:
-                chosen = pair
-                facts = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
+                view.explain(pair.guest.job.id, chosen_by=job.id)
                 break
-        if view.trace is not None:
-            if facts and self.name != FIRST:
-                facts["profit"] = round(float(profits[rank]), 9)
-            view.trace.explain(job.id, partners=filtered.facts(jobs, fine, self._profits_to_trace(profits)) | facts)
-            if "partner" in facts:
-                view.trace.explain(pending.jobs[int(fine[rank])].id, chosen_by=job.id)
-        return chosen or (offer if gate.admit(offer) else None)
+        compared = profits if self._heuristic.compares else None
+        view.explain(
+            job.id,
+            lambda: {"partners": filtered.facts(jobs, fine, compared) | _chosen_partner(pair, rank, compared)},
+        )
+        return pair or (offer if gate.admit(offer) else None)
 
     def may_host(self, job: JobSpec) -> bool:
         """Tell whether ``job`` may be co-located at all."""
-        return may_share(job)
+        return may_share(job, self._job_table.model)
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that may have company."""
@@ -151,19 +135,23 @@ class Lookahead(Matching):
         """Return a seat on the nodes of the best host that is admitted."""
         view, pending = context.view, context.pending
         for host, slowdown, profit in self._rank_for(job, pending, view):
-            if not view.work.spend(_RANKED):
+            if not view.work.pay(prices.RANKED_PAIR):
                 return None
-            guest = join(host, job, slowdown, context, gate)
+            guest = join_host(host, job, slowdown, context, gate)
             if guest is not None:
-                if view.trace is not None:
-                    chosen = {"host": host.job.id, "slowdown": slowdown}
-                    profits = {}
-                    if self.name != FIRST:
-                        chosen["profit"] = round(profit, 9)
-                        profits = self._profits_of(job, pending, view)
-                    view.trace.explain(job.id, hosts=self._hosts.facts(job, profits, view) | chosen)
+                view.explain(job.id, partial(self._host_facts, guest, profit, pending, view))
                 return guest
         return None
+
+    def _host_facts(self, guest: Guest, profit: float, pending: PendingJobs, view: View) -> dict[str, object]:
+        """Return what a decision trace should say of the hosts among which one was chosen."""
+        job = guest.guest.job
+        chosen: dict[str, object] = {"host": guest.host.job.id, "slowdown": guest.slowdown}
+        profits: dict[int, float] = {}
+        if self._heuristic.compares:
+            chosen["profit"] = round(profit, 9)
+            profits = self._profits_of(job, pending, view)
+        return {"hosts": self._hosts.facts(job, profits, view) | chosen}
 
     def _why_alone(self, job: JobSpec, context: Context) -> str | None:
         """Return why no partner is sought for a job that has a place, None if one is."""
@@ -172,7 +160,7 @@ class Lookahead(Matching):
             return "nobody-waits"
         if view.pairs is None:
             return "no-belief"
-        if not may_share(job):
+        if not may_share(job, view.pairs):
             return "may-not-share"
         return "weak-load" if is_weak(context, self._weak_load) else None
 
@@ -209,7 +197,7 @@ class Lookahead(Matching):
             pairs = None
             hosts = [] if view.pairs is None else self._hosts.hospitable(view)
             jobs = len(pending.jobs)
-            if hosts and jobs and view.work.spend(_SEARCH + jobs // _JOBS + jobs * len(hosts) // _PAIRS):
+            if hosts and jobs and view.work.pay(prices.HOSTS, jobs, jobs * len(hosts)):
                 assert view.pairs is not None  # or there were no hosts
                 pairs = self._hosts.pairs(queue_table(pending, self._job_table), hosts, view, view.pairs)
             self._paired = (pending, pairs)
@@ -234,7 +222,7 @@ class Lookahead(Matching):
         table = queue_table(pending, self._job_table)
         pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
         pairs = pairs.only(np.flatnonzero(pairs.newcomers == table.place(job)))
-        profits = self._with_running(pairs, table, view)
+        profits = self._heuristic.with_running(pairs, table, view)
         return {
             pairs.hosts[rank].job.id: profit
             for rank, profit in zip(pairs.ranks.tolist(), profits.tolist(), strict=True)
@@ -242,15 +230,9 @@ class Lookahead(Matching):
 
     def _with_gain(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
         """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
-        if self.name != "response":
-            pairs = _within_budget(pairs, _RANKED, view)
-        else:
-            match = _beside(pairs, table, view)
-            may = may_gain(match, table.work_s(match.processors), self._expected_arrivals(table, view))
-            pairs = _within_budget(pairs.only(np.flatnonzero(may)), _RANKED + len(table.jobs) // _RESPONSES, view)
-            if not len(pairs.newcomers):
-                return pairs, pairs.slowdowns
-        profits = self._with_running(pairs, table, view)
+        heuristic = self._heuristic
+        pairs = _within_budget(heuristic.promising(pairs, table, view), heuristic.price(len(table.jobs)), view)
+        profits = heuristic.with_running(pairs, table, view)
         above = np.flatnonzero(profits > 0.0)
         return pairs.only(above), profits[above]
 
@@ -261,53 +243,24 @@ class Lookahead(Matching):
         match = Match(
             view.machine.cores, job.processes, jobs.times_s[own], jobs.sizes[places], jobs.times_s[places], slowdowns
         )
-        if self.name != "response" or not len(places):
-            return self._gain(match)
-        return impact_on_waiting(
-            match, table.work_s(match.processors), own, places, self._expected_arrivals(table, view)
-        )
+        return self._heuristic.with_waiting(match, own, places, table, view)
 
-    def _with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
-        match = _beside(pairs, table, view)
-        if self.name != "response" or not len(pairs.newcomers):
-            return self._gain(match)
-        work_s = table.work_s(match.processors)
-        return impact_on_running(match, work_s, pairs.newcomers, self._expected_arrivals(table, view))
 
-    def _expected_arrivals(self, table: QueueTable, view: View) -> Future:
-        """Return those of the expected arrivals that count."""
-        if self._future == "none":
-            return Future()
-        future = table.future(view)
-        return future if self._future == "all" else Future(longer=future.longer)
-
-    def _gain(self, match: Match) -> Floats:
-        if self.name == "u1":
-            return utilisation_gain_1(match.size, match.time_s, match.sizes, match.times_s, match.slowdowns)
-        if self.name == "u2":
-            return utilisation_gain_2(match.size, match.sizes, match.slowdowns)
-        return np.ones(len(match.sizes))  # all the same: the first wins
-
-    def _profits_to_trace(self, profits: Floats) -> Floats | None:
-        """Return the profits that mean something."""
-        return None if self.name == FIRST else profits
+def _chosen_partner(pair: Pair | None, rank: int, profits: Floats | None) -> dict[str, object]:
+    """Return what a decision trace should say of the partner that was chosen, at ``rank`` among the candidates."""
+    if pair is None:
+        return {}
+    facts: dict[str, object] = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
+    return facts if profits is None else facts | {"profit": round(float(profits[rank]), 9)}
 
 
 def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
     """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
     work = view.work
     if work.limited:
-        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.left // each))))
+        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.affordable(each)))))
         work.spend(len(pairs.newcomers) * each)
     return pairs
-
-
-def _beside(pairs: Pairs, table: QueueTable, view: View) -> Match:
-    """Return the hosts as the current jobs, and the newcomers as the candidates."""
-    jobs, own, ranks = table.columns, pairs.newcomers, pairs.ranks
-    return Match(
-        view.machine.cores, pairs.sizes[ranks], pairs.left_s[ranks], jobs.sizes[own], jobs.times_s[own], pairs.slowdowns
-    )
 
 
 def _best_first(profits: Floats) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,20 +19,20 @@ from cosched_plugin.api import (
     Matching,
     Needs,
     Offer,
+    Pair,
+    PairMonitor,
     Seat,
     View,
     any_layer,
+    pair_up,
+    prices,
     snapshot_now,
 )
-from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints
+from cosched_plugin.policies.lomarc.constraints import Filtered, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
-from cosched_plugin.policies.lomarc.pairs import PairMonitor, pair_up
 
 # What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
 BLIND_SLOWDOWN = 2.0
-# Units of work: a look at the next job, and a unit for so many jobs that wait besides.
-_LOOK: Final = 30
-_JOBS: Final = 20
 
 
 class _WithTheNext(Matching):
@@ -63,7 +63,7 @@ class Always(_WithTheNext):
     def _pair(self, offer: Offer, following: JobSpec, context: Context, gate: Gate) -> Seat | None:
         guest = following
         if following.processes > offer.job.processes:
-            host = context.placement.offer(following, snapshot_now(context.view))
+            host = context.offer(following, snapshot_now(context.view))
             if host is None:
                 return None
             offer, guest = host, offer.job
@@ -85,13 +85,10 @@ class Adjacent(_WithTheNext):
         view = context.view
         following = _next(offer.job, context)
         if following is not None and view.pairs is not None and not is_weak(context, self._weak_load):
-            jobs = Jobs.of([following])
+            jobs = Jobs.of([following], view.pairs)
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
             pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
-            if view.trace is not None:
-                chosen = {} if pair is None else {"partner": following.id, "selected": 1, "slowdown": pair.slowdown}
-                looked = filtered.facts(jobs, np.flatnonzero(filtered.fine), None)
-                view.trace.explain(offer.job.id, partners=looked | chosen)
+            view.explain(offer.job.id, lambda: {"partners": _facts(filtered, jobs, pair)})
             if pair is not None:
                 return pair
         return offer if gate.admit(offer) else None
@@ -112,15 +109,22 @@ def is_weak(context: Context, margin: float) -> bool:
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     """Return what the site believes of a pair that nobody has chosen."""
-    if view.pairs is None or one.usage is None or other.usage is None:
-        return BLIND_SLOWDOWN
-    return view.pairs.slowdown(one.id, one.usage, other.id, other.usage)
+    model = view.pairs
+    known = model is not None and model.knows(one) and model.knows(other)
+    slowdown = model.both(one, other) if model is not None and known else inf
+    return BLIND_SLOWDOWN if slowdown == inf else slowdown
+
+
+def _facts(filtered: Filtered, jobs: Jobs, pair: Pair | None) -> dict[str, object]:
+    """Return what a decision trace should say of a look at the next job, which may have become a partner."""
+    chosen = {} if pair is None else {"partner": pair.guest.job.id, "selected": 1, "slowdown": pair.slowdown}
+    return filtered.facts(jobs, np.flatnonzero(filtered.fine), None) | chosen
 
 
 def _next(job: JobSpec, context: Context) -> JobSpec | None:
     """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
     jobs = context.pending.jobs
-    if not context.view.work.spend(_LOOK + len(jobs) // _JOBS):
+    if not context.view.work.pay(prices.NEXT_JOB, len(jobs)):
         return None
     after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
     return jobs[after] if after < len(jobs) else None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from cosched_plugin.api import (
     Bools,
+    Context,
     Floats,
     Ints,
     JobSpec,
     Layers,
     Offer,
-    Placement,
     Placer,
     Seat,
     Snapshot,
@@ -72,14 +72,17 @@ class CountedReservation:
 class PlacedReservation:
     """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_head", "_layers", "_placement", "_planned", "_shortens", "_view", "moved", "refused")
+    __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_shortens", "_view", "moved", "refused")
 
-    def __init__(self, view: View, head: Offer, placement: Placer, *, shortens: bool = False) -> None:
-        """``shortens``: candidates may take less than their estimates, so that only a closer look will say who is admitted."""
+    def __init__(self, view: View, head: Offer, placer: Placer, *, shortens: bool = False) -> None:
+        """``placer`` is asked for the head's place: the context of the pass, where that pays for it.
+
+        ``shortens``: candidates may take less than their estimates, so that only a closer look will say which are admitted.
+        """
         self.moved = False  # an admitted job will still be there at the shadow time, and the head goes elsewhere
         self.refused = False  # an offer was not admitted; other threads might have been
         self._view = view
-        self._placement = placement
+        self._placer = placer
         self._shortens = shortens
         self._layers: Layers | None = None  # of the head, where they were asked for
         self._take(head)
@@ -134,7 +137,7 @@ class PlacedReservation:
         at_shadow = self._at_shadow.without(held)
         sole = seat.sole
         beside = at_shadow if sole is None else self._beside(sole, at_shadow)
-        head = self._placement.offer(self._head.job, beside)
+        head = self._placer.offer(self._head.job, beside)
         if head is None:
             self.refused = True
             return False
@@ -171,10 +174,11 @@ def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: i
 Reservation = CountedReservation | PlacedReservation
 
 
-def reserve(view: View, head: JobSpec, placement: Placement) -> Reservation | None:
+def reserve(head: JobSpec, context: Context) -> Reservation | None:
     """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have left."""
+    view, placement = context.view, context.placement
     if placement.counts and view.counts and is_plain(head):
         shadow = view.shadow(head.processes)
         return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)
-    return None if offer is None else PlacedReservation(view, offer, placement, shortens=placement.shortens)
+    return None if offer is None else PlacedReservation(view, offer, context, shortens=placement.shortens)

@@ -27,7 +27,7 @@ def start_in_order(context: Context, reason: str = "order") -> Generator[Action,
     gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
     while gone < len(jobs):
         job = jobs[gone]
-        offer = context.placement.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
+        offer = context.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
         seat = matching.join(job, context, UNRESERVED) if offer is None else matching.seat(offer, context, UNRESERVED)
         if seat is not None:
             yield from take_seat(seat, reason, view)
@@ -47,16 +47,16 @@ def start_in_order(context: Context, reason: str = "order") -> Generator[Action,
 
 def backfill_seat(job: JobSpec, context: Context, reservation: Reservation, *, may_join: bool) -> Seat | None:
     """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
-    view, placement, matching = context.view, context.placement, context.matching
+    view, matching = context.view, context.matching
     now_us = view.now_us
     if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
         snapshot = reservation.with_head(snapshot_now(view))
-        offer = placement.offer(job, snapshot)
+        offer = context.offer(job, snapshot)
         if offer is not None:
             seat = matching.seat(offer, context, reservation)
             elsewhere = reservation.spare(snapshot) if seat is None else None
             if elsewhere is not None:
-                offer = placement.offer(job, elsewhere)
+                offer = context.offer(job, elsewhere)
                 seat = None if offer is None else matching.seat(offer, context, reservation)
             if seat is not None:
                 return seat

@@ -16,10 +16,11 @@ from cosched_plugin.api import (
     Action,
     Backfill,
     Context,
+    FoundPlace,
     JobSpec,
     Needs,
     Offer,
-    Order,
+    PenaltyPlacement,
     RejectJob,
     Snapshot,
     View,
@@ -32,7 +33,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.planning.starting import NEVER, take_seat
-from cosched_plugin.policies.rua.lessconsume import SAME, Found, LessConsume, is_rigid, pay_for_look, within_budget
+from cosched_plugin.policies.rua.lessconsume import SAME, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
@@ -41,12 +42,15 @@ _WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
 class Within(NamedTuple):
     """LessConsume Threshold with a threshold of its own: what the head's reservation must keep to."""
 
-    placement: LessConsume
+    placement: PenaltyPlacement
     threshold: float
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return a place with a factor within the threshold."""
-        return self.placement.least(job, snapshot, (self.threshold,)) if pay_for_look(job, snapshot.view) else None
+        if not pay_for_look(job, snapshot.view):
+            return None
+        found = self.placement.find(job, snapshot, (self.threshold,))
+        return None if found is None else found.offer()
 
 
 class Rua(Backfill):
@@ -61,40 +65,42 @@ class Rua(Backfill):
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         view = context.view
-        placement = cast(LessConsume, context.placement)  # as it provides LEAST_PENALTY: the composition has seen to it
-        while view.queued and view.free_threads and (yield from self._pass(view, context.order, placement)):
+        placement = cast(
+            PenaltyPlacement, context.placement
+        )  # as it provides LEAST_PENALTY: the composition has seen to it
+        while view.queued and view.free_threads and (yield from self._pass(context, placement)):
             pass
 
-    def _pass(self, view: View, order: Order, placement: LessConsume) -> Generator[Action, None, bool]:
+    def _pass(self, context: Context, placement: PenaltyPlacement) -> Generator[Action, None, bool]:
         """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        view = context.view
         free = view.free_threads
         if view.any_threads and view.trace is None and not any(job.processes <= free for job in view.queue):
             return False  # a trace would tell of the reservation all the same, and on whole nodes a job may fit never
-        queue = order.arrange(view.queue, view)
-        head: Found | None = None
+        queue = context.order.arrange(view.queue, view)
+        head: FoundPlace | None = None
         behind = 0
         for job in queue:
-            if not view.work.spend(0):
+            if view.work.spent:
                 return False
             behind += 1
             left = view.work.left
             best = self.best(job, view, placement)
             if best is None:
                 # More than the nodes in service hold: nothing to reserve, and those behind it do not pay for the look.
-                view.work.left = left
+                view.work.refund(left)
                 if placement.never(job, view):
                     yield RejectJob(job.id, NEVER.format(job.processes))
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best
-                if view.trace is not None:
-                    view.trace.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
+                view.tell("reserve", job=job.id, shadow_us=best.snapshot.at_us)
                 break
             yield from take_seat(best.offer(), "order", view, factor=best.factor)
         others = queue[behind:]
         if view.work.limited:
             free = view.free_threads
-            others = within_budget([job for job in others if job.processes <= free], view)
+            others = context.within_budget([job for job in others if job.processes <= free])
         waiting = self._by_length.arrange(others, view)
         reservation: PlacedReservation | None = None
         if head is not None:
@@ -110,14 +116,14 @@ class Rua(Backfill):
         # Those who started may have worsened the place that the head was to wait for: now may be better.
         return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
 
-    def _reserve(self, head: Found, placement: LessConsume) -> PlacedReservation:
+    def _reserve(self, head: FoundPlace, placement: PenaltyPlacement) -> PlacedReservation:
         """Return the reservation of a job at its best place, to be kept to the lowest threshold that the place is within."""
         view = head.snapshot.view
         thresholds = self._thresholds(head.job, view, placement)
         threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
         return PlacedReservation(view, head.offer(), Within(placement, threshold))
 
-    def best(self, job: JobSpec, view: View, placement: LessConsume) -> Found | None:
+    def best(self, job: JobSpec, view: View, placement: PenaltyPlacement) -> FoundPlace | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
 
         The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
@@ -133,12 +139,12 @@ class Rua(Backfill):
         return best
 
     def _next(
-        self, waiting: list[JobSpec], view: View, placement: LessConsume, reservation: PlacedReservation | None
+        self, waiting: list[JobSpec], view: View, placement: PenaltyPlacement, reservation: PlacedReservation | None
     ) -> Offer | None:
         """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
         free = view.free_threads
         now = snapshot_now(view) if reservation is None else reservation.with_head(snapshot_now(view))
-        lossy: list[Found] = []
+        lossy: list[FoundPlace] = []
         looked_at: set[object] = set()  # kinds of jobs that nothing tells apart, as users send them in by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
         narrow = (job for job in waiting if job.processes <= free)
@@ -165,21 +171,21 @@ class Rua(Backfill):
         return None
 
     def _best_is_now(
-        self, now: Found, view: View, placement: LessConsume, reservation: PlacedReservation | None
+        self, now: FoundPlace, view: View, placement: PenaltyPlacement, reservation: PlacedReservation | None
     ) -> bool:
         """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
         thresholds = self._thresholds(now.job, view, placement)
         later = self._better(now, 1, thresholds, placement, reservation)
-        return next(later, None) is None and view.work.spend(0)  # who has spent all may not have looked at all
+        return next(later, None) is None and not view.work.spent  # who has spent all may not have looked at all
 
     def _better(
         self,
-        best: Found,
+        best: FoundPlace,
         since: int,
         thresholds: Sequence[float],
-        placement: LessConsume,
+        placement: PenaltyPlacement,
         reservation: PlacedReservation | None,
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundPlace]:
         """Yield places from the step ``since`` on, each better than ``best`` and those before.
 
         For each threshold they are the first that meets it.
@@ -213,7 +219,7 @@ class Rua(Backfill):
                 promising = rigid
                 yield best
 
-    def _thresholds(self, job: JobSpec, view: View, placement: LessConsume) -> tuple[float, ...]:
+    def _thresholds(self, job: JobSpec, view: View, placement: PenaltyPlacement) -> tuple[float, ...]:
         """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
         return placement.all_within_reach(job, view, self.thresholds)
 
@@ -231,5 +237,5 @@ def _spare(snapshot: Snapshot, job: JobSpec, reservation: PlacedReservation) -> 
     return snapshot
 
 
-def _factor(found: Found) -> float:
+def _factor(found: FoundPlace) -> float:
     return found.factor

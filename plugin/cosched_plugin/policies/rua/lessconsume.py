@@ -22,12 +22,14 @@ from cosched_plugin.api import (
     Layers,
     Needs,
     Offer,
-    Placement,
+    PenaltyPlacement,
+    Price,
     Run,
     Snapshot,
     View,
     first_fit,
     is_plain,
+    prices,
     size,
     snapshot_at,
 )
@@ -37,14 +39,9 @@ from cosched_plugin.policies.rua.losses import LossCache, Places
 
 # Factors that differ by rounding only are equal: the same penalty summed over other windows.
 SAME = 1e-9
-# The price of a look at the places that one instant has for a job, in units of work; of jobs that ask for more than threads
-# each node is looked at by itself.
-LOOK_UNITS = 80
-NODES_A_UNIT = 4
-UNITS_A_NODE = 2
 
 
-class LessConsume(Placement):
+class LessConsume(PenaltyPlacement):
     """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``."""
 
     def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
@@ -66,8 +63,12 @@ class LessConsume(Placement):
         return penalised_offer(job, snapshot, runs, by, extend_limit=self.extend_limit)
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
-        """Return the job's place in ``snapshot``, None also if nobody may look any more; with a threshold, if none is good enough."""
-        return self.least(job, snapshot, self._own(job, snapshot.view)) if pay_for_look(job, snapshot.view) else None
+        """Return the job's place in ``snapshot``, or None; with a threshold, None also if none is good enough."""
+        return self.least(job, snapshot, self._own(job, snapshot.view))
+
+    def price(self, job: JobSpec, view: View) -> int:
+        """Return what a look at the places of one instant costs."""
+        return _price(job).units(view.machine.nodes)
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave that is good enough."""
@@ -99,11 +100,7 @@ class LessConsume(Placement):
         return None
 
     def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``snapshot``: with a threshold, those for which it can be met there.
-
-        Where looks are limited, only so many as can be paid for, from the front.
-        """
-        jobs = within_budget(jobs, snapshot.view)
+        """Return the jobs that may get an offer in ``snapshot``: with a threshold, those for which it can be met there."""
         if self.threshold is None:
             return jobs
         threads = size(snapshot.free)
@@ -227,24 +224,11 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
 
 def pay_for_look(job: JobSpec, view: View) -> bool:
     """Pay for a look at the places of one instant; tell whether there was anything left to pay it with."""
-    return not view.work.limited or view.work.spend(_price(job, view))
+    return not view.work.limited or view.work.pay(_price(job), view.machine.nodes)
 
 
-def within_budget(jobs: list[JobSpec], view: View) -> list[JobSpec]:
-    """Return the first of ``jobs``, as many as one look at each can be paid for."""
-    if not view.work.limited:
-        return jobs
-    left = view.work.left
-    for number, job in enumerate(jobs):
-        if left <= 0:
-            return jobs[:number]
-        left -= _price(job, view)
-    return jobs
-
-
-def _price(job: JobSpec, view: View) -> int:
-    nodes = view.machine.nodes
-    return LOOK_UNITS + (nodes // NODES_A_UNIT if is_plain(job) else nodes * UNITS_A_NODE)
+def _price(job: JobSpec) -> Price:
+    return prices.PLACES if is_plain(job) else prices.PLACES_BY_NODE
 
 
 class Found:

@@ -140,8 +140,7 @@ class Sliced:
         present = self._advance(before, view)
         if present != before:
             yield present.note()
-            if view.trace is not None:
-                view.trace.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
+            view.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
             for kind in _KINDS:
                 for group in self._groups(view, kind, on_disk=False):
                     yield from _preempt(group, view)
@@ -173,7 +172,9 @@ class Sliced:
         yield from self._own(view, present)
         remembered = False
         for action in self._others(view, present):
-            remembered = remembered or (isinstance(action, SetNote) and action.job_id is None)
+            match action:
+                case SetNote(job_id=None):
+                    remembered = True
             yield action
         return remembered
 

@@ -21,11 +21,11 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.policies.backfilling.reservation_table import LOOK, PROMISE
+from cosched_plugin.parts import prices
 from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, NodeClass, Welcome
 
-DEAREST = max(LOOK, PROMISE)
+DEAREST = max(prices.TURN.units(), prices.PROMISE.units())
 
 # ---------------------------------------------------------------- how much is free over time
 

@@ -428,7 +428,7 @@ class Patient:
         self.depth = depth
         self.name = name
 
-    def decide(self, view: View) -> Iterator[Action]:  # noqa: ARG002 - it waits
+    def decide(self, view: View) -> Iterator[Action]:
         yield from ()
 
 

@@ -36,17 +36,19 @@ from tests.reference.lomarc import (
 )
 
 from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_plugin.api import (
     PendingJobs,
     Unreserved,
 )
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.parts.colocated.pairs import Guest
 from cosched_plugin.parts.matching import Context
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
+from cosched_plugin.policies.lomarc.heuristics import First, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
-from cosched_plugin.policies.lomarc.lookahead import HEURISTICS, Lookahead
-from cosched_plugin.policies.lomarc.pairs import Guest
+from cosched_plugin.policies.lomarc.lookahead import Lookahead
 from cosched_plugin.policies.orders.queue_orders import Fcfs
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
@@ -58,6 +60,12 @@ from cosched_plugin.protocol.messages import (
     StartTogether,
 )
 
+HEURISTICS = {
+    "first": First(),
+    "u1": SharedTimeGain(),
+    "u2": TimelessGain(),
+    "response": ResponseImpact("none"),
+}
 MODELS = [
     LomarcModel(remainder=True),
     LomarcModel(remainder=False),
@@ -122,17 +130,18 @@ def test_one_pair_at_a_time(model: LomarcModel) -> None:
     jobs = [draw_spec(random, number, 16) for number in range(1, 60)]
     jobs += [jobs[0]._replace(id=100, usage=None), jobs[1]._replace(id=101, exclusive=True)]
     rules = Rules(1.6, model.cpu == "standard")
-    columns = Jobs.of(jobs)
+    pairs = LomarcPairs(model)
+    columns = Jobs.of(jobs, pairs)
     fine = 0
     for job in jobs:
-        as_host = apply_constraints(job, columns, rules, model, as_host=True)
-        as_guest = apply_constraints(job, columns, rules, model, as_host=False)
+        as_host = apply_constraints(job, columns, rules, pairs, as_host=True)
+        as_guest = apply_constraints(job, columns, rules, pairs, as_host=False)
         for place, other in enumerate(jobs):
             if other is job:
                 continue
-            slowdown = slowdown_beside(job, other, rules, model)
+            slowdown = slowdown_beside(job, other, rules, pairs)
             assert slowdown == (as_host.slowdowns[place] if as_host.fine[place] else 0.0)
-            assert slowdown_beside(other, job, rules, model) == (
+            assert slowdown_beside(other, job, rules, pairs) == (
                 as_guest.slowdowns[place] if as_guest.fine[place] else 0.0
             )
             fine += slowdown > 0.0
@@ -147,12 +156,16 @@ def test_a_roster_is_renewed() -> None:
     assert roster.rows(jobs[::-1])[-3:].tolist() == [2, 1, 0]
     assert (len(roster), roster.room >= 1500) == (1500, True)
     assert roster.columns(roster.rows(jobs[10:12])).sizes.tolist() == [3, 4]
-    roster.renew(queued=250)
+    kept = roster.columns(roster.rows(jobs[10:12]))
+    roster.renew(queued=250, model=None)
     assert (len(roster), roster.renewals) == (1500, 0)
-    roster.renew(queued=249)
+    roster.renew(queued=249, model=None)
     assert (len(roster), roster.renewals) == (0, 1)
+    assert kept.jobs == jobs[10:12]
     assert roster.rows(jobs[5:6]).tolist() == [0]
     assert roster.columns(roster.rows(jobs[5:6])).ids.tolist() == [6]
+    roster.renew(queued=1000, model=LomarcPairs(MODELS[0]))  # whether a job may share nodes is another question now
+    assert (len(roster), roster.renewals) == (0, 2)
 
 
 def best_host(
@@ -214,7 +227,7 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
         context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), PendingJobs(queue))
-        matching = Lookahead(heuristic, cpu=model.cpu, weak_load=1.0, future="none")
+        matching = Lookahead(HEURISTICS[heuristic], cpu=model.cpu, weak_load=1.0)
         join_candidates = set(matching.join_candidates(context))
         for job in queue:
             expected = best_host(job, queue, alone, heuristic, model, nodes)

@@ -19,8 +19,8 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.lomarc.pairs import PairMonitor
 from cosched_plugin.protocol.messages import (
     Action,
     Belief,

@@ -17,9 +17,11 @@ def table_note(table: Mapping[str, float], most: int) -> NoteValue:
 
 def read_table(note: NoteValue) -> dict[str, float]:
     """Return the table that `table_note` wrote; an empty one for any other note, and for None."""
-    if type(note) is tuple and len(note) == 2:
-        names, numbers = note
-        if type(names) is tuple and type(numbers) is tuple and len(names) == len(numbers):
-            if set(map(type, names)) <= {str} and set(map(type, numbers)) <= {float}:
-                return dict(zip(cast("tuple[str, ...]", names), cast("tuple[float, ...]", numbers), strict=True))
-    return {}
+    if type(note) is not tuple or len(note) != 2:
+        return {}
+    names, numbers = note
+    if type(names) is not tuple or type(numbers) is not tuple or len(names) != len(numbers):
+        return {}
+    if not (set(map(type, names)) <= {str} and set(map(type, numbers)) <= {float}):
+        return {}
+    return dict(zip(cast("tuple[str, ...]", names), cast("tuple[float, ...]", numbers), strict=True))

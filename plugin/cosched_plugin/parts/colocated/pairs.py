@@ -1,44 +1,30 @@
 """Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
 
 A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
-ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `PairMonitor` brings expected ends up to
-date when a partner is gone, and stops one of a pair that was measured to be slower than allowed (LOMARC paper, section 5.1).
+ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `pair_monitor` acts on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import (
-    WHOLE_PPM,
+from cosched_hwmodel.rounding import round_up_us
+from cosched_plugin.common.allocation import Layers, layers_of, minus, size
+from cosched_plugin.core.first_fit import any_layer, first_fit
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.parts.matching import Context
+from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
+from cosched_plugin.parts.seats import Gate
+from cosched_plugin.protocol.messages import (
     Action,
-    Context,
-    Gate,
     JobSpec,
-    Layers,
-    NoteValue,
-    Occupancy,
-    Offer,
-    ResumeJob,
     ReviseJob,
     Run,
-    Running,
     SetNote,
     StartTogether,
-    SuspendJob,
-    View,
-    any_layer,
-    first_fit,
-    layers_of,
-    minus,
-    nodes_of,
-    round_up_us,
-    share_nodes,
-    size,
-    snapshot_now,
 )
-from cosched_plugin.policies.planning.expected_ends import delete_stale_notes, expect, running_with_note
 
 NOTE: Final = "pace"
 _PACE: Final = [int, int, int, float]
@@ -57,7 +43,7 @@ class Pace(NamedTuple):
         return max(1, round_up_us(self.left_us - (progress_us - self.progress_us) / slowdown))
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """A job, and what is left of it at present."""
 
     job_id: int
@@ -103,7 +89,7 @@ class Pair(NamedTuple):
         host, guest = self.host.job, self.guest.job
         return (
             StartTogether((self.host.start(), self.guest.start())),
-            *_paces(_Work(host.id, self.host_work_us), _Work(guest.id, self.guest_work_us), self.slowdown),
+            *paces(Work(host.id, self.host_work_us), Work(guest.id, self.guest_work_us), self.slowdown),
         )
 
     @property
@@ -155,8 +141,8 @@ class Guest(NamedTuple):
         return (
             self.guest.start(),
             ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
-            *_paces(
-                _Work(host.job.id, self.left_us, self.progress_us), _Work(guest.id, self.guest_work_us), self.slowdown
+            *paces(
+                Work(host.job.id, self.left_us, self.progress_us), Work(guest.id, self.guest_work_us), self.slowdown
             ),
         )
 
@@ -195,13 +181,12 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     )
     if not gate.admit(pair):
         return None
-    if view.trace is not None:
-        view.trace.explain(host.job.id, slowdown=slowdown)
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return pair
 
 
-def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
+def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
     """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
     view = context.view
     end_us = view.expected_end(host)
@@ -218,8 +203,7 @@ def join(host: Running, guest: JobSpec, slowdown: float, context: Context, gate:
     )
     if not gate.admit(seat):
         return None
-    if view.trace is not None:
-        view.trace.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
     return seat
 
 
@@ -259,105 +243,6 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
     return first_fit(guest, open_, machine, memory)
 
 
-def pace_of(job_id: int, view: View) -> Pace | None:
-    """Return what is remembered of a job that shares its nodes."""
-    note = view.note(job_id, NOTE)
-    if type(note) is tuple and [type(part) for part in note] == _PACE:
-        return Pace(*note)  # type: ignore[arg-type]
-    return None
-
-
-class PairMonitor:
-    """What follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
-
-    __slots__ = ("_max_slowdown", "_settled", "_settled_at")
-
-    def __init__(self, max_slowdown: float) -> None:
-        self._max_slowdown = max_slowdown
-        # Caches: of whom nothing is to be done as long as he, his partner and what is remembered of him are the same; and at which
-        # version of the view that was everybody.
-        self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
-        self._settled_at = -1
-
-    def keep_up(self, view: View) -> Iterator[Action]:
-        """Yield what has to be put in order."""
-        yield from delete_stale_notes(view, NOTE)
-        if self._settled_at == view.version:
-            return
-        settled = True
-        jobs = view.running
-        if len(self._settled) > 2 * len(jobs):
-            self._settled = {job_id: known for job_id, known in self._settled.items() if job_id in jobs}
-        for job_id in running_with_note(NOTE, view):
-            known = self._settled.get(job_id)
-            if known is not None and known[0] is jobs[job_id] and known[2] is view.note(job_id, NOTE):
-                partner = known[1]
-                if jobs.get(partner.job.id) is partner:
-                    continue
-            for action in self._of_one(job_id, view):
-                settled = False
-                yield action
-        self._settled_at = view.version if settled else -1
-
-    def _of_one(self, job_id: int, view: View) -> Iterable[Action]:
-        pace = pace_of(job_id, view)
-        if pace is None:
-            return ()
-        running = view.running[job_id]
-        partner = view.running.get(pace.partner)
-        if partner is None or not share_nodes(running.layers, partner.layers):
-            return _end_pair(running, pace, view)
-        if (running.measured_ppm or partner.measured_ppm) and running.suspended_us is partner.suspended_us is None:
-            measured = max(running.measured_ppm, partner.measured_ppm) / WHOLE_PPM
-            if measured > self._max_slowdown:
-                return _stop_one(running, partner, measured, view)
-            if abs(measured - pace.slowdown) > 1 / WHOLE_PPM:
-                return _revise_pace(running, partner, measured, view)
-        self._settled[job_id] = (running, partner, view.note(job_id, NOTE))
-        return ()
-
-
-def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
-    job_id = running.job.id
-    end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
-    stopped = running.suspended_us is not None
-    if stopped and not running.on_disk:
-        yield ResumeJob(job_id)
-    yield from expect(job_id, end_us, view, lost_us=0 if stopped else None)  # the limit of one that stopped has waited
-    yield SetNote(job_id, NOTE, None)
-
-
-def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
-    """Expect of a pair what was measured of it, up to now and from now on."""
-    now_us = view.now_us
-    left = [_work_left(running, measured, view) for running in (one, other)]
-    spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
-    for running, span_us, pace in zip((one, other), spans_us, _paces(left[0], left[1], measured), strict=True):
-        yield from expect(running.job.id, now_us + span_us, view)
-        yield pace
-
-
-def _work_left(running: Running, measured: float, view: View) -> _Work:
-    """Return the work left of one of a pair, going by what was measured since the note was made."""
-    pace = pace_of(running.job.id, view)
-    progress_us = view.progress_us(running)
-    return _Work(running.job.id, 1 if pace is None else pace.left_after(progress_us, measured), progress_us)
-
-
-def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
-    """Suspend the one of a pair that came later, until its partner ends."""
-    stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
-    now_us = view.now_us
-    goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
-    if view.trace is not None:
-        view.trace.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
-    yield SuspendJob(stops.job.id)
-    yield from expect(stays.job.id, now_us + goes_on.left_us, view)
-    lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
-    yield from expect(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
-    yield from _paces(goes_on, waits, 1.0)
-
-
 def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
     """Return the job with the time that it needs beside its partner; its limit grows by what the partner costs."""
     job = alone.job
@@ -365,9 +250,17 @@ def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
     return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)
 
 
-def _paces(one: _Work, other: _Work, slowdown: float) -> tuple[SetNote, SetNote]:
+def paces(one: Work, other: Work, slowdown: float) -> tuple[SetNote, SetNote]:
     """Return what to remember of a pair."""
     return (
         SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
         SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
     )
+
+
+def pace_of(job_id: int, view: View) -> Pace | None:
+    """Return what is remembered of a job that shares its nodes."""
+    note = view.note(job_id, NOTE)
+    if type(note) is tuple and [type(part) for part in note] == _PACE:
+        return Pace(*note)  # type: ignore[arg-type]
+    return None

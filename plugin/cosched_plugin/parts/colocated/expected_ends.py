@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cosched_plugin.api import Action, ReviseJob, SetNote, View
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.messages import Action, ReviseJob, SetNote
 
 
 def delete_stale_notes(view: View, key: str) -> Iterator[Action]:
@@ -22,7 +23,7 @@ def running_with_note(key: str, view: View) -> list[int]:
     return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
 
 
-def expect(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+def expect_end(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
     """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
     running = view.running[job_id]
     if running.end_us != end_us:

@@ -1,0 +1,1 @@
+"""Contention models by name, built in or written by others."""

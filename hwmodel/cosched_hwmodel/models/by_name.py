@@ -1,0 +1,70 @@
+"""Contention models by name: which ones there are, which speak of pairs of jobs, and which a scheduler may make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from cosched_hwmodel.models.custom import installed, load_model
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
+from cosched_hwmodel.pairs import PairModel
+
+# Makes a model of pairs of its parameters; raises HardwareModelError. None: the model does not speak of pairs.
+PairFactory: TypeAlias = Callable[[Iterable[tuple[str, object]]], PairModel] | None
+
+BUILT_IN: Final[Mapping[str, PairFactory]] = MappingProxyType(
+    {
+        "none": None,
+        "bandwidth": None,
+        "lomarc": LomarcPairs.from_parameters,
+        "statistical": StatisticalPairs.from_parameters,
+    }
+)
+OF_PAIRS: Final = tuple(name for name, factory in BUILT_IN.items() if factory is not None)
+
+
+class AllowedModels(Mapping[str, PairFactory]):
+    """The models that a scheduler may be told to believe in: those built in, named ones, and what packages have installed.
+
+    A manager chooses one by name. Nothing else is ever imported, and a package's model when it is asked for.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """``names`` are those that the scheduler's own user named: ``module:Class``, or any other model's.
+
+        They are imported now. Raises UnknownNameError and ContentionError.
+        """
+        self._known = dict(BUILT_IN)
+        for name in names:
+            if name not in self._known:
+                self._known[name] = load_model(name, BUILT_IN).pair_factory
+
+    def __getitem__(self, name: str) -> PairFactory:
+        """Return what makes the model; KeyError for one that is not allowed, ContentionError if there is none."""
+        if name not in self._known:
+            if name not in installed():
+                raise KeyError(name)
+            self._known[name] = load_model(name).pair_factory
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known or name in installed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._known, *installed()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def make_pairs(name: str, parameters: Iterable[tuple[str, object]]) -> PairModel | None:
+    """Return the model of pairs of that name, built in or of others; None if it does not speak of pairs.
+
+    Raises HardwareModelError for a name that nothing has, and for parameters that cannot be.
+    """
+    factory = AllowedModels([name])[name]
+    return None if factory is None else factory(parameters)

@@ -1,0 +1,236 @@
+"""Contention models that others have written: a class named ``module:Class``, or by an entry point that a package has installed.
+
+A class with a method ``slowdown`` is a model of pairs (`PairModel`); one with ``penalties`` is a `ContentionModel`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.pairs import (
+    LEAST_OWN,
+    LEAST_SLOWDOWN,
+    MOST_SLOWDOWN,
+    Beside,
+    JobColumns,
+    JobFacts,
+    PairContention,
+    PairModel,
+)
+from cosched_hwmodel.topology import NodeShape
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS: Final = "cosched.contention"
+_RANGE: Final = f"a number from {LEAST_SLOWDOWN:g} to {MOST_SLOWDOWN:g}"
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Return the contention models that packages have installed, by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and is seldom needed
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+class CustomModel(NamedTuple):
+    """A class that makes contention models."""
+
+    name: str  # as it was asked for
+    make: Callable[..., object]
+
+    @property
+    def is_truth_only(self) -> bool:
+        """Tell whether its models speak of nodes (``penalties``), not of pairs of jobs."""
+        return callable(getattr(self.make, "penalties", None))
+
+    @property
+    def pair_factory(self) -> Callable[[Iterable[tuple[str, object]]], PairModel]:
+        """Return what makes models of pairs; raises ContentionError if the class makes models of nodes."""
+        if self.is_truth_only:
+            raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
+        return self.make_pairs
+
+    def make_pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
+        """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
+        made = self._call(dict(parameters))
+        if not callable(getattr(made, "slowdown", None)):
+            raise ContentionError(self.name, "it has no method slowdown(job, other)")
+        return CustomPairs(self.name, made)
+
+    def make_truth(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
+        """Return the contention of nodes with ``jobs`` by id, which may grow; raises ContentionError."""
+        if self.is_truth_only:
+            return self._make_nodes(parameters, jobs)
+        return PairContention(self.make_pairs(parameters), jobs)
+
+    def _make_nodes(self, parameters: Iterable[tuple[str, object]], jobs: Mapping[int, JobFacts]) -> ContentionModel:
+        """Return a model of nodes with these parameters, and ``jobs`` by id, whose answers are checked; raises ContentionError."""
+        given = dict(parameters)
+        if "jobs" in given:
+            raise ContentionError(self.name, "jobs is no parameter: it stands for the jobs by id")
+        return _CustomContention(self.name, cast("ContentionModel", self._call({**given, "jobs": jobs})))
+
+    def _call(self, arguments: Mapping[str, object]) -> object:
+        try:
+            return self.make(**arguments)
+        except Exception as error:
+            raise ContentionError(self.name, _text(error)) from error
+
+
+def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
+    """Return the class of a model that others have written: ``module:Class``, or the name of an entry point.
+
+    ``known`` are further names, for the error. Raises UnknownNameError for a name that nothing has, ContentionError for
+    a module that cannot be imported, or has no such class.
+    """
+    try:
+        if ":" in name:
+            module, _, attribute = name.partition(":")
+            loaded = getattr(importlib.import_module(module), attribute)
+        else:
+            points = installed()
+            if name not in points:
+                raise UnknownNameError("contention model", name, [*known, *points])
+            loaded = points[name].load()
+    except UnknownNameError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever importing somebody's module can raise
+        raise ContentionError(name, _text(error)) from error
+    if not callable(loaded):
+        raise ContentionError(name, f"expected a class, got {loaded!r}")
+    return CustomModel(name, loaded)
+
+
+class CustomPairs(PairModel):
+    """A model of pairs that others have written: what it leaves out is completed, what it says is checked."""
+
+    __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown")
+
+    def __init__(self, name: str, model: object) -> None:
+        """``model`` has at least a method ``slowdown(job, other)``."""
+        given: Any = model
+        self._name = name
+        self._by_usage = bool(getattr(model, "by_usage", False))
+        self._slowdown: Callable[..., object] = given.slowdown
+        self._knows = getattr(model, "knows", super().knows)
+        self._both = getattr(model, "both", None)
+        self._own = getattr(model, "own", super().own)
+        self._compete = getattr(model, "compete", super().compete)
+        self._beside = getattr(model, "beside", None)
+
+    @property
+    def name(self) -> str:
+        """Return the name by which it was asked for."""
+        return self._name
+
+    @property
+    def by_usage(self) -> bool:
+        """Tell whether the model goes by how jobs use their nodes."""
+        return self._by_usage
+
+    def knows(self, job: JobFacts) -> bool:
+        """Tell whether anything is known of this job."""
+        return bool(self._ask("knows", self._knows, job))
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
+        """Return the slowdown of ``job`` beside ``other``; ContentionError for what is none."""
+        return self._number("slowdown", self._slowdown, job, other)
+
+    def both(self, job: JobFacts, other: JobFacts) -> float:
+        """Return one number for the two; ContentionError for what is none."""
+        return super().both(job, other) if self._both is None else self._number("both", self._both, job, other)
+
+    def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
+        """Return the job's own slowdown, None if the model does not say; ContentionError for what is none."""
+        value = self._ask("own", self._own, job, cpus, cores)
+        if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
+            return None if value is None else float(value)
+        text = f"own slowdown of job {job.id}: expected a number from {LEAST_OWN:g} to {MOST_SLOWDOWN:g}, got {value!r}"
+        raise ContentionError(self.name, text)
+
+    def compete(self, job: JobFacts, other: JobFacts) -> bool:
+        """Tell whether the two compete for the same parts of a CPU."""
+        return bool(self._ask("compete", self._compete, job, other))
+
+    def beside(self, job: JobFacts, others: JobColumns) -> Beside:
+        """Return `both` and `compete` of ``job`` and each of the others; ContentionError for what is none."""
+        if self._beside is None:
+            return super().beside(job, others)
+        import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
+
+        jobs = others.jobs
+        answer = self._ask("beside", self._beside, job, others)
+        try:
+            slowdowns, compete = np.asarray(answer[0], dtype=np.float64), np.asarray(answer[1], dtype=np.bool_)
+        except (TypeError, ValueError, LookupError) as error:
+            raise ContentionError(self.name, f"beside: expected two arrays, got {answer!r}") from error
+        if not slowdowns.shape == compete.shape == (len(jobs),):
+            raise ContentionError(self.name, f"beside: expected two arrays of {len(jobs)}, got {answer!r}")
+        known = np.array([other.id != job.id and self.knows(other) for other in jobs], dtype=np.bool_)
+        fine = ((slowdowns >= LEAST_SLOWDOWN) & (slowdowns <= MOST_SLOWDOWN)) | np.isposinf(slowdowns) | ~known
+        if not fine.all():
+            place = int(fine.argmin())
+            raise self._no_slowdown("beside", job, jobs[place], float(slowdowns[place]))
+        return Beside(slowdowns, compete)
+
+    def _number(self, what: str, method: Callable[..., object], job: JobFacts, other: JobFacts) -> float:
+        value = self._ask(what, method, job, other)
+        if _is_number(value) and (LEAST_SLOWDOWN <= value <= MOST_SLOWDOWN or value == math.inf):
+            return float(value)
+        raise self._no_slowdown(what, job, other, value)
+
+    def _no_slowdown(self, what: str, job: JobFacts, other: JobFacts, value: object) -> ContentionError:
+        text = f"{what} of job {job.id} and job {other.id}: expected {_RANGE}, or inf where unknown, got {value!r}"
+        return ContentionError(self.name, text)
+
+    def _ask(self, what: str, method: Callable[..., object], job: JobFacts, *further: object) -> Any:
+        """Return what the model's method says; ContentionError if that fails."""
+        try:
+            return method(job, *further)
+        except Exception as error:
+            raise ContentionError(self.name, f"{what} of job {job.id}: {_text(error)}") from error
+
+
+class _CustomContention:
+    """A model of nodes that others have written; what it says is checked."""
+
+    __slots__ = ("_model", "_name")
+
+    def __init__(self, name: str, model: ContentionModel) -> None:
+        self._name = name
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """Return the name by which it was asked for."""
+        return self._name
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
+        """Return the penalty of each load; ContentionError for what is none."""
+        try:
+            penalties = list(self._model.penalties(node, loads))
+        except Exception as error:
+            raise ContentionError(self._name, f"penalties: {_text(error)}") from error
+        if len(penalties) != len(loads):
+            raise ContentionError(self._name, f"penalties: expected {len(loads)}, one for each load, got {penalties!r}")
+        for load, penalty in zip(loads, penalties, strict=True):
+            if not _is_number(penalty) or not LEAST_OWN - 1.0 <= penalty <= MOST_SLOWDOWN:
+                text = f"penalty of job {load.job_id}: expected a number from {LEAST_OWN - 1.0:g} to {MOST_SLOWDOWN:g}"
+                raise ContentionError(self._name, f"{text}, got {penalty!r}")
+        return [float(penalty) for penalty in penalties]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,54 @@
+"""The LOMARC model as a model of pairs of jobs: of one pair, or of many in arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from cosched_hwmodel.lomarc.matrix import c_ppm, slowdowns
+from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
+from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
+
+
+class LomarcPairs(PairModel):
+    """What `LomarcModel` says of jobs whose usage is known (LOMARC paper, section 4.1)."""
+
+    __slots__ = ("model",)
+    name: Final = "lomarc"
+    by_usage: Final = True
+
+    def __init__(self, model: LomarcModel) -> None:
+        self.model = model
+
+    @classmethod
+    def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcPairs:
+        """Return the model of these parameters; raises as `LomarcModel.from_parameters` does."""
+        return cls(LomarcModel.from_parameters(parameters))
+
+    def knows(self, job: JobFacts) -> bool:
+        """Tell whether the job's usage is known."""
+        return job.usage is not None
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
+        """Return the slowdown of both; inf where the usage of one is unknown."""
+        one, its = job.usage, other.usage
+        return math.inf if one is None or its is None else self.model.slowdown(job.id, one, other.id, its)
+
+    def both(self, job: JobFacts, other: JobFacts) -> float:
+        """Return the slowdown of both: it is one number."""
+        return self.slowdown(job, other)
+
+    def compete(self, job: JobFacts, other: JobFacts) -> bool:
+        """Tell whether c of the two is that of a pair that competes (section 6.1); False where the usage of one is unknown."""
+        one, its = job.usage, other.usage
+        if one is None or its is None:
+            return False
+        return self.model.c_ppm(job.id, one[0], other.id, its[0]) >= self.model.bad_c_ppm
+
+    def beside(self, job: JobFacts, others: JobColumns) -> Beside:
+        """Return both of the job and each of the others, bit for bit the same numbers."""
+        model, usage, columns = self.model, job.usage or UNKNOWN_USAGE, others.usage
+        c = c_ppm(model, job.id, BOUNDS.index(usage[0]), columns)
+        return Beside(slowdowns(model, job.id, usage, columns, c), c >= model.bad_c_ppm)

@@ -1,0 +1,190 @@
+"""The contract of a model of pairs: what a contention model says of two jobs that share nodes.
+
+A scheduler gets such a model as what its site believes. `PairContention` makes one the truth of a node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from cosched_hwmodel.contention import Load
+from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.usage import UsageTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cosched_hwmodel.lomarc.matrix import UsageColumns
+
+    Bools: TypeAlias = NDArray[np.bool_]
+    Floats: TypeAlias = NDArray[np.float64]
+
+LEAST_SLOWDOWN: Final = 1.0  # of a job by another one
+MOST_SLOWDOWN: Final = 1000.0
+LEAST_OWN: Final = 0.01  # of a job by itself: it may gain by having its processes together
+
+
+class JobFacts(Protocol):
+    """What a model may know of a job: what the user said, where a scheduler asks; the truth, where the hardware does."""
+
+    @property
+    def id(self) -> int:
+        """Return the job's number, above 0."""
+        ...
+
+    @property
+    def user(self) -> str:
+        """Return whose job it is; empty if that is not known."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return the job's name; empty if it has none. Jobs of an SWF log are called by the number of their executable."""
+        ...
+
+    @property
+    def processes(self) -> int:
+        """Return the number of processes."""
+        ...
+
+    @property
+    def usage(self) -> UsageTuple | None:
+        """Return how the job uses its nodes (a `Usage`); None if that is not known."""
+        ...
+
+    @property
+    def self_slowdown(self) -> SelfSlowdown | None:
+        """Return how much the job slows itself down, in millionths; None if that is not known."""
+        ...
+
+    @property
+    def demand(self) -> tuple[int, int, int] | None:
+        """Return what a process asks of its node, in MB/s: memory bandwidth, network, disk; None if that is not known."""
+        ...
+
+
+class JobColumns(Protocol):
+    """Many jobs: as objects, made when they are asked for, or as columns."""
+
+    @property
+    def jobs(self) -> Sequence[JobFacts]:
+        """Return the jobs."""
+        ...
+
+    @property
+    def usage(self) -> UsageColumns:
+        """Return the ids of the jobs and how they use their nodes, `UNKNOWN_USAGE` where that is not known."""
+        ...
+
+
+class Beside(NamedTuple):
+    """What a model says of one job and many others, in their order.
+
+    It means nothing of jobs that the model does not know, nor of the job itself.
+    """
+
+    slowdowns: Floats  # `PairModel.both`
+    compete: Bools  # `PairModel.compete`
+
+
+class PairModel(Protocol):
+    """What is known of two jobs that share nodes: pure functions of what the jobs are.
+
+    A model of yours has to have `slowdown` alone. It need not inherit from this class; it may define any other method.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the model's name, as scenario files and the protocol's belief give it."""
+        ...
+
+    @property
+    def by_usage(self) -> bool:
+        """Tell whether the model goes by how jobs use their nodes.
+
+        If so, LOMARC's constraints on a pair's bounds and memory apply (LOMARC paper, section 5.1).
+        """
+        return False
+
+    def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only
+        """Tell whether anything is known of this job; one of which nothing is known shares no nodes."""
+        return True
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
+        """Return how many times as long ``job`` takes while ``other`` is on its nodes: 1 to 1000, or inf where unknown.
+
+        The job's own slowdown is not counted.
+        """
+        ...
+
+    def both(self, job: JobFacts, other: JobFacts) -> float:
+        """Return one number for the two, as LOMARC needs it: the larger of the two slowdowns."""
+        return max(self.slowdown(job, other), self.slowdown(other, job))
+
+    def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:  # noqa: ARG002 - for models that know it
+        """Return how many times as long ``job`` takes than with one process a node; None if the model does not say.
+
+        Its processes on a node lie on ``cpus`` CPUs, at most ``cores`` of them on one.
+        """
+        return None
+
+    def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
+        """Tell whether the two compete for the same parts of a CPU; False if the model does not speak of it."""
+        return False
+
+    def beside(self, job: JobFacts, others: JobColumns) -> Beside:
+        """Return `both` and `compete` of ``job`` and each of the others; the job itself, if it is among them, is not asked about."""
+        import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
+
+        jobs = others.jobs
+        own = job.id
+        slowdowns = [math.inf if other.id == own else self.both(job, other) for other in jobs]
+        compete = [other.id != own and self.compete(job, other) for other in jobs]
+        return Beside(np.array(slowdowns, dtype=np.float64), np.array(compete, dtype=np.bool_))
+
+
+class PairContention:
+    """A model of pairs as the contention of a node's jobs: what each of the others costs a job is added up."""
+
+    __slots__ = ("_jobs", "_model")
+
+    def __init__(self, model: PairModel, jobs: Mapping[int, JobFacts]) -> None:
+        """``jobs`` is by job id and may grow; a job that it lacks neither slows nor is slowed."""
+        self._model = model
+        self._jobs = jobs
+
+    @property
+    def name(self) -> str:
+        """Return the model's name."""
+        return self._model.name
+
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
+        """Return for each load the sum of slowdown - 1 over the others, times its own slowdown where the model gives one.
+
+        A job that the model does not know neither slows nor is slowed. Raises ContentionError for two known jobs
+        without a finite slowdown, and IndexError for threads that the node has not.
+        """
+        model = self._model
+        jobs = [self._jobs.get(load.job_id) for load in loads]
+        known = [job if job is not None and model.knows(job) else None for job in jobs]
+        result = []
+        for load, job, subject in zip(loads, jobs, known, strict=True):
+            # The exact sum, rounded once: no order of the loads can change it.
+            others = [other for other in known if other is not None and other is not subject]
+            cost = 0.0 if subject is None else math.fsum([self._cost(subject, other) for other in others])
+            own = None if job is None else model.own(job, *spread(node, load.thread_mask))
+            result.append(cost if own is None else own * (1.0 + cost) - 1.0)
+        return result
+
+    def _cost(self, job: JobFacts, other: JobFacts) -> float:
+        """Return what ``other`` costs ``job``: slowdown - 1."""
+        slowdown = self._model.slowdown(job, other)
+        if math.isinf(slowdown):
+            text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"
+            raise ContentionError(self.name, text)
+        return slowdown - 1.0

@@ -1,0 +1,157 @@
+"""Which promises could be better: the jobs that have a turn when promises are compressed, and what their turns may cost.
+
+To lift a job that cannot start sooner changes nothing, so only jobs that can have a turn. Once none can, a job can only start sooner
+again by room that includes something that has become free since: by a job that ended early, or by one that has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.api import Bools, Ints, Work, prices
+from cosched_plugin.policies.backfilling.queue_columns import QueueColumns
+from cosched_plugin.policies.planning.profile import Profile
+from cosched_plugin.policies.planning.timeline import Change
+
+FEW: Final = 32  # with a budget, so many jobs are looked at together, and then more and more
+MANY_STEPS: Final = 64  # a change of more steps is not looked at step by step
+
+
+class TurnBudget:
+    """What compression may cost: a share of what is left of the decision's work. The rest is for jobs without a promise."""
+
+    __slots__ = ("_rest", "_work")
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._rest = max(0, work.left // prices.COMPRESSION_SHARE)
+
+    @property
+    def turns(self) -> int | None:
+        """Return how many turns it allows, the last of which may cost more than is left; None: any number."""
+        work = self._work
+        return -(-(work.left - self._rest) // prices.TURN.units()) if work.limited else None
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether nothing is left of the share."""
+        return self._work.limited and self._work.left <= self._rest
+
+    def pay(self) -> bool:
+        """Pay for a turn; tell whether anything was left."""
+        work = self._work
+        return not work.limited or (work.left > self._rest and work.pay(prices.TURN))
+
+
+class MovableJobs:
+    """The jobs that may start sooner than promised, and from when on there is room for each."""
+
+    __slots__ = ("_columns", "_movable", "_profile", "_since_us")
+
+    def __init__(self, columns: QueueColumns, profile: Profile) -> None:
+        """``columns`` and ``profile``: the promises, and the profile that they leave; both may change while this object is in use."""
+        self._columns = columns
+        self._profile = profile
+        self._movable: Bools = np.zeros(len(columns.starts_us), np.bool_)  # by place in the queue
+        self._since_us = columns.starts_us.copy()  # likewise
+
+    @property
+    def places(self) -> list[int]:
+        """Return their places in the queue."""
+        found: list[int] = np.flatnonzero(self._movable).tolist()
+        return found
+
+    def take(self, place: int) -> int:
+        """Take a job out, to give it a turn; return from when on there may be room for it."""
+        self._movable[place] = False
+        return int(self._since_us[place])
+
+    def give_back(self) -> None:
+        """Leave the jobs that have had no turn to the next compression."""
+        self._columns.unsure |= self._movable
+
+    def add_by(self, change: Change) -> list[int]:
+        """Add the jobs that may move by what a change has freed, going by numbers; return those that are new."""
+        places = self._meet(change)
+        known = self._movable[places]
+        if known.any():
+            self._widen(places[known], change)
+            places = places[~known]
+        if not len(places):
+            return []
+        timeline, columns = self._profile.timeline, self._columns
+        if not self._profile.counts or timeline.steps_in(change) > MANY_STEPS:
+            return self._add_any(places)
+        starts_us = columns.starts_us[places]
+        soonest_us = timeline.soonest_by(change, columns.needs[places], columns.spans_us[places], starts_us)
+        return self._add(places, soonest_us)
+
+    def add_unsure(self, now_us: int, turns: int | None) -> None:
+        """Add the jobs of which it is not known whether they can move; enough of them for so many turns, None: all.
+
+        Turns must not depend on how jobs were found. Every job that can move is found, at least up to the last place that has a turn.
+        """
+        columns = self._columns
+        unsure = np.flatnonzero(columns.unsure & ~self._movable)
+        size = len(unsure) if turns is None else FEW
+        found = 0
+        while len(unsure) and (turns is None or found < turns):
+            places, unsure = unsure[:size], unsure[size:]
+            columns.unsure[places] = False
+            found += len(self._add_any(places[columns.starts_us[places] > now_us]))
+            size *= 2
+
+    def keep_certain(self, turns: int, can_move: Callable[[int, int], bool]) -> None:
+        """Keep the first jobs that can move, as many as have turns, and drop the others.
+
+        ``can_move(place, since_us)`` looks at one job. Of the jobs that it is not asked about it remains unknown whether they can.
+        """
+        found = 0
+        for place in self.places:
+            if found >= turns:
+                self._columns.unsure[place] = True
+            elif can_move(place, int(self._since_us[place])):
+                found += 1
+                continue
+            self._movable[place] = False
+
+    def _meet(self, change: Change) -> NDArray[np.intp]:
+        """Return the places of the jobs that a change may help."""
+        columns, timeline = self._columns, self._profile.timeline
+        if self._profile.counts:
+            most = timeline.most(change.start_us, change.end_us)
+            return np.flatnonzero((columns.needs <= most) & (columns.starts_us > change.start_us))
+        # Where particular threads count, a change after a job's own start helps, too: the job has some threads up to its end, but
+        # perhaps not the ones that it would need.
+        meets = columns.starts_us + columns.spans_us > change.start_us
+        return np.flatnonzero(meets & (columns.starts_us > timeline.times[0]))
+
+    def _widen(self, places: NDArray[np.intp], change: Change) -> None:
+        """Have jobs that can move anyway look for room from the earliest start that meets the change."""
+        meeting_us = np.maximum(change.start_us - self._columns.spans_us[places], self._profile.timeline.times[0])
+        self._since_us[places] = np.minimum(self._since_us[places], meeting_us)
+
+    def _add_any(self, places: NDArray[np.intp]) -> list[int]:
+        """Add those of these jobs for which there is room anywhere before their start; return their places."""
+        columns = self._columns
+        needs = columns.needs[places]
+        found: list[int] = []
+        for need in np.unique(needs).tolist():
+            alike = places[needs == need]
+            soonest_us = self._profile.timeline.soonest(need, columns.spans_us[alike], columns.starts_us[alike])
+            found += self._add(alike, soonest_us)
+        return found
+
+    def _add(self, places: NDArray[np.intp], soonest_us: Ints) -> list[int]:
+        """Add those of these jobs whose soonest start is before the promised one; return their places."""
+        sooner = soonest_us < self._columns.starts_us[places]
+        moving = places[sooner]
+        self._since_us[moving] = soonest_us[sooner]
+        self._movable[moving] = True
+        self._columns.unsure[moving] = False
+        found: list[int] = moving.tolist()
+        return found

@@ -1,0 +1,237 @@
+"""Models of pairs: what a model of others leaves out and what it may say, arrays and single pairs, pairs as a node's truth."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from math import inf, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.errors import ContentionError, HardwareModelError
+from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.models.custom import CustomModel, load_model
+from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
+from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel
+from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
+from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.usage import UNKNOWN_USAGE, UsageTuple
+
+NODE = load_preset("g-lomarc-2x2")
+CPU: UsageTuple = ("cpu", 600_000, 200_000, 200_000, 300_000)
+DISK: UsageTuple = ("disk", 300_000, 100_000, 600_000, 800_000)
+
+
+class Job(NamedTuple):
+    id: int
+    name: str = ""
+    usage: UsageTuple | None = None
+    self_slowdown: tuple[int, int] | None = None
+    user: str = ""
+    processes: int = 1
+    demand: tuple[int, int, int] | None = None
+
+
+class Columns:
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.usage = UsageColumns([job.id for job in jobs], [job.usage or UNKNOWN_USAGE for job in jobs])
+
+
+class ByName:
+    """The least that a model may be."""
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
+        return {"ab": 1.25, "ba": 1.5}.get(job.name + other.name, 2)
+
+
+A, B, C = Job(1, "a"), Job(2, "b"), Job(3, "c")
+
+
+def load(job_id: int, mask: int = 1) -> Load:
+    return Load(job_id, mask.bit_count(), mask, (0, 0, 0))
+
+
+def made(model: object) -> PairModel:
+    return CustomModel("some:Model", lambda: model).make_pairs(())
+
+
+# ---------------------------------------------------------------- what a model leaves out
+
+
+def test_a_slowdown_is_enough() -> None:
+    model = made(ByName())
+    assert (model.name, model.by_usage, model.knows(A), model.own(A, 2, 2)) == ("some:Model", False, True, None)
+    assert (model.slowdown(A, B), model.slowdown(B, A), model.both(A, B), model.compete(A, B)) == (
+        1.25,
+        1.5,
+        1.5,
+        False,
+    )
+    beside = model.beside(A, Columns([B, C]))
+    assert (beside.slowdowns.tolist(), beside.compete.tolist()) == ([1.5, 2.0], [False, False])
+    assert beside.slowdowns.dtype == np.float64
+    with_itself = model.beside(A, Columns([B, A]))
+    assert (with_itself.slowdowns.tolist(), with_itself.compete.tolist()) == ([1.5, inf], [False, False])
+
+
+def test_what_a_model_defines_is_asked() -> None:
+    class Full(ByName):
+        by_usage = True
+
+    full: Any = Full()
+    full.both = lambda _job, _other: 3
+    full.compete = lambda _job, other: other.id == 2
+    full.own = lambda _job, cpus, cores: 0.9 if cpus + cores > 2 else None
+    full.knows = lambda job: job.id < 3
+    full.beside = lambda _job, others: ([1.75] * len(others.jobs), [True] * len(others.jobs))
+    model = made(full)
+    assert (model.by_usage, model.both(A, B), model.compete(A, B), model.compete(B, A)) == (True, 3.0, True, False)
+    assert (model.own(A, 1, 1), model.own(A, 2, 1), model.knows(B), model.knows(C)) == (None, 0.9, True, False)
+    assert model.beside(A, Columns([B, C])).slowdowns.tolist() == [1.75, 1.75]
+
+
+# ---------------------------------------------------------------- what a model may say
+
+
+@pytest.mark.parametrize("value", [0.99, 0, -1, 1001, nan, -inf, True, "1.5", None])
+def test_a_slowdown_is_a_number_from_1_to_1000(value: object) -> None:
+    wrong: Any = ByName()
+    wrong.slowdown = lambda _job, _other: value
+    with pytest.raises(
+        ContentionError, match=r"^contention some:Model: slowdown of job 1 and job 2: expected a number from 1 to 1000"
+    ):
+        made(wrong).slowdown(A, B)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "ask", "text"),
+    [
+        ({"own": lambda *_: 0.0}, lambda model: model.own(A, 1, 1), "own slowdown of job 1: expected a number from 0.01 to 1000"),
+        ({"knows": lambda job: job.nothing}, lambda model: model.knows(A), "knows of job 1: AttributeError"),
+        ({"beside": lambda *_: ([1.0], [False])}, lambda model: model.beside(A, Columns([B, C])), "beside: expected two arrays of 2"),
+        ({"beside": lambda *_: 1}, lambda model: model.beside(A, Columns([B])), "beside: expected two arrays"),
+        ({"beside": lambda *_: ([2.0, nan], [0, 0])}, lambda model: model.beside(A, Columns([B, C])), "beside of job 1 and job 3"),
+    ],
+)  # fmt: skip
+def test_other_answers_are_checked(
+    wrong: dict[str, Callable[..., object]], ask: Callable[[PairModel], object], text: str
+) -> None:
+    model = ByName()
+    model.__dict__.update(wrong)
+    with pytest.raises(ContentionError, match=text):
+        ask(made(model))
+
+
+def test_unknown_pairs_and_jobs() -> None:
+    model: Any = ByName()
+    model.slowdown = lambda _job, other: inf if other.name == "b" else 1.5
+    assert made(model).beside(A, Columns([B, C])).slowdowns.tolist() == [inf, 1.5]
+    model.knows = lambda job: job.name != "b"
+    model.beside = lambda _job, _others: ([nan, 1.5], [False, False])  # of one that is unknown, anything
+    assert made(model).beside(A, Columns([B, C])).slowdowns.tolist()[1] == 1.5
+
+
+def test_errors_survive_pickling() -> None:
+    error = pickle.loads(pickle.dumps(ContentionError("some:Model", "it is tired")))
+    assert (str(error), error.model) == ("contention some:Model: it is tired", "some:Model")
+
+
+# ---------------------------------------------------------------- finding them
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nothing.of.this:Name", "contention nothing.of.this:Name: ModuleNotFoundError"),
+        ("math:none", "contention math:none: AttributeError"),
+        ("math:pi", "contention math:pi: expected a class, got 3.14"),
+        (":x", "contention :x: ValueError"),
+        ("lomark", 'unknown contention model "lomark"; did you mean "lomarc"?'),
+    ],
+)
+def test_models_that_are_not_there(name: str, text: str) -> None:
+    with pytest.raises(HardwareModelError) as raised:
+        load_model(name, ("lomarc", "none"))
+    assert str(raised.value).startswith(text)
+    assert isinstance(raised.value, ContentionError) == (":" in name) != isinstance(raised.value, UnknownNameError)
+
+
+def test_classes_that_are_no_models() -> None:
+    with pytest.raises(ContentionError, match=r"it has no method slowdown\(job, other\)"):
+        CustomModel("some:Model", object).make_pairs(())
+    with pytest.raises(ContentionError, match="some:Model: TypeError"):
+        CustomModel("some:Model", ByName).make_pairs([("size", 3)])
+
+
+# ---------------------------------------------------------------- the truth of a node
+
+
+def test_what_others_cost_is_added_up() -> None:
+    contention = PairContention(made(ByName()), {1: A, 2: B, 3: C})
+    assert isinstance(contention, ContentionModel)
+    assert contention.name == "some:Model"
+    assert contention.penalties(NODE, [load(1)]) == [0.0]
+    assert contention.penalties(NODE, [load(1), load(2)]) == [0.25, 0.5]
+    assert contention.penalties(NODE, [load(2), load(3), load(1)]) == [1.5, 2.0, 1.25]
+    assert contention.penalties(NODE, [load(1), load(4)]) == [0.0, 0.0]  # of job 4 nothing is known
+
+
+def test_unknown_jobs_cost_nothing_and_unknown_pairs_are_an_error() -> None:
+    model: Any = ByName()
+    model.slowdown = lambda _job, other: inf if other.name == "b" else 1.5
+    contention = PairContention(made(model), {1: A, 2: B, 3: C})
+    with pytest.raises(ContentionError, match="slowdown of job 1 beside job 2: expected a finite number"):
+        contention.penalties(NODE, [load(1), load(2)])
+    model.knows = lambda job: job.name != "b"
+    assert PairContention(made(model), {1: A, 2: B, 3: C}).penalties(NODE, [load(1), load(2), load(3)]) == [
+        0.5,
+        0.0,
+        0.5,
+    ]
+
+
+JOBS = st.builds(
+    Job,
+    id=st.integers(1, 1000),
+    usage=st.sampled_from([CPU, DISK, ("network", 100_000, 800_000, 100_000, 100_000), None]),
+    self_slowdown=st.none() | st.tuples(st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000)),
+)
+
+
+@given(st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data())
+def test_the_models_that_ship_cost_the_same_bit_by_bit(jobs: list[Job], seed: int, data: st.DataObject) -> None:
+    loads = [load(job.id, 1 << place) for place, job in enumerate(jobs)]
+    shuffled = data.draw(st.permutations(loads))
+    lomarc, statistical = LomarcModel(pair_seed=seed, remainder=True), StatisticalModel(seed)
+    facts = {job.id: job for job in jobs}
+    usages = {job.id: job.usage for job in jobs if job.usage is not None}
+    selves = {job.id: job.self_slowdown for job in jobs if job.self_slowdown is not None}
+    for pairs, contention in (
+        (LomarcPairs(lomarc), LomarcContention(lomarc, usages)),
+        (StatisticalPairs(statistical), StatisticalContention(statistical, selves)),
+    ):
+        assert PairContention(pairs, facts).penalties(NODE, shuffled) == contention.penalties(NODE, shuffled)
+
+
+@given(st.lists(JOBS, min_size=1, max_size=6, unique_by=lambda job: job.id), st.integers(0, 9), st.booleans())
+def test_many_at_once_are_as_one_by_one(jobs: list[Job], seed: int, remainder: bool) -> None:
+    job, *others = jobs
+    for model in (
+        LomarcPairs(LomarcModel(pair_seed=seed, remainder=remainder)),
+        StatisticalPairs(StatisticalModel(seed)),
+    ):
+        beside = model.beside(job, Columns(others))
+        plain = PairModel.beside(model, job, Columns(others))
+        known = [model.knows(job) and model.knows(other) for other in others]
+        for one, other in ((beside.slowdowns, plain.slowdowns), (beside.compete, plain.compete)):
+            assert one[known].tolist() == other[known].tolist()
+            assert one.dtype == other.dtype

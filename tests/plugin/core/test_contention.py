@@ -1,0 +1,141 @@
+"""What a scheduler lets a manager choose as the site's belief, and what it then asks of the model."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+from tests.plugin.core.parts import WELCOME, core_with
+
+from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels
+from cosched_plugin.api import JobFacts
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.config import allow_models, choose
+from cosched_plugin.core.contention import believed_pairs
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import Belief
+
+MODEL = """
+from pathlib import Path
+Path({mark!r}).touch()
+class Table:
+    def __init__(self, *, all=1.5):
+        self.all = all
+    def slowdown(self, job, other):
+        return self.all
+"""
+HERE = f"{__name__}:Flat"
+
+
+class Flat:
+    def __init__(self, *, all: float = 1.5) -> None:
+        self.all = all
+
+    def slowdown(self, _job: JobFacts, _other: JobFacts) -> float:
+        return self.all
+
+
+class Crowd:
+    def penalties(self) -> None: ...
+
+
+def belief_in(name: str, *parameters: tuple[str, float]) -> Belief:
+    return Belief(name, "bulk-synchronous", (), parameters)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+    """Return a module that nobody has imported, and the file that it leaves behind when somebody does."""
+    name, mark = f"model_{tmp_path.name}".replace("-", "_"), tmp_path / "imported"
+    (tmp_path / f"{name}.py").write_text(MODEL.format(mark=str(mark)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name, mark
+
+
+def test_a_manager_does_not_choose_what_is_imported(module: tuple[str, Path]) -> None:
+    name, mark = module
+    welcome = WELCOME._replace(belief=belief_in(f"{name}:Table"))
+    for models in (BUILT_IN, allow_models(()), allow_models(("lomarc",))):
+        with pytest.raises(
+            RemoteProtocolError, match=r"welcome\.belief\.contention.*expected one of none, bandwidth"
+        ) as raised:
+            choose("lomarc-r").scheduler(welcome, models=models)
+        assert raised.value.code == "unsupported"
+    assert not mark.exists()
+    assert name not in sys.modules
+    core = choose("lomarc-r").scheduler(welcome, models=allow_models((f"{name}:Table",)))
+    assert mark.exists()
+    assert core.view.pairs is not None
+    assert core.view.pairs.name == f"{name}:Table"
+
+
+def test_installed_models_are_imported_when_they_are_named(
+    module: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, mark = module
+    group = "cosched.contention"
+    points = [EntryPoint("tides", f"{name}:Table", group), EntryPoint("broken", f"{name}:Missing", group)]
+
+    def installed(**selection: str) -> object:
+        return points if selection == {"group": group} else entry_points(**selection)
+
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
+    models = AllowedModels()
+    assert list(models) == [*BUILT_IN, "tides", "broken"]
+    assert len(models) == len(BUILT_IN) + 2
+    assert "tides" in models
+    with pytest.raises(RemoteProtocolError, match=r"expected one of .*, tides, broken, or .*, got 'tide'"):
+        believed_pairs(belief_in("tide"), models)
+    assert not mark.exists()
+    pairs = believed_pairs(belief_in("tides", ("all", 1.25)), models)
+    assert pairs is not None
+    assert (pairs.name, mark.exists()) == ("tides", True)
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention.*broken: AttributeError"):
+        believed_pairs(belief_in("broken"), models)
+
+
+def test_what_the_manager_says_of_a_model_may_be_wrong() -> None:
+    models = AllowedModels([HERE])
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters.*TypeError") as raised:
+        believed_pairs(belief_in(HERE, ("size", 1.5)), models)
+    assert raised.value.code == "unsupported"
+    with pytest.raises(KeyError):
+        models["tides"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lomark", 'did you mean "lomarc"'),
+        ("no.module:X", "ModuleNotFoundError"),
+        (f"{__name__}:Crowd", "no slowdowns of pairs"),
+    ],
+)
+def test_what_a_user_names_has_to_be_there(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"--contention: .*{text}"):
+        allow_models((name,))
+
+
+def test_a_model_that_says_what_cannot_be_is_no_defect_of_the_policy() -> None:
+    class Asking:
+        def decide(self, _view: object) -> object:
+            pairs = core.view.pairs
+            assert pairs is not None
+            pairs.slowdown(*core.view.queue[:2])
+            return iter(())
+
+    welcome = WELCOME._replace(belief=belief_in(HERE, ("all", 0.5)))
+    core = SchedulerCore(Asking(), welcome, models=AllowedModels([HERE]))  # type: ignore[arg-type]  # a stub
+    with pytest.raises(UsageError, match=r"what the site believes of contention cannot be used: .*got 0\.5") as raised:
+        core.handle(WELCOME.now_us, ())
+    assert isinstance(raised.value.__cause__, ContentionError)
+
+
+def test_a_core_has_the_models_that_ship() -> None:
+    assert core_with(welcome=WELCOME._replace(belief=belief_in("statistical"))).view.pairs is not None
+    with pytest.raises(RemoteProtocolError, match="got 'tests"):
+        core_with(welcome=WELCOME._replace(belief=belief_in(HERE)))

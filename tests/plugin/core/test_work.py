@@ -1,0 +1,52 @@
+"""The budget of a decision: what a look costs, and when nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched_plugin.core.work import Price, Rate, Work
+
+LOOK = Price("a look", 30)
+SEARCH = Price("a search", 10, (Rate("jobs", per=4), Rate("nodes", 2)))
+
+
+def limited(units: int) -> Work:
+    work = Work()
+    work.begin(units)
+    return work
+
+
+@pytest.mark.parametrize(("counts", "units"), [((0, 0), 10), ((3, 0), 10), ((4, 1), 13), ((9, 3), 18)])
+def test_each_part_of_a_price_is_rounded_down(counts: tuple[int, int], units: int) -> None:
+    assert SEARCH.units(*counts) == units
+
+
+def test_a_price_wants_a_number_for_each_rate() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        SEARCH.units(1)
+
+
+def test_the_last_look_may_cost_more_than_there_was() -> None:
+    work = limited(40)
+    assert [work.pay(LOOK), work.spent, work.pay(LOOK), work.spent, work.pay(LOOK)] == [True, False, True, True, False]
+    assert work.left == -20
+
+
+def test_a_look_that_is_paid_in_full_never_costs_more_than_there_was() -> None:
+    work = limited(40)
+    assert [work.pay_in_full(LOOK), work.pay_in_full(LOOK), work.left] == [True, False, 10]
+
+
+def test_a_share_of_what_is_left() -> None:
+    work = limited(100)
+    assert (work.affordable(30), work.affordable(12, 4)) == (3, 2)
+    work.spend(200)
+    assert work.affordable(30) == 0
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    work = Work()
+    assert work.pay(SEARCH, 1000, 1000)
+    assert work.pay_in_full(SEARCH, 1000, 1000)
+    assert not work.spent
+    assert work.left == 0

@@ -1,0 +1,244 @@
+"""Parts and presets that other packages bring: by ``module:Class`` and by entry point, for every kind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pytest
+
+from cosched_plugin.api import (
+    COMPANY,
+    WHOLE_NODES,
+    Action,
+    Backfill,
+    Budget,
+    ClassPolicy,
+    Context,
+    Fairness,
+    Gate,
+    JobSpec,
+    Matching,
+    Offer,
+    Order,
+    Placement,
+    Policy,
+    Seat,
+    Shape,
+    Slices,
+    Snapshot,
+    View,
+    WholeNodesView,
+    first_fit,
+    snapshot_now,
+)
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.config import choose
+from cosched_plugin.listing import catalogue, catalogue_lines
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.finding import PROTOCOLS
+from cosched_plugin.policies.composition.resolved import members, resolve
+from cosched_plugin.testing.check import check_policy
+
+
+class LongestFirst(Order):
+    def __init__(self, *, least_s: float = 0.0) -> None:
+        if least_s < 0:
+            raise ValueError("least_s: expected seconds, 0 or more")
+        self.least_us = least_s * 1e6
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return sorted(jobs, key=lambda job: -max(job.estimate_us, self.least_us))
+
+
+class OneByOne(Backfill):
+    def decide(self, context: Context) -> Iterator[Action]:
+        view = context.view
+        for job in context.arranged().jobs if not view.running else ():
+            offer = context.placement.offer(job, snapshot_now(view))
+            if offer is not None:
+                yield offer.start()
+                return
+
+
+class Whole(Shape):
+    provides = frozenset({WHOLE_NODES})
+
+    def shaped(self, view: View) -> View:
+        return WholeNodesView(view)
+
+
+class HighestFirst(Placement):
+    """The highest nodes: first fit in the mirror would be faster."""
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        view = snapshot.view
+        free = view.open_to(job, snapshot.free)
+        for first in reversed(range(view.machine.nodes)):
+            some = tuple(layer >> first << first for layer in free)
+            runs = first_fit(job, some, view.machine, snapshot.memory_for(job))
+            if runs is not None:
+                return self.offer_on(job, runs, snapshot)
+        return None
+
+
+class Alone(Matching):
+    needs = frozenset({WHOLE_NODES, COMPANY})
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        return offer if gate.admit(offer) else None
+
+
+class NoLimit(Fairness):
+    needs = frozenset({"patience"})
+
+    def limit(self, matching: Matching) -> Matching:
+        return matching
+
+
+class OneClass(Slices):
+    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+        return make()
+
+
+class Little(Budget):
+    def __init__(self, *, units: int) -> None:
+        self.allowed = units
+
+    def units(self, view: View) -> int:
+        return self.allowed
+
+
+class Forgetful(Order):
+    """It has no `arrange`."""
+
+
+class NoPart:
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return jobs
+
+
+QUICK = {"preset": "easy", "order": "own_parts:LongestFirst"}
+QUICKER = {"preset": "quick", "placement": "packed"}
+ROUND = {"preset": "round"}
+NO_TABLE = ["easy"]
+CLASSES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "order": ("LongestFirst", {"least_s": 0.0}),
+    "backfill": ("OneByOne", {}),
+    "shape": ("Whole", {}),
+    "placement": ("HighestFirst", {}),
+    "matching": ("Alone", {}),
+    "fairness": ("NoLimit", {}),
+    "slices": ("OneClass", {}),
+    "budget": ("Little", {"units": 7}),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this module a name under which it can be imported, and install what is in it."""
+    monkeypatch.setitem(sys.modules, "own_parts", sys.modules[__name__])
+    groups = {f"cosched.{kind}": {kind + "-of-ours": name} for kind, (name, _) in CLASSES.items()}
+    groups["cosched.presets"] = {"quick": "QUICK", "quicker": "QUICKER", "round": "ROUND", "wrong": "NO_TABLE"}
+
+    def installed(**selection: str) -> object:
+        group = selection.get("group", "")
+        if group not in groups:
+            return entry_points(**selection)
+        return [EntryPoint(name, f"own_parts:{attribute}", group) for name, attribute in groups[group].items()]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
+
+
+def table_with(kind: str, name: str) -> dict[str, Any]:
+    """Return a composition with a part of ours that can work."""
+    table: dict[str, Any] = {kind: {"name": name, **({"units": 7} if kind == "budget" else {})}}
+    if kind == "matching":
+        table["shape"] = "nodes"
+    return table
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind != "fairness"])
+@pytest.mark.parametrize("by", ["module:Class", "entry point"])
+def test_every_kind_of_part_can_be_added(kind: str, by: str) -> None:
+    name, settings = CLASSES[kind]
+    name = f"own_parts:{name}" if by == "module:Class" else f"{kind}-of-ours"
+    resolved = resolve(table_with(kind, name))
+    assert resolved[kind] == {"name": name, **settings}
+    assert resolve(resolved) == resolved
+    assert check_policy(lambda: compose(resolved), runs=2).decisions > 20
+
+
+def test_parts_from_the_command_line() -> None:
+    choice = choose("sjbf", ["order=own_parts:LongestFirst", "order.least_s=60", "placement=placement-of-ours"])
+    assert choice.settings["order"] == {"name": "own_parts:LongestFirst", "least_s": 60}
+    assert choice.settings["placement"] == {"name": "placement-of-ours"}
+    assert choice.settings["backfill"] == {"name": "sjbf"}
+    policy, *settings = choice.arguments()[1:]
+    assert choose(policy, settings[1::2]).settings == choice.settings
+
+
+def test_presets_are_built_on_presets_and_installed() -> None:
+    quicker = choose("quicker", ["backfill=sjbf"])
+    assert quicker.name == "quicker"
+    names = {kind: part["name"] for kind, part in quicker.settings.items()}
+    assert (names["order"], names["placement"], names["backfill"]) == ("own_parts:LongestFirst", "packed", "sjbf")
+    assert resolve({"preset": "quicker", "placement": {"extend_limit": True}})["placement"]["extend_limit"] is True
+    with pytest.raises(UsageError, match=r"policy\.preset: round -> round: a preset cannot be built on itself"):
+        choose("round")
+    with pytest.raises(UsageError, match=r"policy\.preset: wrong \(own_parts:NO_TABLE\): expected a table"):
+        choose("wrong")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"order": "own_parts:Longest"}, "policy.order: own_parts:Longest: AttributeError: "),
+        ({"order": "no_such_parts:X"}, "policy.order: no_such_parts:X: ModuleNotFoundError: "),
+        ({"order": "own_parts:"}, "policy.order: own_parts:: AttributeError: "),
+        ({"order": "own_parts:CLASSES"}, "policy.order: own_parts:CLASSES: expected a class, got "),
+        ({"order": "own_parts:NoPart"}, "expected a part derived from cosched_plugin.api.Order, got NoPart"),
+        ({"order": "own_parts:Alone"}, "expected a part derived from cosched_plugin.api.Order, got Alone"),
+        ({"order": "own_parts:Forgetful"}, "policy.order: own_parts:Forgetful: TypeError: Can't instantiate"),
+        (
+            {"order": {"name": "own_parts:LongestFirst", "least_s": -1}},
+            "policy.order: own_parts:LongestFirst: ValueError: least_s: expected seconds, 0 or more",
+        ),
+        (
+            {"order": {"name": "own_parts:LongestFirst", "lest_s": 1}},
+            "policy.order.lest_s: order own_parts:LongestFirst has no such parameter; did you mean 'least_s'?",
+        ),
+        ({"budget": "own_parts:Little"}, "policy.budget: own_parts:Little: TypeError: "),
+        ({"placement": "placement-of-us"}, "no placement 'placement-of-us'; did you mean 'placement-of-ours'?"),
+        ({"matching": "own_parts:Alone"}, "policy: matching own_parts:Alone needs whole nodes ("),
+        (
+            {"fairness": "own_parts:NoLimit"},
+            "policy: fairness own_parts:NoLimit needs patience, which no part here provides; no known part would",
+        ),
+        (
+            {"shape": "nodes", "backfill": "own_parts:OneByOne", "matching": "always"},
+            "policy: matching always needs company (",
+        ),
+    ],
+)
+def test_what_cannot_be_added(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(table)
+    assert message in str(caught.value)
+
+
+def test_what_parts_need_and_provide() -> None:
+    found = {member.kind: member for member in members(resolve({"shape": "own_parts:Whole", "matching": "always"}))}
+    assert found["shape"].provides == frozenset({WHOLE_NODES})
+    assert found["matching"].needs == frozenset({WHOLE_NODES, COMPANY})
+
+
+def test_installed_parts_are_listed() -> None:
+    found = catalogue()
+    assert {kind: [each["name"] for each in parts] for kind, parts in found["installed_parts"].items()} == {
+        kind: [f"{kind}-of-ours"] for kind in PROTOCOLS
+    }
+    assert [each["name"] for each in found["installed_presets"]] == ["quick", "quicker", "round", "wrong"]
+    assert "  order-of-ours           own_parts:LongestFirst" in list(catalogue_lines(found))
