@@ -9,7 +9,7 @@ such a node they leave it at once, so that no job of the class ever waits for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
@@ -23,6 +23,7 @@ from cosched_plugin.api import (
     Policy,
     ResumeJob,
     Running,
+    SetNote,
     Slices,
     StartJob,
     StartTogether,
@@ -143,8 +144,8 @@ class Sliced:
             for kind in _KINDS:
                 for group in self._groups(view, kind, on_disk=False):
                     yield from _preempt(group, view)
-        yield from self._own(view, present)
-        yield from self._others(view, present)
+        while (yield from self._turn(view, present)):
+            pass
         # Where nothing runs and nobody could ever start on the nodes in service, no slice will change that.
         if view.running or (view.queued and self._policies[0].may_start(self._whole)):
             wakes = view.wakes()
@@ -165,6 +166,17 @@ class Sliced:
         if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
+
+    def _turn(self, view: View, present: Slice) -> Generator[Action, None, bool]:
+        """Yield what all classes decide; tell whether parts remember something new of guests, by which an earlier class may decide."""
+        yield from self._own(view, present)
+        remembered = False
+        for action in self._others(view, present):
+            match action:
+                case SetNote(job_id=None):
+                    remembered = True
+            yield action
+        return remembered
 
     def _own(self, view: View, present: Slice) -> Iterator[Action]:
         """Yield what the class decides whose slice it is; whoever of another class is in its way leaves."""
