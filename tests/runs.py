@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_hwmodel.topology import NodeSet, ThreadMask
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.protocol.messages import Run
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from cosched_hwmodel.topology import NodeShape, ThreadMask
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 
 
 class Load(NamedTuple):

@@ -2,7 +2,7 @@
 
 Hardware threads of a node with C cores are numbered by layers: 0..C-1 are the first thread of each core, in socket
 order, C..2C-1 the second of each, and so on. Taking the lowest free threads first thus spreads over cores before it
-doubles any of them up. Sets of threads and of nodes are ints with types of their own: `ThreadMask`, `NodeSet`.
+doubles any of them up. A set of threads is an int, bit i for thread i.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, NewType
+from typing import Any, NamedTuple
 
 from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.errors import TopologyError
 from cosched_hwmodel.names import suggestion
-
-# A set of nodes of a machine: bit n is node n. Bit operations yield int: wrap their result once, where it is returned.
-NodeSet = NewType("NodeSet", int)
-# Hardware threads of one node: bit i is thread i.
-ThreadMask = NewType("ThreadMask", int)
 
 _PRESETS = Path(__file__).parent / "presets"
 

@@ -21,7 +21,8 @@ from cosched_hwmodel.bandwidth.model import (
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.demand import RESOURCES, Demand, demand_of, total_demand
 from cosched_hwmodel.names import UnknownNameError
-from cosched_hwmodel.topology import ThreadMask, load_preset
+from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.units import ThreadMask
 
 MODEL = BandwidthModel()
 ALL = BandwidthModel(RESOURCES)

@@ -22,7 +22,8 @@ from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel
 from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
-from cosched_hwmodel.topology import ThreadMask, load_preset
+from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UNKNOWN_USAGE, UsageTuple
 
 NODE = load_preset("g-lomarc-2x2")

@@ -26,7 +26,8 @@ from cosched_hwmodel.statistical.self_slowdown import (
     self_factor,
     spread,
 )
-from cosched_hwmodel.topology import NodeShape, ThreadMask, load_preset
+from cosched_hwmodel.topology import NodeShape, load_preset
+from cosched_hwmodel.units import ThreadMask
 
 # Table 4 once more, from [0.9, 1.0) on.
 TABLE_4 = {

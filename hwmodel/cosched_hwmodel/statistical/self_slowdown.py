@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.statistical.ranges import draw_ppm, draw_ppms
-from cosched_hwmodel.topology import NodeShape, ThreadMask
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, cast
 
-from cosched_hwmodel.topology import NodeSet, ThreadMask
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     Action,

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers
 
 Step = tuple[int, Layers]

@@ -8,7 +8,7 @@ from typing import Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_hwmodel.topology import NodeSet, ThreadMask
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.common.allocation import Layers, Machine, bits_of, is_plain, room_on, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 

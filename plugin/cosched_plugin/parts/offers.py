@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth.matrix import Planned
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView

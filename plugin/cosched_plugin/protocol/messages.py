@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from cosched_hwmodel.topology import ThreadMask
+from cosched_hwmodel.units import ThreadMask
 
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]

@@ -14,7 +14,8 @@ from cosched_emulator.manager.hardware import Cluster
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
-from cosched_hwmodel.topology import NodeShape, ThreadMask
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
 

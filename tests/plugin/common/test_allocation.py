@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runs import layers_on, run_on, runs_on
 
-from cosched_hwmodel.topology import ThreadMask
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,

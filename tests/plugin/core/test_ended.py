@@ -8,7 +8,7 @@ import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME
 from tests.runs import runs_on
 
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.api import Ended
 from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore

@@ -15,7 +15,7 @@ from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.topology import ThreadMask
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.protocol.messages import NodeClass, Run
 
 Row = TypeVar("Row", bound=tuple[Any, ...])

@@ -7,7 +7,7 @@ from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
 from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, each_node, size
 from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.running import Ended, Running

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.availability import Availability, side_by_side

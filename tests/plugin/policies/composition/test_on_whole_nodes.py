@@ -13,7 +13,8 @@ from tests.plugin.policies.lomarc.lomarc_cases import GOOD, belief_of
 from tests.runs import runs_on
 
 from cosched_hwmodel.statistical.self_slowdown import self_factor, spread
-from cosched_hwmodel.topology import NodeSet, NodeShape, ThreadMask
+from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.api import Offer, snapshot_now
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import SchedulerCore

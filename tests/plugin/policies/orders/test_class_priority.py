@@ -18,7 +18,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 from tests.reference.lomarc import class_order
 
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine

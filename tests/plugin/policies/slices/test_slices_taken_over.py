@@ -8,7 +8,7 @@ from tests.plugin.policies.glomarc.glts_cases import RESUME_US, SECOND_US, belie
 from tests.runs import runs_on
 
 from cosched_hwmodel.statistical.model import StatisticalModel
-from cosched_hwmodel.topology import NodeSet
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
