@@ -13,7 +13,7 @@ from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.self_slowdown import self_factor
-from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, NodeSet, ThreadMask
 from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
@@ -142,6 +142,7 @@ __all__ = [
     "Needs",
     "NodeClass",
     "NodePlacement",
+    "NodeSet",
     "NodeTable",
     "NoteValue",
     "Occupancy",
@@ -174,6 +175,7 @@ __all__ = [
     "StartJob",
     "StartTogether",
     "SuspendJob",
+    "ThreadMask",
     "Trace",
     "Unreserved",
     "UsageColumns",

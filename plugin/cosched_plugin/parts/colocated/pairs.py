@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, layers_of, minus, size
 from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.running import Running
@@ -233,7 +234,7 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
         others = machine.first_threads
     else:
         return None  # on both threads of some core: whoever put it there wanted no company
-    open_ = tuple([layer & free & nodes for layer, free in zip(others, view.all_free, strict=True)])
+    open_ = tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
     memory = view.free_memory_mb
     if starting is not None and starting.memory_mb and guest.memory_mb:
         memory = list(memory)
