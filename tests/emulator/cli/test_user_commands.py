@@ -110,7 +110,7 @@ def test_submit(run: Run, endpoint: str, tmp_path: Path) -> None:
     request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
     assert isinstance(request, SubmitJob)
     assert (request.processes, request.limit_us, request.name, request.held) == (4, 600_000_000, "job.sh", True)
-    ignored = "note: without a meaning here, ignored: --output, --mail-type, --partition, --error\n"
+    ignored = "note: without effect here: --output, --mail-type, --partition, --error\n"
     assert ran == Ran(0, "Submitted batch job 12\n", ignored)
     request, ran = asked(run, endpoint, result, "submit", "--parsable")
     assert request == SubmitJob(1, 3_600_000_000, 3_600_000_000)

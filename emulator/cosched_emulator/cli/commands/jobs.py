@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.commands.job_options import ignored_options, job_options
+from cosched_emulator.cli.commands.job_options import job_options
 from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.manager_options import JOBS, SECONDS, common_options, whose
+from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_options
 
 
-@click.command(params=[*job_options(), *ignored_options()])
+@click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--parsable", is_flag=True, help="Print the job's number alone.")
