@@ -230,7 +230,7 @@ class LiveServer:
         try:
             self._accounting.append(command_step(now_us, asked.who, asked.request), durable=True)
         except AccountingError as error:
-            return Refused("accounting", f"it cannot be written down at present: {error}")
+            return Refused("accounting", f"the manager cannot write to its database at present: {error}")
         answer = live.command(now_us, asked.who, asked.request)
         self._record_changes()
         return answer

@@ -215,7 +215,7 @@ def job_options() -> list[click.Option]:
         click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: that of the script]"),
         _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
         _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
-        _read(read_begin, "TIME", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
+        _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
         _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, which no other job shares."),
         _flag("-H", "--hold", text="Hold it until it is released."),
         click.Option(["--requeue/--no-requeue"], default=None, help="Run it again where a node fails.  [default: yes]"),

@@ -14,7 +14,7 @@ Example, a manager, one scheduler, one user:
   cosched-emulator keys new ~/.cosched alice
   cosched-emulator keys allow keyring user alice ~/.cosched/alice.key
 
-Give the file keyring/manager.key to everybody: it is how they know the manager. A file that ends in .key_secret never leaves the
+Give the file keyring/manager.key to all peers: by it they recognise the manager. A file that ends in .key_secret never leaves the
 account, or the machine, that it was made for.
 """
 _ROLE = click.Choice(["plugin", "user", "operator"])
@@ -22,7 +22,7 @@ _ROLE = click.Choice(["plugin", "user", "operator"])
 
 @click.group(epilog=_EXAMPLES)
 def keys() -> None:
-    """Make keys for connections off this machine, and say whose keys a manager accepts."""
+    """Make keys for connections off this machine, and set whose keys a manager accepts."""
 
 
 @keys.command()
