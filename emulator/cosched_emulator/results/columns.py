@@ -125,7 +125,7 @@ class ColumnBuilder:
             spec.submit_us,
             stays[0].start_us if stays else 0,
             sum([stay.end_us - stay.start_us for stay in stays]),
-            sum([stay.end_us - stay.start_us for stay in record.intervals]),
+            sum([stay.end_us - stay.start_us for stay in record.stays]),
             record.end_us or 0,
             record.work_us if stays else 0,
             record.job.run_us,
@@ -138,7 +138,7 @@ class ColumnBuilder:
         )
         for time in record.disk:
             self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
-        for stay in record.intervals:
+        for stay in record.stays:
             for first, count, mask, _processes in stay.runs:
                 place = self._masks.setdefault(mask, len(self._masks))
                 self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)

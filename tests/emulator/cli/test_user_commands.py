@@ -492,6 +492,15 @@ def test_texts() -> None:
 # ---------------------------------------------------------------- a real manager
 
 
+def rows_when(commands: Commands, done: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    """Return the queue's rows once they are as they should be, or after 10 s."""
+    until = time.monotonic() + 10
+    while True:
+        rows: list[dict[str, Any]] = json.loads(commands.emulator("queue", "--json").out)["jobs"]
+        if done(rows) or time.monotonic() > until:
+            return rows
+
+
 def test_against_a_real_manager(commands: Commands) -> None:
     """What the fake one stands for: a manager with a scheduler, in a hundred-fold speed."""
     commands.environment |= {"COSCHED_MANAGER": f"ipc://{commands.folder}/users"}
@@ -507,6 +516,8 @@ def test_against_a_real_manager(commands: Commands) -> None:
         place,
         "--db",
         "c.db",
+        "--out",
+        "run",
     )
     plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "easy")
     assert commands.emulator("submit", "-n", "4", "-t", "10", "--run", "60", "--wait", "--timeout", "30") == Ran(
@@ -525,9 +536,20 @@ def test_against_a_real_manager(commands: Commands) -> None:
     assert [row["state"] for row in ended_jobs] == ["COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
     assert json.loads(commands.emulator("status", "--json").out)["nodes"]["drained"] == 2
     assert "policy easy" in commands.emulator("top", "--once").out
+    assert commands.emulator("submit", "--begin=now+1hour", "-t", "60").err == ""
+    assert commands.emulator("submit", "-n", "2", "-t", "1000000", "--mem=0", "-N", "1").code == 0
+    rows = rows_when(commands, lambda rows: rows[0]["state"] == "RUNNING")
+    assert [(row["job_id"], row["state"], row["reason"]) for row in rows] == [
+        (6, "RUNNING", ""),
+        (5, "PENDING", "BeginTime"),
+    ]
     manager.terminate()
     ended(manager)
     assert ended(plugin).code == 0
+    cut_short = [
+        line.split(",") for line in (Path(commands.folder) / "run" / "allocations.csv").read_text().splitlines()
+    ]
+    assert [(row[0], row[3], row[4]) for row in cut_short[-1:]] == [("6", "", "0")]
     from_file = json.loads(commands.emulator("history", "--db", "c.db", "--json").out)["jobs"]
     assert [row["job_id"] for row in from_file] == [row["job_id"] for row in ended_jobs]
 
