@@ -99,8 +99,8 @@ def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> Liv
     if steps:
         log(
             "restored",
-            f"brought back from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s, "
-            f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
+            f"restored from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s of emulated time, "
+            f"{len(manager.running)} running and {len(manager.pending) + len(live.waiting)} pending jobs",
             steps=steps,
             now_us=live.now_us,
         )

@@ -95,7 +95,11 @@ class Commands:
             what = f"a task of array {job_id}" if members else f"job {job_id}"
             links += len(tasks) * (len(request.tasks) or 1)
             if links > MOST_LINKS:
-                return Refused("limit", f"more than {MOST_LINKS} pairs of a task and one that it waits for", "after")
+                return Refused(
+                    "limit",
+                    f"expected at most {MOST_LINKS} dependencies, one for each task and each job that it waits for",
+                    "after",
+                )
             for each in tasks:
                 state = None if each in self._manager.jobs else self._ended_state(each)
                 path = f"after[{number}].job_id"

@@ -206,7 +206,7 @@ def _at_most(field: Field, most: int) -> Field:
 
     def read(raw: Any) -> Any:
         if isinstance(raw, tuple) and len(raw) > most:
-            raise Fault("limit", f"{len(raw)} items; the limit is {most}")
+            raise Fault("limit", f"expected at most {most} of them, got {len(raw)}")
         return None if field.read is None else field.read(raw)
 
     return field._replace(read=read)

@@ -147,13 +147,16 @@ def test_every_layout_takes_as_many_nodes_as_were_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"ntasks": 9, "nodes": (4, 4)}, "--nodes: expected as many processes on each node, but for the last, got 9"),
+        (
+            {"ntasks": 9, "nodes": (4, 4)},
+            "--nodes: expected the same number of processes on each node except the last, got 9",
+        ),
         ({"ntasks": 9, "nodes": (3, 3), "ntasks_per_node": 2}, "at most 2 on a node"),
         ({"nodes": (2, 4)}, "--nodes: expected one number"),
         ({"time": 0}, "--time: expected an --estimate"),
         ({"ntasks": 4, "mem": 100}, "--mem: expected a fixed number of processes on a node"),
         ({"ntasks": 4, "mem": 0}, "--mem: expected a fixed number of processes on a node"),
-        ({"mem_per_cpu": 4, "mem": 100}, "--mem: expected it without --mem-per-cpu"),
+        ({"mem_per_cpu": 4, "mem": 100}, "--mem: expected no --mem-per-cpu beside it, got both"),
         ({"array": Array(tuple(range(10_001)), 0)}, "--array: expected at most 10000 tasks"),
     ],
 )
@@ -229,7 +232,9 @@ def test_values_that_may_be_left_out(tmp_path: Path) -> None:
     assert asked(tmp_path, "#SBATCH --exclusive -n 3").exclusive
     request, notes = request_of(read_script(script(tmp_path, "#SBATCH --exclusive=user")).values)
     assert request.exclusive
-    assert notes == ["--exclusive=user: the job gets whole nodes, which no other job shares, of the same user neither"]
+    assert notes == [
+        "--exclusive=user: the job gets whole nodes; other jobs do not share them, those of the same user included"
+    ]
 
 
 def test_all_memory_of_a_node(tmp_path: Path) -> None:
@@ -300,7 +305,7 @@ def test_a_begin_time_is_a_delay(tmp_path: Path) -> None:
         ("#SBATCH -n four", "job.sh:3: field '--ntasks': expected a whole number above 0, got 'four'"),
         ("#SBATCH --time=tomorrow", "job.sh:3: field '--time': expected minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s"),
         ("#SBATCH hetjob", "job.sh:3: expected options of a job (Got unexpected extra argument"),
-        ("#SBATCH -J 'open", "job.sh:3: expected options (No closing quotation)"),
+        ("#SBATCH -J 'open", "job.sh:3: expected options as in a shell (No closing quotation)"),
         ("#SBATCH -n", "job.sh:3: expected options of a job (Option '-n' requires an argument"),
         ("#SBATCH --exclusive=topo", "job.sh:3: field '--exclusive': expected nothing, user or mcs, got 'topo'"),
         ("#SBATCH --nice=low", "job.sh:3: field '--nice': expected a whole number, got 'low'"),

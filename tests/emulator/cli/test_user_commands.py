@@ -378,11 +378,11 @@ def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
         (("submit", "-n", "0"), "expected a whole number above 0, got '0'"),
         (("submit", "--dependency", "afternotok:3"), "afterok:JOB or afterany:JOB"),
         (("submit", "--quux"), "No such option"),
-        (("submit", "-N", "4", "-n", "9"), "--nodes: expected as many processes on each node"),
+        (("submit", "-N", "4", "-n", "9"), "--nodes: expected the same number of processes on each node"),
         (("submit", "none.sh"), "none.sh: expected a script that can be read"),
         (("queue", "--timeout", "0"), "--timeout"),
         (("queue", "--timeout", "nan"), "--timeout"),
-        (("queue", "--key", "a"), "--manager-key: expected both keys or none"),
+        (("queue", "--key", "a"), "--manager-key: expected a key file, because --key is given"),
         (("queue", "extra"), "unexpected extra argument"),
     ],
 )

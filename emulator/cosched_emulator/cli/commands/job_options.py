@@ -204,15 +204,15 @@ def job_options() -> list[click.Option]:
     """Return the options, new ones each time; the value of one that was not given is None."""
     return [
         _read(read_count, "N", "-n", "--ntasks", text="Processes.  [default: 1, or one a node]"),
-        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes over which they are spread."),
+        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes for the processes."),
         _read(read_count, "N", "-c", "--cpus-per-task", text="Hardware threads of a process.  [default: 1]"),
-        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks at most so many."),
+        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks the most."),
         _read(read_memory, "MB", "--mem-per-task", text="Memory of a process; suffixes K, M, G, T."),
-        _read(read_memory, "MB", "--mem-per-cpu", text="The same, of each hardware thread of a process."),
-        _read(read_node_memory, "MB", "--mem", text="The same, of all processes on a node; 0: all that a node has."),
+        _read(read_memory, "MB", "--mem-per-cpu", text="Memory of each hardware thread of a process."),
+        _read(read_node_memory, "MB", "--mem", text="Memory of all processes on a node; 0: all memory of the node."),
         _read(read_time, "TIME", "-t", "--time", text=f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
-        _read(read_span, "TIME", "--estimate", text="How long it is believed to take.  [default: its time limit]"),
-        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: that of the script]"),
+        _read(read_span, "TIME", "--estimate", text="Expected run time.  [default: the time limit]"),
+        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: name of the script]"),
         _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
         _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
         _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
@@ -224,8 +224,11 @@ def job_options() -> list[click.Option]:
         _read(
             read_self_slowdown, "N:C", "--self-slowdown", text="Factors of its processes on all CPUs, and all cores."
         ),
-        _read(read_seconds, "S", "--run", text="Emulation: seconds it really takes alone.  [default: its estimate]"),
+        _read(read_seconds, "S", "--run", text="Emulation: true run time alone, in seconds.  [default: the estimate]"),
         click.Option(
-            ["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: how it ends.  [default: 0]"
+            ["--exit-code"],
+            type=click.IntRange(0, 255),
+            metavar="N",
+            help="Emulation: exit code of the job.  [default: 0]",
         ),
     ]

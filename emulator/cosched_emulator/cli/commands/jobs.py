@@ -13,7 +13,7 @@ from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_opt
 @click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--parsable", is_flag=True, help="Print the job's number alone.")
+@click.option("--parsable", is_flag=True, help="Print only the number of the job.")
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
 @click.pass_context
@@ -101,9 +101,7 @@ def job() -> None:
 
 @click.command()
 @JOBS
-@click.option(
-    "--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after so many seconds.  [default: never]"
-)
+@click.option("--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after S seconds.  [default: never]")
 @common_options(timeout=False)
 @implementation("cosched_emulator.cli.users.jobs")
 def wait() -> None:

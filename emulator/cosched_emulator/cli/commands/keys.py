@@ -30,7 +30,7 @@ def keys() -> None:
 @click.argument("name")
 @implementation("cosched_emulator.cli.keys")
 def new() -> None:
-    """Make a pair of keys in FOLDER: NAME.key for others, NAME.key_secret for nobody else."""
+    """Make a pair of keys in FOLDER: NAME.key for peers, NAME.key_secret, which stays secret."""
 
 
 @keys.command()
@@ -47,7 +47,7 @@ def manager() -> None:
 @click.argument("public_file", type=click.Path())
 @implementation("cosched_emulator.cli.keys")
 def allow() -> None:
-    """Let who has the secret of PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
+    """Let the owner of the key PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
 
 
 @keys.command()
@@ -64,4 +64,4 @@ def revoke() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @implementation("cosched_emulator.cli.keys")
 def list_keys() -> None:
-    """List whom a keyring knows, and their public keys."""
+    """List the peers that a keyring accepts, and their public keys."""

@@ -81,7 +81,7 @@ JOBS: Final = click.argument(
 NODES: Final = click.argument("nodes", nargs=-1, required=True, metavar="NODE...", type=Reader(read_idset, "NODE"))
 WHOSE: Final = (
     click.option("-u", "--user", default="", metavar="NAME", help="Only jobs of this user."),
-    click.option("--me", is_flag=True, help="Only one's own."),
+    click.option("--me", is_flag=True, help="Only your own jobs."),
 )
 
 

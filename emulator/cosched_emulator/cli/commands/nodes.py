@@ -73,7 +73,7 @@ def status() -> None:
 )
 @click.option("--once", is_flag=True, help="Print one picture as text; needs no terminal.")
 @click.option(
-    "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Jobs to show, at most."
+    "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Most jobs to show."
 )
 @common_options()
 @implementation("cosched_emulator.cli.users.top")

@@ -74,7 +74,7 @@ def _read_line(command: click.Command, text: str, file: str, line: int) -> tuple
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
-        raise InputError(file, f"options ({error})", repr(text), line) from None
+        raise InputError(file, f"options as in a shell ({error})", repr(text), line) from None
     try:
         with command.make_context("script", words) as context:
             return {key: value for key, value in context.params.items() if value is not None}, ignored_names(context)
@@ -108,7 +108,7 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
     exclusive = given.get("exclusive")
     if exclusive not in (None, "node"):
         notes.append(
-            f"--exclusive={exclusive}: the job gets whole nodes, which no other job shares, of the same user neither"
+            f"--exclusive={exclusive}: the job gets whole nodes; other jobs do not share them, those of the same user included"
         )
     delay_us: int | None = given.get("begin")
     if delay_us == 0:
@@ -171,7 +171,9 @@ def _layout(given: Mapping[str, Any]) -> tuple[int, int, int, list[str]]:
     if ppn_min > ppn_max:
         wanted = f"{processes} processes on {fewest} nodes" if fewest == most else f"{processes} on {fewest} to {most}"
         limit = "" if per_node is None else f", at most {per_node} on a node"
-        raise ConfigurationError("--nodes", "as many processes on each node, but for the last", f"{wanted}{limit}")
+        raise ConfigurationError(
+            "--nodes", "the same number of processes on each node except the last", f"{wanted}{limit}"
+        )
     return processes, ppn_min, ppn_max, notes
 
 
@@ -179,7 +181,7 @@ def _memory_mb(given: Mapping[str, Any], per_node: int, threads: int) -> int:
     """Return the memory of a process, of which ``per_node`` are on a node (0: not known)."""
     named = [key for key in ("mem", "mem_per_cpu", "mem_per_task") if key in given]
     if len(named) > 1:
-        raise ConfigurationError(_flag(named[0]), f"it without {_flag(named[1])}", "both")
+        raise ConfigurationError(_flag(named[0]), f"no {_flag(named[1])} beside it", "both")
     match named:
         case ["mem"]:
             if not per_node:

@@ -65,7 +65,7 @@ class Connection:
     ) -> None:
         if bool(key) != bool(manager_key):
             missing, given = ("--manager-key", "--key") if key else ("--key", "--manager-key")
-            raise ConfigurationError(missing, f"both keys or none; {given} was given", "nothing")
+            raise ConfigurationError(missing, f"a key file, because {given} is given", "nothing")
         reason = why_not(endpoint, secured=bool(key))
         if reason is not None:
             raise ConfigurationError("--manager", f"the endpoint of a manager ({reason})", repr(endpoint))
@@ -203,11 +203,16 @@ _HANDSHAKE_FAILED: Final = (
 
 def refusal_text(refused: Refused) -> str:
     """Return a refusal in one line, with the option of the command line that it is about."""
-    option = _OPTIONS.get(refused.path.split("[")[0].split(".")[0], "")
+    field = refused.path.split("[")[0].split(".")[0]
+    option = _OPTIONS.get(field, "") or (_ARGUMENTS.get(field, "") if refused.code == "request" else "")
     return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
 
 
-# Field of a request -> the option or argument of the command that has its value.
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "jobs": "JOB",
+    "nodes": "NODE",
+}  # named where the text does not name the job or node
+# Field of a request -> the option of the command that has its value.
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",
     "estimate_us": "--estimate",
