@@ -276,6 +276,7 @@ class Life:
             held=draws.chance(0.1),
             requeue=draws.chance(0.7),
             exit_code=int(draws.chance(0.2)),
+            delay_us=draws.below(2 * spec.estimate_us) if draws.chance(0.1) else 0,
         )
 
     # ------------------------------------------------------------ the scheduler
