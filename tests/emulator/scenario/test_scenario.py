@@ -341,7 +341,7 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[cluster]\nnodes = 1\nprocessors = 1", "cluster"),
         ("[cluster]\ncores = 0", "cluster"),
         ("[cluster]\ncores = 5000", "cluster"),
-        ("[cluster]\npreset = 'rua'", "cluster"),
+        ("[cluster]\npreset = 'rua'", "cluster.preset"),
         ("[cluster]\nmemory_mb = -1", "cluster"),
         ("[cluster]\nswap_mb = -1", "cluster"),
         ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
