@@ -59,8 +59,8 @@ def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
 ) -> None:
     prepared, choice = prepare(read_scenario(None, table)), choose(policy)
     kept = run(prepared, DirectLink(choice.scheduler))
-    assert [item.job.spec.id for item in kept.records] == list(range(1, kept.jobs + 1))
-    assert kept.jobs == len(prepared.workload.jobs)
+    assert [item.job.spec.id for item in kept.records] == list(range(1, len(kept.jobs) + 1))
+    assert len(kept.jobs) == len(prepared.workload.jobs)
     store(kept, str(tmp_path / "kept"), policy={}, link="direct", force=False)
     with RunFiles(tmp_path / "written", prepared.nodes) as files:
         written = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -81,7 +81,7 @@ def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     assert finished.unfinished == waiting
     assert 1 < len(waiting) < 300
     rows = [line.split(",") for line in (tmp_path / "run" / "jobs.csv").read_text().splitlines()[1:]]
-    assert len(rows) == finished.jobs == 300
+    assert len(rows) == len(finished.jobs) == 300
     assert [int(row[0]) for row in rows if row[7] == "SUBMITTED"] == waiting
     assert [int(row[0]) for row in rows[-len(waiting) :]] == waiting
 
