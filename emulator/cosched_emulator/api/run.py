@@ -36,7 +36,7 @@ class Run:
     """
 
     policy: str  # its name
-    settings: Mapping[str, Any]  # of the policy, complete, as ``run.json`` has them
+    settings: Mapping[str, Any] = field(repr=False)  # of the policy, complete, as ``run.json`` has them
     link: str  # the coupling
     folder: Path | None  # the run folder, where one was asked for
     finished: Finished = field(repr=False)
