@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cosched_emulator.api.run import Run
+    from cosched_emulator.api.scenarios import prepare
     from cosched_emulator.api.simulate import simulate
-    from cosched_emulator.run.prepare import Prepared, prepare
+    from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
 
@@ -21,7 +22,7 @@ _MODULES: Final = {
     "Prepared": "run.prepare",
     "Run": "api.run",
     "Scenario": "scenario.schema",
-    "prepare": "run.prepare",
+    "prepare": "api.scenarios",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
 }

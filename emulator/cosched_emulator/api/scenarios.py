@@ -9,10 +9,20 @@ from typing import Any, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.run.prepare import prepare as prepare_scenario
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
 
 ScenarioLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario | Prepared
+
+
+def prepare(scenario: ScenarioLike, *, overrides: Mapping[str, Any] | None = None, seed: int | None = None) -> Prepared:
+    """Check a scenario, read or generate its jobs, and return what any number of runs of it are made from, also at the same time.
+
+    ``scenario``, ``overrides`` and ``seed`` are those of `simulate`. Raises InputError for files, ConfigurationError for settings.
+    """
+    made, prepared = scenario_of(scenario, overrides, seed)
+    return prepare_scenario(made) if prepared is None else prepared
 
 
 def scenario_of(

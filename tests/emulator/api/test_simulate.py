@@ -98,7 +98,7 @@ def test_it_is_the_run_of_the_command_line(folder: Path) -> None:
 
 
 def test_every_coupling_gives_the_same_run(folder: Path) -> None:
-    prepared = prepare(read_scenario(None, SHARED))
+    prepared = prepare(SHARED)
     traces: dict[str, list[dict[str, Any]]] = {"direct": [], "loopback": [], "zmq": []}
     runs = {link: simulate(prepared, "lomarc-r", link=link, trace=traces[link].append) for link in traces}
     assert len({json.dumps(trace) for trace in traces.values()}) == 1
@@ -262,7 +262,7 @@ def test_errors_are_those_of_the_command_line(
     error: type[Exception], match: str, arguments: dict[str, Any], folder: Path
 ) -> None:
     if arguments.get("scenario") == "prepared":
-        arguments = {**arguments, "scenario": prepare(read_scenario(None, SMALL))}
+        arguments = {**arguments, "scenario": prepare(SMALL)}
     with pytest.raises(error, match=match):
         simulate(**{"scenario": SMALL, **arguments})
     assert list(folder.iterdir()) == []

@@ -22,6 +22,7 @@ from tests.emulator.results.samples import (
     stay,
 )
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
@@ -31,10 +32,9 @@ from cosched_emulator.results.figures.metrics import summarise, summarise_column
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -57,7 +57,7 @@ def stored(out: Path) -> dict[str, bytes]:
 def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
     tmp_path: Path, table: Mapping[str, Any], policy: str
 ) -> None:
-    prepared, choice = prepare(read_scenario(None, table)), choose(policy)
+    prepared, choice = prepare(table), choose(policy)
     kept = run(prepared, DirectLink(choice.scheduler))
     assert [item.job.spec.id for item in kept.records] == list(range(1, len(kept.jobs) + 1))
     assert len(kept.jobs) == len(prepared.workload.jobs)
@@ -73,7 +73,7 @@ def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
 
 def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
-    prepared, choice = prepare(read_scenario(None, short_of_nodes)), choose("easy")
+    prepared, choice = prepare(short_of_nodes), choose("easy")
     waiting = [item.job.spec.id for item in run(prepared, DirectLink(choice.scheduler)).records if item.end_us is None]
     with RunFiles(tmp_path / "run", prepared.nodes) as files:
         finished = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -96,7 +96,7 @@ class _Failing(DirectLink):
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    prepared: Prepared = prepare(read_scenario(None, BUSY))
+    prepared: Prepared = prepare(BUSY)
     with RunFiles(tmp_path / "run", prepared.nodes) as files, pytest.raises(LinkError, match="lost"):
         run(prepared, _Failing(choose("easy").scheduler), files=files)
     assert list(tmp_path.iterdir()) == []
