@@ -21,8 +21,7 @@ def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario)
 
     Raises UsageError, naming the key, for a policy that does not exist or a setting that it does not have.
     """
-    if isinstance(settings, str):
-        raise UsageError(f"settings: expected a table, or a list of texts KEY=VALUE, got {settings!r}")
+    settings = _checked(settings)
     if policy is None:
         return from_table(scenario.policy, settings) if scenario.policy else choose("easy", settings)
     if isinstance(policy, PolicyChoice):
@@ -44,6 +43,17 @@ def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario)
         "policy: expected a name, a file, a table, MODULE:CLASS, a class or a function that makes a policy, "
         f"got an object of class {type(policy).__name__}"
     )
+
+
+def _checked(settings: object) -> Settings:
+    """Return a table of settings as it is, and texts as a list; raises UsageError for anything else."""
+    if isinstance(settings, Mapping):
+        return settings
+    if isinstance(settings, Iterable) and not isinstance(settings, str):
+        texts = list(settings)
+        if all(isinstance(text, str) for text in texts):
+            return texts
+    raise UsageError(f"settings: expected a table, or a list of texts KEY=VALUE, got {settings!r}")
 
 
 def check_plain(name: str, settings: Mapping[str, Any], *, allow_nan: bool = False) -> None:

@@ -32,6 +32,8 @@ def scenario_of(
 
     Raises InputError for a file that cannot be read, ConfigurationError for a key that does not exist.
     """
+    if not isinstance(overrides, Mapping | None):
+        raise ConfigurationError("overrides", "a table", type(overrides).__name__)
     changes = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     if isinstance(scenario, Prepared):
         if changes:

@@ -45,7 +45,7 @@ def coupling(
         raise ConfigurationError(
             "faults.plugin.kills", "0 where a trace is written: a killed plugin takes its end along", "more"
         )
-    if not isinstance(kind, str) or kind in _MAKERS:
+    if kind in _MAKERS or callable(kind):
         with TraceFile(trace) if isinstance(trace, str) else nullcontext() as file:
             # The manager makes the scheduler: what its scenario names, the scheduler may make.
             models = allow_models([prepared.belief.contention])
@@ -59,7 +59,7 @@ def coupling(
         with spawned_link(choice, prepared, trace) as link:
             yield link
     else:
-        raise ConfigurationError.unknown_name("link", kind, LINKS)
+        raise ConfigurationError.unknown_name("link", str(kind), LINKS)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import cosched_emulator
 from cosched_emulator import Run, Scenario, prepare, read_scenario, simulate
 from cosched_emulator.cli.main import cli
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError, InputError, LinkError
 from cosched_plugin.api import Action, StartJob, View, first_fit
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.config import choose
@@ -236,6 +236,10 @@ class Broken:
         (ConfigurationError, "seed: expected a whole number, got 'x'", {"seed": "x"}),
         (ConfigurationError, "seed: expected nothing: the scenario is prepared", {"scenario": "prepared", "seed": 2}),
         (ConfigurationError, "link: expected one of .* did you mean 'direct'", {"link": "dirct"}),
+        (ConfigurationError, "link: expected one of direct, loopback, zmq, got '3'", {"link": 3}),
+        (ConfigurationError, "overrides: expected a table, got list", {"overrides": [1]}),
+        (UsageError, "settings: expected a table, or a list of texts KEY=VALUE, got 3", {"settings": 3}),
+        (UsageError, "settings: expected a table, or a list of texts KEY=VALUE, got", {"settings": [3]}),
         (ConfigurationError, "trace: expected a file's name, a list or a function, got int", {"trace": 7}),
         (UsageError, "no policy 'eazy'; did you mean 'easy'", {"policy": "eazy"}),
         (UsageError, "policy.ordr: no such key; did you mean 'order'", {"settings": {"ordr": "fcfs"}}),
@@ -266,6 +270,12 @@ def test_errors_are_those_of_the_command_line(
     with pytest.raises(error, match=match):
         simulate(**{"scenario": SMALL, **arguments})
     assert list(folder.iterdir()) == []
+
+
+def test_a_scheduler_that_does_not_answer_in_time_is_an_error(folder: Path) -> None:
+    (folder / "slow.py").write_text("import time\nclass Slow:\n    def decide(self, view):\n        time.sleep(1)\n")
+    with pytest.raises(LinkError, match=r"no answer to batch 1 within 0\.3 s"):
+        simulate(SMALL, "slow:Slow", link="zmq", overrides={"clock": {"deadline_s": 0.3}})
 
 
 def test_progress_and_warnings_are_told() -> None:
