@@ -94,7 +94,7 @@ class _Site:
     def __init__(self) -> None:
         prepared = prepare(SCENARIO)
         manager = build_manager(prepared, live=True)
-        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
+        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager, live=True)
         self.books = Accounting.create(None, {})
         self.live = LiveManager(manager, agenda, 1, self.books.ended_state, self.books.tasks)
         self.ann = Requester("ann", False)

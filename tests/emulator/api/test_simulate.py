@@ -288,6 +288,14 @@ def test_progress_and_warnings_are_told() -> None:
     assert warned[0].startswith("matching response will pair nobody")
 
 
+def test_a_clock_that_runs_is_for_a_live_manager() -> None:
+    """Nodes that fail again and again do not keep a run in virtual time from its end."""
+    failing = {**SMALL, "requeue": True, "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}}}
+    run = simulate(failing, "easy")
+    assert any(record.starts > 1 for record in run.records)
+    assert simulate(failing, "easy", overrides={"clock": {"mode": "real"}}).records == run.records
+
+
 def test_accounts_are_continued(folder: Path) -> None:
     first = simulate(SMALL, "easy", db="run.db")
     again = simulate(SMALL, "easy", db=Path("run.db"))
