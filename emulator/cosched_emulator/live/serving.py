@@ -93,7 +93,7 @@ def serve_live(
 def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
     """Return a live manager at the end of the journal in ``accounting``; a new one where that is empty."""
     manager = build_manager(prepared, live=True)
-    agenda = build_agenda(prepared, manager)
+    agenda = build_agenda(prepared, manager, live=True)
     live = LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
     steps = restore(live, accounting)
     if steps:
