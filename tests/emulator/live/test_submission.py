@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import manager, node_class
+from tests.runs import run_on
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import command_step, restore, time_step
@@ -67,7 +68,7 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
 def test_a_begin_time_comes_with_holds_dependencies_and_array_limits() -> None:
     site = Site(node_class(2, 4))
     site.do(submit(run_s=5), 0)
-    site.start(0, begin(1, (0, 1, 1, 1)))
+    site.start(0, begin(1, run_on(0, 1, 1, 1)))
     site.do(submit(after=(Dependency("afterok", 1),), delay_us=10 * SECOND), 0)
     site.do(submit(after=(Dependency("afterok", 1),), delay_us=2 * SECOND), 0)
     site.do(submit(held=True, delay_us=10 * SECOND), 0)
@@ -164,8 +165,8 @@ def test_tasks_of_arrays_have_one_name_everywhere() -> None:
     site.do(submit(run_s=5))
     site.do(submit(tasks=(3, 7), limit_s=9))
     site.do(submit(after=(Dependency("afterok", 2),)))
-    starts = [begin(job_id, (0, 1, 1 << job_id, 1), limit_s=9) for job_id in (2, 3)]
-    site.start(1, begin(1, (0, 1, 1, 1)), *starts)
+    starts = [begin(job_id, run_on(0, 1, 1 << job_id, 1), limit_s=9) for job_id in (2, 3)]
+    site.start(1, begin(1, run_on(0, 1, 1, 1)), *starts)
     rows = {row["job_id"]: row for row in site.rows(ListJobs())}
     assert rows[1]["shares_with"] == ("2_3", "2_7")
     assert rows[3]["shares_with"] == ("1", "2_3")

@@ -8,6 +8,7 @@ import pytest
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import node_class
 from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.files.folder import write_run
@@ -17,8 +18,8 @@ from cosched_plugin.protocol import messages as m
 
 
 def test_the_folder_of_a_run_that_was_cut_short(tmp_path: Path) -> None:
-    running = record(7, 55, "RUNNING", stays=(stay(60, 65, (0, 1, 1, 1)),), work_s=30, run_s=99)
-    running = running._replace(end_us=None, present=stay(70, 110, (0, 1, 0b1100, 2)))
+    running = record(7, 55, "RUNNING", stays=(stay(60, 65, run_on(0, 1, 1, 1)),), work_s=30, run_s=99)
+    running = running._replace(end_us=None, present=stay(70, 110, run_on(0, 1, 0b1100, 2)))
     records = [*six_jobs(), running, record(8, 58, "PENDING", run_s=9)]
     summary = summarise(records, TWO_NODES, Selection())
     out = write_run(
@@ -49,7 +50,7 @@ def test_what_a_live_manager_knows_of_jobs_that_have_not_ended(suspended: bool) 
     site = Site(node_class(2, 4, swap_mb=1000))
     for _ in range(4):
         site.do(submit(2, memory_mb=10))
-    runs: list[tuple[m.Run, ...]] = [((0, 1, 3, 2),), ((0, 1, 12, 2),), ((1, 1, 3, 2),)]
+    runs: list[tuple[m.Run, ...]] = [runs_on((0, 1, 3, 2)), runs_on((0, 1, 12, 2)), runs_on((1, 1, 3, 2))]
     site.start(5, *[begin(number, *allocation) for number, allocation in enumerate(runs, 1)])
     site.do(submit(1), 10)
     site.start(10, m.SuspendJob(2, to_disk=True), *([m.SuspendJob(3)] if suspended else []))
