@@ -53,7 +53,8 @@ from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
 from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
-from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up
+from cosched_plugin.parts.colocated.pairs import NOTE as PAIR_NOTE
+from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up, partner_of
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -106,6 +107,7 @@ __all__ = [
     "LEAST_PENALTY",
     "NONE",
     "PAIR_BELIEF",
+    "PAIR_NOTE",
     "PROMISES",
     "SECOND_US",
     "UNKNOWN_USAGE",
@@ -203,6 +205,7 @@ __all__ = [
     "nodes_view",
     "packed",
     "pair_up",
+    "partner_of",
     "penalty_factor",
     "prices",
     "read_table",

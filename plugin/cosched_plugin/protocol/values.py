@@ -203,7 +203,7 @@ def check_note(key: object, value: object) -> None:
 def value_bytes(value: Any) -> int:
     """Return how many bytes the value of a note takes in msgpack at most."""
     kind = type(value)
-    if kind is tuple:
+    if kind is tuple or kind is Run:
         size = _plain_bytes(value)
         return 5 + sum([value_bytes(item) for item in value]) if size is None else size
     return 5 + text_bytes(value) if kind is str else 9
@@ -304,9 +304,9 @@ def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:
         if not math.isfinite(raw):
             refuse("a finite number", raw)
         return raw
-    if depth == MAX_DEPTH and kind in (tuple, dict):
+    if depth == MAX_DEPTH and kind in (tuple, Run, dict):
         raise Fault("limit", f"more than {MAX_DEPTH} levels of nesting")
-    if kind is tuple:
+    if kind is tuple or kind is Run:  # a policy may note where it would put a job
         if len(raw) > MAX_ARRAY_ITEMS:
             raise Fault("limit", f"a list of {len(raw)} items; the limit is {MAX_ARRAY_ITEMS}")
         read = 0  # as `read_each`, which takes twice as long

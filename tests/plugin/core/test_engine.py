@@ -39,6 +39,7 @@ from cosched_plugin.protocol.messages import (
     NodeFailed,
     NodeReturned,
     RejectJob,
+    Run,
     SetNote,
     StartJob,
     StartTogether,
@@ -76,6 +77,14 @@ def test_nodes_down_from_the_beginning() -> None:
 def test_a_belief_of_which_nobody_has_heard() -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention"):
         core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
+
+
+def test_a_policy_may_place_a_job_by_plain_tuples() -> None:
+    core = core_with(START_PLAIN._replace(runs=cast("tuple[Run, ...]", ((1, 1, 3, 2),))))
+    core.handle(NOW_US, [])
+    (run,) = core.view.running[2].runs
+    assert (run.first, run.count, run.mask, run.processes) == (1, 1, 3, 2)
+    core.check()
 
 
 # ---------------------------------------------------------------- impossible decisions

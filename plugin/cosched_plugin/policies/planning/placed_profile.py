@@ -17,7 +17,6 @@ from cosched_plugin.api import (
     JobSpec,
     Layers,
     NodeSet,
-    NoteValue,
     Occupancy,
     Offer,
     Placement,
@@ -166,7 +165,7 @@ class PlacedProfile:
                 break
             offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
-                return (start_us, *map(_plain, offer.runs))
+                return (start_us, *map(tuple, offer.runs))  # plain tuples are what a note measures fastest
             step = timeline.step_at(start_us) + 1
         return None
 
@@ -260,11 +259,6 @@ def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
     for run in runs:
         memory_mb[run.first : run.first + run.count] += run.processes * job.memory_mb
     return memory_mb
-
-
-def _plain(run: Run) -> NoteValue:
-    """Return a run as a note can hold it."""
-    return (run.first, run.count, run.mask, run.processes)
 
 
 def _runs(promise: Promise) -> tuple[Run, ...]:

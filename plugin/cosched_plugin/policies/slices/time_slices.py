@@ -132,8 +132,6 @@ class Sliced:
             self._there_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
             self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
-        if view.ended:
-            yield from self._policies[0].observe(view)
         if not view.queued and not view.running:
             return
         now_us = view.now_us
