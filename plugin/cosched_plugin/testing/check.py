@@ -1,16 +1,18 @@
 """The conformance suite for policies: `check_policy` plays a small, honest resource manager against a policy.
 
 Machines, jobs, users and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one
-more pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); every
-decision arrives as it was when it travels to another process; and what the policy sees is what the manager says (so it has changed
-nothing it may only read). At the end, no job is left that could run.
+more pass decides nothing; a core rebuilt from what the manager knows, as it arrives in messages, decides the same (so a restart
+changes nothing); every decision arrives as it was when it travels to another process; and what the policy sees is what the manager
+says (so it has changed nothing it may only read). At the end, no job is left that could run. Another process, where asked for,
+answers all batches once more, and decides the same.
 
 A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -30,6 +32,7 @@ from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
     Event,
+    Events,
     JobEnded,
     JobHeld,
     JobReleased,
@@ -42,7 +45,7 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Woken,
 )
-from cosched_plugin.testing.comparisons import Watched, find_difference, find_loss
+from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
 from cosched_plugin.testing.draws import (
     draw_alike,
     draw_belief,
@@ -55,6 +58,7 @@ from cosched_plugin.testing.draws import (
     with_self_slowdown,
     with_swap,
 )
+from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.report import PolicyCheckError, Report
 from cosched_plugin.testing.site import Site, SiteJob
 
@@ -92,16 +96,21 @@ def check_policy(
     runs: int = 20,
     first: int = 1,
     models: Mapping[str, PairFactory] = MappingProxyType({}),
+    arguments: Sequence[str] = (),
 ) -> Report:
     """Put a policy through ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
     ``make_policy`` returns a new policy at every call. With ``models`` the sites believe in one of these contention models,
-    with no parameters, instead of what is drawn otherwise. Raises PolicyCheckError at the first thing that is wrong.
+    with no parameters, instead of what is drawn otherwise. ``arguments`` are those with which ``cosched-plugin check`` chooses
+    the same policy (and contention models): given these, another process has to decide the same. Raises PolicyCheckError at the first
+    thing that is wrong.
     """
+    began = time.monotonic()
+    recording = Recording()
     jobs = batches = decisions = 0
     declined: list[MachineError] = []
     for run in range(first, first + runs):
-        trial = _Trial(make_policy, seed, run, models)
+        trial = _Trial(make_policy, seed, run, models, recording)
         try:
             trial.go()
         except MachineError as error:
@@ -114,15 +123,25 @@ def check_policy(
         raise PolicyCheckError(
             seed, first + runs - 1, 0, (), f"the policy declines every machine; this one as: {declined[-1]}"
         )
-    return Report(seed, runs, jobs, batches, decisions, len(declined))
+    if arguments:
+        difference = recording.find_difference(arguments, time.monotonic() - began)
+        if difference is not None:
+            raise PolicyCheckError(seed, *difference)
+    return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0)
 
 
 class _Trial:
     """One run: a machine, its jobs and operators, and the policy that has to cope."""
 
     def __init__(
-        self, make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory]
+        self,
+        make_policy: Callable[[], Policy],
+        seed: int,
+        run: int,
+        models: Mapping[str, PairFactory],
+        recording: Recording,
     ) -> None:
+        self._recording = recording
         self._make_policy = make_policy
         self._models = {**BUILT_IN, **models}
         self._seed = seed
@@ -275,14 +294,16 @@ class _Trial:
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
         watched = Watched(self._new_policy())
-        shadow = self._new_core(watched)
+        welcome, batch = arrived(site.inventory()), arrived(Events(site.seq + 1, site.now_us, tuple(events)))
+        shadow = SchedulerCore(watched, welcome, models=self._models)
         actions = self._handle(self._core, events)
-        restarted = self._handle(shadow, events)
+        restarted = self._handle(shadow, batch.events)
         if actions != restarted:
             raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
         lost = find_loss(site.seq + 1, site.now_us, actions)
         if lost is not None:
             raise self._problem(lost)
+        self._recording.add(self._run, welcome, batch, actions)
         try:
             self._core.check()
         except AssertionError as error:
@@ -319,7 +340,7 @@ class _Trial:
                 raise self._problem(f"the policy's view is not what the manager says: {difference}")
         return follow
 
-    def _handle(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
+    def _handle(self, core: SchedulerCore, events: Sequence[Event]) -> list[Action]:
         try:
             return core.handle(self.site.now_us, tuple(events))
         except Exception as error:
