@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -20,6 +19,11 @@ SEGMENT: Final = 12  # batches after which a scheduler is made anew
 MOST_BATCHES: Final = 3_000  # of all runs: what is recorded is bounded
 LEAST_DEADLINE_S: Final = 30.0
 PATIENCE: Final = 4.0  # the other process may take so many times as long as the check itself
+
+_MOST_SEEDS: Final = 100  # that are tried; one in eight will do
+_SHOW_ORDER: Final = (
+    "import json, sys; print(json.dumps([sorted(group, key=hash) for group in json.loads(sys.argv[1])]))"
+)
 
 
 class Batch(NamedTuple):
@@ -56,7 +60,8 @@ class Recording:
     def add(self, run: int, welcome: Welcome, events: Events, actions: Sequence[Action]) -> None:
         """Append a batch of a run, which is as the welcome tells just before it."""
         if len(self._batches) < MOST_BATCHES:
-            first = (events.seq - 1) % SEGMENT == 0
+            goes_on = bool(self._batches) and self._batches[-1].run == run
+            first = not goes_on or events.seq % SEGMENT == 0
             answer = Actions(events.seq, events.now_us, tuple(actions))
             self._batches.append(Batch(run, welcome if first else None, events, answer))
 
@@ -73,7 +78,7 @@ class Recording:
             file.write_text(json.dumps([batch.as_texts() for batch in self._batches]), encoding="ascii")
             command = [sys.executable, "-P", "-m", "cosched_plugin", "check", "--replay", str(file), *arguments]
             places = os.pathsep.join([place or os.getcwd() for place in sys.path])
-            environment = {**os.environ, "PYTHONPATH": places, "PYTHONHASHSEED": _other_hash_seed(self._texts())}
+            environment = {**os.environ, "PYTHONPATH": places, "PYTHONHASHSEED": _other_hash_seed(self._owners())}
             try:
                 ran = subprocess.run(
                     command,
@@ -95,12 +100,11 @@ class Recording:
         run, _, events, _ = self._batches[place]
         return Difference(run, events.now_us, events.events, problem)
 
-    def _texts(self) -> list[str]:
-        """Return the users and names of the jobs."""
-        jobs = [
-            event.job for batch in self._batches for event in batch.events.events if isinstance(event, JobSubmitted)
-        ]
-        return sorted({text for job in jobs for text in (job.user, job.name)})
+    def _owners(self) -> list[list[str]]:
+        """Return the users and the names of the jobs."""
+        events = [event for batch in self._batches for event in batch.events.events]
+        jobs = [event.job for event in events if isinstance(event, JobSubmitted)]
+        return [sorted({job.user for job in jobs}), sorted({job.name for job in jobs})]
 
 
 def read_batches(file: Path) -> list[Batch]:
@@ -125,16 +129,18 @@ def _decode(text: str) -> Message:
     return decode([MAGIC, bytes.fromhex(text)])
 
 
-def _other_hash_seed(texts: Sequence[str]) -> str:
-    """Return a PYTHONHASHSEED with which ``texts`` have another order by hash than in this process."""
-    if len(texts) < 3:
-        return "1"  # few orders to choose from
-    show = "import sys; print(sorted(sys.argv[1:], key=hash))"
-    own = str(sorted(texts, key=hash))
-    for number in count(1):
+def _other_hash_seed(groups: Sequence[Sequence[str]]) -> str:
+    """Return a PYTHONHASHSEED with which no text has the place in its group, in order of hashes, that it has in this process."""
+    command = [sys.executable, "-S", "-c", _SHOW_ORDER, json.dumps([group for group in groups if len(group) > 1])]
+    own = [sorted(group, key=hash) for group in groups if len(group) > 1]
+    seed = ""
+    for number in range(1, _MOST_SEEDS):
         seed = str(number)
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-S", "-c", show, *texts]
-        if subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip() != own:
-            return seed
-    raise AssertionError("count never ends")
+        ran = subprocess.run(command, env=environment, capture_output=True, check=True)
+        there = json.loads(ran.stdout)
+        if all(
+            one != other for group, same in zip(own, there, strict=True) for one, other in zip(group, same, strict=True)
+        ):
+            break
+    return seed
