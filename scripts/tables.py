@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from scripts.intervals import mean_interval
 
+WIDTH: Final = 120  # of a line of Markdown
 NOTHING: Final = "-"  # in the place of a figure that is not there
 VERDICTS: Final = (
     "*Holds*: on the means over seeds. *Not shown*: on the means, but the 95 % interval over seeds includes the opposite, or an"
@@ -84,7 +86,16 @@ def write_tables(page: Path, paper: str, title: str, body: Sequence[str], script
     if begin not in text or end not in text:
         raise SystemExit(f"{script}: {page} has lost its markers {begin} and {end}")
     before, rest = text.split(begin, 1)
-    page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")
+    lines = [part for line in body for part in wrapped(line)]
+    page.write_text(before + begin + "\n\n" + "\n".join(lines) + end + rest.split(end, 1)[1], encoding="utf-8")
+
+
+def wrapped(line: str) -> list[str]:
+    """Return a line of Markdown as lines of 120 characters at most; a row of a table stays whole."""
+    if len(line) <= WIDTH or line.startswith("|"):
+        return [line]
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def aligned_table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:

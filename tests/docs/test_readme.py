@@ -67,7 +67,7 @@ def test_numbers_stand_where_the_readme_says() -> None:
 
 def test_a_number_that_is_elsewhere_is_found() -> None:
     text = README.read_text(encoding="utf-8")
-    for number, other in (("-35.8 ± 5.9", "-35.8 ± 5.8"), ("-48.0", "-49.0"), ("load 1.70", "load 1.71")):
+    for number, other in (("-35.8 ± 5.9", "-35.8 ± 5.8"), ("-48.0", "-49.0"), ("load 1.70", "load 1.69")):
         assert missing(text.replace(number, other)) == [other.removeprefix("load ")]
 
 

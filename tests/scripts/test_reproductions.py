@@ -44,6 +44,7 @@ from scripts.tables import (
     percent_cell,
     shown_by_interval,
     shown_by_seeds,
+    wrapped,
     write_tables,
 )
 from tests.scripts.commands import reproduce
@@ -427,3 +428,10 @@ def test_a_claim_is_not_shown_where_chance_may_explain_it() -> None:
         " not shown |",
         "m | **no** |",
     ]
+
+
+def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
+    assert wrapped("| " + "cell " * 40 + "|") == ["| " + "cell " * 40 + "|"]
+    lines = wrapped("- " + "word " * 40)
+    assert (len(lines), lines[1][:6]) == (2, "  word")
+    assert all(len(line) <= 120 for line in lines)
