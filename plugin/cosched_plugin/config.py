@@ -165,6 +165,7 @@ def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
     settings = resolve(table)
+    compose(settings)  # what cannot be made should fail now, not when a manager calls
     return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
 
 

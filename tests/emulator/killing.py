@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
 from tests.processes import ROOT, run_python
+from tests.runs import runs_on
 
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.link import Link
@@ -71,7 +72,7 @@ def stay(number: int, which: int) -> Interval:
     begin_us, until_us = (
         ((number + 1) * 10, (number + 3) * 10) if which == 0 else ((number + 5) * 10, (number + 6) * 10)
     )
-    return Interval(begin_us, until_us, ((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
+    return Interval(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
 
 
 def on_disk(number: int) -> OnDisk:

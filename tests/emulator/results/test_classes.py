@@ -19,6 +19,7 @@ from tests.emulator.results.samples import (
     stay,
     workload_of,
 )
+from tests.runs import run_on
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError
@@ -50,7 +51,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass
 
-WHOLE_NODE = (0, 1, 0b1111, 4)
+WHOLE_NODE = run_on(0, 1, 0b1111, 4)
 # As many hardware threads as `UNEQUAL_NODES`, two to a core.
 TWO_TO_A_CORE = (NodeClass(2, 1, 2, 2, 16384, 6000, 256, 100), NodeClass(1, 1, 1, 2, 8192, 6000, 256, 100))
 
@@ -70,15 +71,15 @@ def preempted(found: JobRecord, start_s: int, end_s: int, back: Interval) -> Job
 def example() -> list[JobRecord]:
     """Return jobs on `TWO_NODES` whose estimates are twice their run times: two short, three medium, two long, one refused."""
     return [
-        record(1, 0, stays=(stay(0, 20, (1, 1, 0b0001, 1)),), work_s=20),
-        record(2, 0, stays=(stay(30, 330, (1, 1, 0b0001, 1)),), work_s=300),
+        record(1, 0, stays=(stay(0, 20, run_on(1, 1, 0b0001, 1)),), work_s=20),
+        record(2, 0, stays=(stay(30, 330, run_on(1, 1, 0b0001, 1)),), work_s=300),
         preempted(
             record(3, 0, stays=(stay(0, 400, WHOLE_NODE),), work_s=1000), 400, 1000, stay(1000, 1600, WHOLE_NODE)
         ),
         record(4, 100, stays=(stay(400, 900, WHOLE_NODE),), work_s=500),
         record(5, 200, CANCELLED, 800, run_s=5400),
-        record(6, 300, stays=(stay(1600, 7600, (0, 1, 0b0011, 2)),), work_s=6000),
-        record(7, 500, stays=(stay(1600, 7600, (0, 1, 0b1100, 2)),), work_s=7500),
+        record(6, 300, stays=(stay(1600, 7600, run_on(0, 1, 0b0011, 2)),), work_s=6000),
+        record(7, 500, stays=(stay(1600, 7600, run_on(0, 1, 0b1100, 2)),), work_s=7500),
         record(8, 600, REJECTED, 600, run_s=5401, reason="too large"),
     ]
 
@@ -216,7 +217,9 @@ def test_phases_that_do_not_end_end_with_the_run() -> None:
 
 def test_a_core_with_two_jobs_is_used_once() -> None:
     def used(*masks: int) -> list[int]:
-        records = [record(number, 0, stays=(stay(0, 10, (0, 1, mask, 1)),)) for number, mask in enumerate(masks, 1)]
+        records = [
+            record(number, 0, stays=(stay(0, 10, run_on(0, 1, mask, 1)),)) for number, mask in enumerate(masks, 1)
+        ]
         return list(cores_used(stay_columns(records), TWO_TO_A_CORE).values)
 
     assert used(0b0001, 0b0100) == [1, 0]  # the two threads of the first core

@@ -21,6 +21,7 @@ from tests.emulator.results.samples import (
     records_on_unequal_nodes,
     stay,
 )
+from tests.runs import run_on
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
@@ -121,7 +122,7 @@ def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], ch
 
 def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submission() -> None:
     jobs = [
-        record(number, 40 - number, stays=(stay(50, 60 + number % 7, (0, 1, 1, 1)),), work_s=1)
+        record(number, 40 - number, stays=(stay(50, 60 + number % 7, run_on(0, 1, 1, 1)),), work_s=1)
         for number in range(1, 31)
     ]
     assert [line.split(",")[0] for line in lines_of("allocations.csv", jobs)[1:]] == [str(n) for n in range(1, 31)]
@@ -139,7 +140,7 @@ def test_a_full_disk_is_an_error_of_the_folder(tmp_path: Path, monkeypatch: pyte
     def fill() -> None:
         with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
             for number in range(10_000):
-                files.add(record(number, 0, stays=(stay(0, number, (0, 1, 1, 1)),)))
+                files.add(record(number, 0, stays=(stay(0, number, run_on(0, 1, 1, 1)),)))
 
     with pytest.raises(InputError, match="folder that can be written, got No space left on device"):
         fill()
@@ -189,7 +190,7 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
 
         def add(first: int, last: int) -> None:
             for number in range(first, last):
-                one = record(number, number, stays=(stay(number, number + 1, (0, 1, 1, 1)),), work_s=1)
+                one = record(number, number, stays=(stay(number, number + 1, run_on(0, 1, 1, 1)),), work_s=1)
                 builder.add(one)
                 files.add(one)
 

@@ -15,7 +15,8 @@ from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.workload.job import Workload
-from cosched_plugin.protocol.messages import NodeClass
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.messages import NodeClass, Run
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, node_count, thread_mask, processes_per_node
@@ -110,5 +111,5 @@ def _intervals(rows: Sequence[tuple[Any, ...]]) -> Iterator[Interval]:
     for _, runs in groupby(rows, key=itemgetter(1)):
         some = list(runs)
         _, _, start_us, end_us, resumed, *_ = some[0]
-        places = tuple((first, count, int(mask, 16), ppn) for *_, first, count, mask, ppn in some)
+        places = tuple(Run(first, count, ThreadMask(int(mask, 16)), ppn) for *_, first, count, mask, ppn in some)
         yield Interval(start_us, end_us, places, bool(resumed))

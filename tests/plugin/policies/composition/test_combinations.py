@@ -128,6 +128,12 @@ def test_a_class_decides_again_where_a_guest_changes_its_order() -> None:
     assert check_policy(lambda: compose(table), seed=3, first=20, runs=1).decisions > 0
 
 
+def test_a_start_does_not_change_how_promises_are_planned() -> None:
+    """The last pending job that is not plain starts: one more pass must not count nodes where this one named them."""
+    table = {"backfill": "conservative", "shape": "nodes", "fairness": "slack"}
+    assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=18, runs=1).decisions > 0
+
+
 def test_nodes_are_alike_on_the_sites_meant_for_that() -> None:
     class Nothing:
         def decide(self, view: Any) -> Any:
