@@ -59,8 +59,9 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
         for note in notes:
             click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
-        speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
-        click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+        jobs = len(finished.jobs)
+        speed = jobs / finished.wall_s if finished.wall_s else 0.0
+        click.echo(f"{jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         click.echo(

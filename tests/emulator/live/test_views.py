@@ -126,7 +126,7 @@ def test_a_queue_of_all_kinds() -> None:
     first, second = rows[:2]
     assert (first["name"], first["user"], first["nodes"], first["node_list"]) == ("wide", "ann", 2, "[0-1]")
     assert (first["start_s"], first["elapsed_s"], first["limit_s"]) == (2.5, 10.0, 100.0)
-    assert (first["shares_with"], second["shares_with"]) == ((2,), (1,))
+    assert (first["shares_with"], second["shares_with"]) == (("2",), ("1",))
     assert second["limit_s"] is None
     assert (rows[2]["nodes"], rows[2]["start_s"], rows[2]["elapsed_s"]) == (3, None, 0)
     assert [(row["array_id"], row["array_index"]) for row in rows[5:]] == [(6, 3), (6, 5), (6, 7)]
@@ -162,7 +162,7 @@ def test_nodes_in_every_state() -> None:
         (1, 4),
     ]
     assert [row["memory_used_mb"] for row in rows] == [60, 60, 30, 0, 0, 0, 0]
-    assert [row["jobs"] for row in rows] == [(1,), (1,), (1,), (), (), (), (2,)]
+    assert [row["jobs"] for row in rows] == [("1",), ("1",), ("1",), (), (), (), ("2",)]
     assert [row["slowed"] for row in rows] == [None] * 5 + [1.5, None]
     status = site.told(ShowStatus())
     assert status["nodes"] == {"idle": 1, "mixed": 2, "allocated": 1, "draining": 1, "drained": 1, "down": 1}
@@ -180,7 +180,7 @@ def test_a_suspended_job_waits_and_one_on_disk_is_nowhere() -> None:
     site.advance(30)
     rows = site.rows(ListJobs())
     assert [(row["state"], row["elapsed_s"], row["limit_s"]) for row in rows[:2]] == [("SUSPENDED", 10, 100)] * 2
-    assert [row["jobs"] for row in site.rows(ListNodes())] == [(), (2,)]
+    assert [row["jobs"] for row in site.rows(ListNodes())] == [(), ("2",)]
     assert site.told(ShowStatus())["jobs"] == {"running": 0, "suspended": 2, "pending": 1, "held": 0, "waiting": 0}
     shown = site.told(ShowJobs((Target(1),)))["jobs"][0]
     assert (shown["on_disk"], shown["shares_with"], shown["node_list"]) == (True, (), "0")

@@ -21,7 +21,7 @@ from tests.emulator.results.samples import (
 )
 from tests.runs import run_on
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator import simulate
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.columns import int_array, stay_columns
@@ -43,12 +43,6 @@ from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass
 
 WHOLE_NODE = run_on(0, 1, 0b1111, 4)
@@ -133,14 +127,11 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
         "workload": {"lublin": 150, "self_slowdowns": "table4", "grow": True},
         "truth": {"contention": "statistical"},
     }
-    prepared = prepare(read_scenario(None, scenario))
-    choice = choose(policy, ())
-    finished = run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome)))
+    finished = simulate(scenario, policy)
     assert any(item.disk for item in finished.records) == suspends
-    out = tmp_path / policy
-    store(finished, str(out), policy={"name": policy}, link="direct", force=False)
+    out = finished.write(tmp_path / policy)
     for rules in (PAPER_RULES, ClassRules(short_s=60, medium_s=3600, bound_s=600, high_load=2)):
-        figures = class_figures(finished.records, prepared.nodes, rules)
+        figures = class_figures(finished.records, finished.machine, rules)
         assert class_figures_of_folder(out, rules) == figures
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())

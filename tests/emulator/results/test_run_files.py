@@ -23,6 +23,7 @@ from tests.emulator.results.samples import (
 )
 from tests.runs import run_on
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
@@ -32,10 +33,9 @@ from cosched_emulator.results.figures.metrics import summarise, summarise_column
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -58,10 +58,10 @@ def stored(out: Path) -> dict[str, bytes]:
 def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
     tmp_path: Path, table: Mapping[str, Any], policy: str
 ) -> None:
-    prepared, choice = prepare(read_scenario(None, table)), choose(policy)
+    prepared, choice = prepare(table), choose(policy)
     kept = run(prepared, DirectLink(choice.scheduler))
-    assert [item.job.spec.id for item in kept.records] == list(range(1, kept.jobs + 1))
-    assert kept.jobs == len(prepared.workload.jobs)
+    assert [item.job.spec.id for item in kept.records] == list(range(1, len(kept.jobs) + 1))
+    assert len(kept.jobs) == len(prepared.workload.jobs)
     store(kept, str(tmp_path / "kept"), policy={}, link="direct", force=False)
     with RunFiles(tmp_path / "written", prepared.nodes) as files:
         written = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -74,7 +74,7 @@ def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
 
 def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
-    prepared, choice = prepare(read_scenario(None, short_of_nodes)), choose("easy")
+    prepared, choice = prepare(short_of_nodes), choose("easy")
     waiting = [item.job.spec.id for item in run(prepared, DirectLink(choice.scheduler)).records if item.end_us is None]
     with RunFiles(tmp_path / "run", prepared.nodes) as files:
         finished = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -82,7 +82,7 @@ def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     assert finished.unfinished == waiting
     assert 1 < len(waiting) < 300
     rows = [line.split(",") for line in (tmp_path / "run" / "jobs.csv").read_text().splitlines()[1:]]
-    assert len(rows) == finished.jobs == 300
+    assert len(rows) == len(finished.jobs) == 300
     assert [int(row[0]) for row in rows if row[7] == "SUBMITTED"] == waiting
     assert [int(row[0]) for row in rows[-len(waiting) :]] == waiting
 
@@ -97,7 +97,7 @@ class _Failing(DirectLink):
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    prepared: Prepared = prepare(read_scenario(None, BUSY))
+    prepared: Prepared = prepare(BUSY)
     with RunFiles(tmp_path / "run", prepared.nodes) as files, pytest.raises(LinkError, match="lost"):
         run(prepared, _Failing(choose("easy").scheduler), files=files)
     assert list(tmp_path.iterdir()) == []

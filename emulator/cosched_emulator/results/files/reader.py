@@ -53,6 +53,7 @@ class _JobRow(NamedTuple):
     estimate_us: int
     threads: int
     state: str
+    until_us: int | None  # of a job that ran when the run was cut short
 
 
 class _Row:
@@ -86,7 +87,7 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     machine = _read_machine(folder)
     rows = _read_jobs(Path(folder) / JOBS)
     index_of = {row.id: index for index, row in enumerate(rows)}
-    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, index_of, machine)
+    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, rows, index_of, machine)
     disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
     selection = summary["selection"]
     try:
@@ -154,13 +155,16 @@ def _read_jobs(file: Path) -> list[_JobRow]:
                 row.time_us("requested_time"),
                 row.count("requested_number_of_resources"),
                 row.get("metadata state", str, "a job state"),
+                row.time_if_any_us("metadata until_s"),
             )
         )
     return sorted(rows)
 
 
-def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClass]) -> tuple[StayColumns, IntArray]:
-    """Return the stays, and which of its job's each of them is."""
+def _read_stays(
+    file: Path, jobs: Sequence[_JobRow], index_of: dict[int, int], machine: Sequence[NodeClass]
+) -> tuple[StayColumns, IntArray]:
+    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short."""
     nodes = sum(node_class.nodes for node_class in machine)
     rows, numbers = [], []
     for row in _rows(file, allocations_csv.COLUMNS):
@@ -170,7 +174,9 @@ def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClas
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
             raise InputError(str(file), f"nodes below {nodes}", f"{first} + {count}", row.line, "first_node")
-        rows.append((job, row.time_us("start_s"), row.time_us("end_s"), first, count, mask.bit_count(), mask))
+        until_us = jobs[job].until_us
+        end_us = until_us if until_us is not None and not row.values["end_s"] else row.time_us("end_s")
+        rows.append((job, row.time_us("start_s"), end_us, first, count, mask.bit_count(), mask))
     return stays_of_rows(rows), int_array(numbers)
 
 
