@@ -9,11 +9,12 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.frame import positive, run_scenario
+from scripts.papers.frame import positive
 from scripts.papers.glts import runs as glts
 from scripts.papers.lomarc import runs as lomarc
 from scripts.tables import cell, table_head, table_row
 
+from cosched_emulator import simulate
 from cosched_emulator.manager.record import JobRecord
 from cosched_plugin.protocol.messages import COMPLETED
 
@@ -76,7 +77,7 @@ def table(comparison: Comparison, seeds: int) -> list[str]:
         found: dict[str, list[list[float]]] = {}
         for seed in range(1, seeds + 1):
             mine, theirs = [
-                run_scenario(comparison.scenario(workload, name, seed), comparison.presets[name], ()).records
+                simulate(comparison.scenario(workload, name, seed), comparison.presets[name]).records
                 for name in (comparison.scheduler, comparison.base)
             ]
             classes: dict[str, list[int]] = {"all": [], "short": [], "medium": [], "long": []}

@@ -36,6 +36,7 @@ from scripts.papers.lomarc.runs import (
 )
 from scripts.papers.rua import report as rua_report
 from scripts.papers.rua import runs as rua_runs
+from scripts.papers.worse_off import later
 from scripts.tables import (
     cell,
     claim,
@@ -435,3 +436,9 @@ def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
     lines = wrapped("- " + "word " * 40)
     assert (len(lines), lines[1][:6]) == (2, "  word")
     assert all(len(line) <= 120 for line in lines)
+
+
+def test_jobs_that_respond_later_are_counted() -> None:
+    mine, theirs = {1: 100, 2: 151, 3: 99, 5: 1}, {1: 100, 2: 100, 3: 100, 4: 1}
+    assert later(mine, theirs, [1, 2, 3, 4, 5], 1.0) == later(mine, theirs, [1, 2, 3], 1.5) == pytest.approx(100 / 3)
+    assert later(mine, theirs, [1, 2, 3], 2.0) == 0
