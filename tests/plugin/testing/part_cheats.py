@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from cosched_plugin.api import (
     WHOLE_NODES,
@@ -63,7 +63,7 @@ class Halving(FirstFit):
     counts = False
 
     def price(self, job: JobSpec, view: View) -> int:
-        return cast(Any, job.processes / 2)
+        return cast(int, job.processes / 2)
 
 
 class Plain(Shape):
