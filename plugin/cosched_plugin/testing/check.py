@@ -4,7 +4,7 @@ Machines, jobs, users and operators are random, drawn from the seed. After every
 more pass decides nothing; a core rebuilt from what the manager knows, as it arrives in messages, decides the same (so a restart
 changes nothing); every decision arrives as it was when it travels to another process; and what the policy sees is what the manager
 says (so it has changed nothing it may only read). At the end, no job is left that could run. Another process, where asked for,
-answers all batches once more, and decides the same.
+answers all batches once more, and decides the same. Parts of a composition do what their protocols say (`audit`).
 
 A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
@@ -37,6 +37,7 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Woken,
 )
+from cosched_plugin.testing.audit import audit
 from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
 from cosched_plugin.testing.draws import (
     draw_alike,
@@ -337,6 +338,7 @@ class _Trial:
         policy = self._make_policy()
         if policy is getattr(self, "_policy", None):
             raise self._problem("make_policy must return a new policy at every call, as a restarted scheduler would")
+        audit(policy)
         return policy
 
     def _problem(self, text: str) -> PolicyCheckError:
