@@ -102,6 +102,16 @@ class Interned(Column[Value_co]):
         """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
         return Interned(self._places[rows], self._values)
 
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Return for every row which of the distinct values it has."""
+        return self._places.astype(np.int64)
+
+    @property
+    def distinct(self) -> Sequence[Value_co]:
+        """Return the distinct values, by place; a selection of rows may have none of some."""
+        return self._values
+
     def __len__(self) -> int:
         return len(self._places)
 
