@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.run.run import Finished
-from cosched_emulator.workload.annotations import WARNING
+from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
 
 
@@ -46,8 +47,11 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
             sys.stderr.write("\r" + " " * 79 + "\r")
 
 
-def report(finished: Finished, policy: str, *, as_json: bool) -> None:
-    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to."""
+def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> None:
+    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
+
+    ``began`` is when reading began, of `time.perf_counter`.
+    """
     unfinished = finished.unfinished
     notes = finished.prepared.workload.notes
     if as_json:
@@ -59,8 +63,10 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
         for note in notes:
             click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
-        speed = finished.jobs / finished.wall_s if finished.wall_s else 0.0
-        click.echo(f"{finished.jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+        _tell_cut_runs(finished.summary)
+        simulated = _speed(finished.jobs, finished.wall_s)
+        total = _speed(finished.jobs, time.perf_counter() - began)
+        click.echo(f"{finished.jobs} jobs in {simulated}; with reading and writing {total}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         click.echo(
@@ -72,3 +78,18 @@ def report(finished: Finished, policy: str, *, as_json: bool) -> None:
     if unfinished:
         shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
+
+
+def _speed(jobs: int, wall_s: float) -> str:
+    return f"{wall_s:.2f} s ({jobs / wall_s if wall_s else 0.0:,.0f} jobs/s)"
+
+
+def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
+    """Say what the cutting of run times did to the offered load."""
+    cut = summary.get("cut_runs")
+    if cut is not None and cut["offered_load"] is not None:
+        click.echo(
+            f"run times cut to the estimate: {cut['jobs']} jobs, {100 * cut['work_lost']:.1f} % of the work; offered load "
+            f"{cut['offered_load_logged']:.3f} as logged, {cut['offered_load']:.3f} as run",
+            err=True,
+        )

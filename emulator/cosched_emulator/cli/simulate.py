@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.trace_place import in_run_folder, place_trace
 from cosched_emulator.run.coupling import coupling, record_answers
-from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
+from cosched_emulator.run.policy_warnings import idle_matching, idle_slices, sums_of_pairs
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
@@ -37,6 +38,7 @@ def simulate(
     **options: Any,
 ) -> None:
     """Run a workload under a policy in virtual time, and print what came of it."""
+    began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:
         scenario = replace(scenario, faults=read_faults(faults))
@@ -47,7 +49,7 @@ def simulate(
     stored = trace is not None and out is not None and in_run_folder(trace, out)
     if trace is not None:
         trace = place_trace(trace, out, force=force)
-    _warn_of_idle_parts(choice, prepared)
+    _warn(choice, prepared)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         with (
             progress_bar(len(prepared.workload.jobs)) as progress,
@@ -58,8 +60,8 @@ def simulate(
         if out is not None:
             settings = {"name": choice.name, **choice.settings}
             trace_inside = trace if stored else None
-            store(finished, out, policy=settings, link=link, force=force, trace=trace_inside, files=files)
-    report(finished, choice.name, as_json=as_json)
+            store(finished, out, policy=settings, link=link, force=force, trace=trace_inside, files=files, began=began)
+    report(finished, choice.name, began, as_json=as_json)
 
 
 def _policy_choice(policy: str | None, assignments: tuple[str, ...], scenario: Scenario) -> PolicyChoice:
@@ -69,7 +71,8 @@ def _policy_choice(policy: str | None, assignments: tuple[str, ...], scenario: S
     return choose("easy" if policy is None else policy, assignments)
 
 
-def _warn_of_idle_parts(choice: PolicyChoice, prepared: Prepared) -> None:
-    for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared)):
+def _warn(choice: PolicyChoice, prepared: Prepared) -> None:
+    """Tell of parts of the policy that can do little here, and of a truth that says little of what the policy does."""
+    for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared)):
         if warning is not None:
             click.echo(f"warning: {warning}", err=True)

@@ -51,6 +51,25 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     )
 
 
+def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return that the truth speaks of two jobs, where more than two may meet on a node; None: it says what it should."""
+    truth = prepared.hardware
+    most = max(item.threads for item in prepared.nodes)
+    if (
+        truth.contention != truth.lomarc.name
+        or not prepared.contends
+        or most <= 2
+        or prepared.scenario.workload.exclusive
+    ):
+        return None
+    if _part_name(choice, "shape") == "nodes" and _part_name(choice, "matching") != "group":
+        return None  # one job on a node, or a pair
+    return (
+        f'truth.contention = "{truth.contention}" speaks of two jobs on a node, and up to {most} may meet on one here: '
+        "what a job loses to each of its neighbours is added up"
+    )
+
+
 def _part_name(choice: PolicyChoice, kind: str) -> Any:
     """Return the name of the policy's part of a kind; None: it has none."""
     part = choice.settings.get(kind)

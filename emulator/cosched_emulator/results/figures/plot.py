@@ -91,12 +91,15 @@ def plot_comparison(
     summaries: Sequence[Mapping[str, Any]],
     population: str = "finished",
     title: str = "",
+    *,
+    mark_best: bool = True,
 ) -> None:
-    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run, the best value bold."""
+    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold."""
     with _drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
         panels = picture.subplots(2, 3, sharey=True)
         for panel, figure in zip(panels.flat, COMPARED, strict=True):
-            _draw_bars(panel, figure, names, [value_of(summary, figure, population) for summary in summaries])
+            values = [value_of(summary, figure, population) for summary in summaries]
+            _draw_bars(panel, figure, names, values, mark_best=mark_best)
         which = "jobs that completed" if population == POPULATIONS[0] else "all jobs that ran"
         _caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
 
@@ -224,14 +227,16 @@ def plot_distribution(
 # ---------------------------------------------------------------- parts of pictures
 
 
-def _draw_bars(axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None]) -> None:
+def _draw_bars(
+    axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None], *, mark_best: bool
+) -> None:
     known = [value for value in values if value is not None]
     size, unit = time_unit(max(known, default=0.0)) if figure.kind == "seconds" else (1.0, figure.unit)
     scaled = [None if value is None else value / size for value in values]
     texts = number_texts(scaled)
     if figure.kind == "count":
         texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
-    best = texts[values.index(min(known))] if len(set(texts)) > 1 and known else None
+    best = texts[values.index(min(known))] if mark_best and len(set(texts)) > 1 and known else None
     places = np.arange(len(names))
     lengths = [0.0 if value is None else value for value in scaled]
     colours = [RUN_COLOURS[index % len(RUN_COLOURS)] for index in range(len(names))]
