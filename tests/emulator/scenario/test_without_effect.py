@@ -9,6 +9,7 @@ import pytest
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.files.schedule_swf import schedule_row
 from cosched_emulator.run.policy_warnings import sums_of_pairs
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
@@ -116,3 +117,11 @@ def test_a_truth_of_pairs_where_more_jobs_meet(policy: str, preset: str, warns: 
     assert (found is not None) == warns
     if found is not None:
         assert "speaks of two jobs on a node, and up to 4 may meet on one here" in found
+
+
+def test_queue_and_partition_stand_in_the_schedule(tmp_path: Path) -> None:
+    file = tmp_path / "log.swf"
+    file.write_text("; MaxProcs: 8\n1 0 -1 50 2 -1 -1 2 100 -1 1 1 1 1 3 4 -1 -1\n")
+    prepared = prepare(read_scenario(None, {"workload": {"swf": str(file)}}))
+    finished = run(prepared, DirectLink(choose("easy").scheduler))
+    assert schedule_row(finished.records[0]).split()[14:16] == ["3", "4"]

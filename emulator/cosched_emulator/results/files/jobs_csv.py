@@ -94,10 +94,6 @@ def _metadata(record: JobRecord) -> str:
         text += f";user={job.spec.user.translate(_ENCODED)}"
     if job.source_id != job.spec.id:
         text += f";source={job.source_id}"
-    if job.queue >= 0:
-        text += f";queue={job.queue}"
-    if job.partition >= 0:
-        text += f";partition={job.partition}"
     if record.reason:
         text += f";reason={record.reason.translate(_ENCODED)}"
     return text
