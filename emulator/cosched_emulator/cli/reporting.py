@@ -89,7 +89,6 @@ def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
     cut = summary.get("cut_runs")
     if cut is not None and cut["offered_load"] is not None:
         click.echo(
-            f"run times cut to the estimate: {cut['jobs']} jobs, {100 * cut['work_lost']:.1f} % of the work; offered load "
-            f"{cut['offered_load_logged']:.3f} as logged, {cut['offered_load']:.3f} as run",
+            f"offered load {cut['offered_load_logged']:.3f} as logged, {cut['offered_load']:.3f} with run times cut",
             err=True,
         )

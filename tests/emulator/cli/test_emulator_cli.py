@@ -542,3 +542,15 @@ def test_output_that_nobody_reads(commands: Commands) -> None:
     child.stdout = None
     _, err = child.communicate(timeout=30)
     assert "Traceback" not in err
+
+
+def test_the_load_without_cutting_is_told(commands: Commands) -> None:
+    rows = ROW.format(1, 0, 90, 2, 2, 60) + ROW.format(2, 100, 60, 2, 2, 60)
+    (commands.folder / "cut.swf").write_text("; MaxProcs: 4\n" + rows)
+    code, _, err = commands.emulator("simulate", "--swf", "cut.swf")
+    assert code == 0
+    assert "warning: run times cut to the estimate: 1 jobs, 20.0 % of the work lost (--no-cap-runs keeps it)" in err
+    assert "offered load 0.750 as logged, 0.600 with run times cut" in err
+    code, _, err = commands.emulator("simulate", "--swf", "cut.swf", "--no-cap-runs")
+    assert code == 0
+    assert "cut" not in err
