@@ -22,7 +22,7 @@ ALLOWED = [
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
     ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "zmq", "click")),
-    (f"{COMMON}.allocation", ("cosched_plugin.protocol",)),
+    (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
     )),
@@ -31,7 +31,7 @@ ALLOWED = [
     )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
     ("cosched_emulator", (
-        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib",
+        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
     ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
@@ -55,6 +55,7 @@ ONLY_BY = [
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", ("cosched_emulator.results.figures.plot",)),
+    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables")),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
@@ -81,7 +82,7 @@ NEVER = [
             "cosched_hwmodel.statistical",
         )
     ),
-    *((part, ("scipy", "pandas", "asyncio")) for part in OURS),
+    *((part, ("scipy", "asyncio")) for part in OURS),
     ("cosched_emulator.manager", ("cosched_emulator.results", "cosched_emulator.run")),
     ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
     *(

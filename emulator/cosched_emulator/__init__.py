@@ -1,1 +1,38 @@
-"""A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results."""
+"""A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
+
+From Python: ``from cosched_emulator import simulate`` (docs/python.md). What is named here is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cosched_emulator.api.run import Run
+    from cosched_emulator.api.scenarios import prepare
+    from cosched_emulator.api.simulate import simulate
+    from cosched_emulator.run.prepare import Prepared
+    from cosched_emulator.scenario.reader import read_scenario
+    from cosched_emulator.scenario.schema import Scenario
+
+__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"]
+
+_MODULES: Final = {
+    "Prepared": "run.prepare",
+    "Run": "api.run",
+    "Scenario": "scenario.schema",
+    "prepare": "api.scenarios",
+    "read_scenario": "scenario.reader",
+    "simulate": "api.simulate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

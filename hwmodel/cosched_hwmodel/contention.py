@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 
 
 class Load(NamedTuple):
@@ -13,7 +14,7 @@ class Load(NamedTuple):
 
     job_id: int
     processes: int  # on this node
-    thread_mask: int  # hardware threads of the node that they hold, bit i for thread i
+    thread_mask: ThreadMask  # hardware threads of the node that they hold
     demand: tuple[int, int, int]  # MB/s, summed over these processes
 
 

@@ -7,17 +7,20 @@ doubles any of them up. A set of threads is an int, bit i for thread i.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.errors import TopologyError
 from cosched_hwmodel.names import suggestion
 
 _PRESETS = Path(__file__).parent / "presets"
+PLAIN: Final = "single"  # preset of a node with nothing to contend for: a layout says all else of it
+_LAYOUT: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})", re.ASCII)
 
 
 class Cache(NamedTuple):
@@ -141,6 +144,32 @@ def load_preset(name: str) -> NodeShape:
     return shape_from_table(_read(path), where=str(path), default_name=name)
 
 
+def parse_layout(text: str) -> tuple[int, int, int] | None:
+    """Return (sockets, cores of a socket, threads of a core) of a text such as ``2x16x2``; None where it is no layout."""
+    matched = _LAYOUT.fullmatch(text)
+    return None if matched is None else (int(matched[1]), int(matched[2]), int(matched[3]))
+
+
+def load_shape(text: str) -> NodeShape:
+    """Return a preset, or the node that a layout such as ``2x16x2`` describes; raises TopologyError.
+
+    A layout says sockets x cores of a socket x threads of a core. Such a node has the capacities of the preset ``single``: rates
+    without limit, and more memory than jobs ask for.
+    """
+    layout = parse_layout(text)
+    if layout is None:
+        if text in preset_names():
+            return load_preset(text)
+        raise TopologyError(
+            "preset",
+            f'no preset "{text}"; {suggestion(text, preset_names())}, or sockets x cores x threads such as 2x16x2',
+        )
+    sockets, cores, threads = layout
+    return replace(
+        load_preset(PLAIN), name=text, sockets=sockets, cores_per_socket=cores, threads_per_core=threads, caches=()
+    )
+
+
 def load_machine(path: Path | str) -> Machine:
     """Read a machine from a TOML file of ``[[nodes]]`` tables (see `from_table`); raises TopologyError."""
     return from_table(_read(Path(path)), where=str(path))
@@ -149,8 +178,8 @@ def load_machine(path: Path | str) -> Machine:
 def from_table(table: Mapping[str, Any], where: str = "") -> Machine:
     """Build a machine from ``{"nodes": [{...}, ...]}``, the form of a TOML file with ``[[nodes]]`` tables.
 
-    Each has ``count`` (default 1) and the keys of `NodeShape`, or a ``preset`` to start from and the keys that differ
-    from it. ``where`` names the source in errors. Raises TopologyError with that and the path of the key.
+    Each has ``count`` (default 1) and the keys of `NodeShape`, or a ``preset`` (or a layout, see `load_shape`) to start from
+    and the keys that differ from it. ``where`` names the source in errors. Raises TopologyError with that and the path of the key.
     """
     _refuse_unknown(table, ("nodes",), where, "")
     entries = table.get("nodes")
@@ -195,7 +224,7 @@ def _shape(
     preset = _text(table["preset"], where, _join(path, "preset")) if "preset" in table else None
     try:
         if preset is not None:
-            return replace(load_preset(preset), **values)
+            return replace(load_shape(preset), **values)
         for key in _REQUIRED:
             if key not in values:
                 raise TopologyError(key, "is missing, and there is no preset to take it from")

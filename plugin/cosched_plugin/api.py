@@ -13,7 +13,7 @@ from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.self_slowdown import self_factor
-from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, NodeSet, ThreadMask
 from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Layers,
@@ -53,7 +53,8 @@ from cosched_plugin.parts.backfill import Backfill
 from cosched_plugin.parts.budget import Budget
 from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
-from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up
+from cosched_plugin.parts.colocated.pairs import NOTE as PAIR_NOTE
+from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up, partner_of
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -106,6 +107,7 @@ __all__ = [
     "LEAST_PENALTY",
     "NONE",
     "PAIR_BELIEF",
+    "PAIR_NOTE",
     "PROMISES",
     "SECOND_US",
     "UNKNOWN_USAGE",
@@ -142,6 +144,7 @@ __all__ = [
     "Needs",
     "NodeClass",
     "NodePlacement",
+    "NodeSet",
     "NodeTable",
     "NoteValue",
     "Occupancy",
@@ -174,6 +177,7 @@ __all__ = [
     "StartJob",
     "StartTogether",
     "SuspendJob",
+    "ThreadMask",
     "Trace",
     "Unreserved",
     "UsageColumns",
@@ -201,6 +205,7 @@ __all__ = [
     "nodes_view",
     "packed",
     "pair_up",
+    "partner_of",
     "penalty_factor",
     "prices",
     "read_table",

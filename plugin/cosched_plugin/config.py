@@ -13,11 +13,11 @@ import importlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "cosched.policies"
+Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # texts KEY=VALUE, or a table
 
 
 class PolicyChoice(NamedTuple):
@@ -61,8 +62,8 @@ class PolicyChoice(NamedTuple):
         return SchedulerCore(self.make(), welcome, trace, models)
 
 
-def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
-    """Return the policy that the user named, with ``key=value`` assignments applied. Raises UsageError, naming the key."""
+def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
+    """Return the policy that the user named, with assignments applied. Raises UsageError, naming the key."""
     settings = parse_assignments(assignments)
     if policy.endswith(".toml"):
         return _composition(Path(policy).stem, _merge(read_policy_file(policy), settings))
@@ -79,6 +80,12 @@ def choose(policy: str, assignments: Iterable[str] = ()) -> PolicyChoice:
     raise UsageError(f"no policy {policy!r}; {hint}")
 
 
+def choose_class(make: Callable[..., object], assignments: Assignments = ()) -> PolicyChoice:
+    """Return the policy that a class, or a function, makes of the assignments as keyword arguments; raises UsageError."""
+    name = getattr(make, "__qualname__", type(make).__qualname__)
+    return _class_choice(f"{make.__module__}:{name}", make, parse_assignments(assignments))
+
+
 def allow_models(names: Iterable[str]) -> AllowedModels:
     """Return the contention models that a manager may name: those built in or installed, and these; raises UsageError."""
     try:
@@ -87,7 +94,7 @@ def allow_models(names: Iterable[str]) -> AllowedModels:
         raise UsageError(f"--contention: {error}") from error
 
 
-def from_table(table: Mapping[str, Any], assignments: Iterable[str] = ()) -> PolicyChoice:
+def from_table(table: Mapping[str, Any], assignments: Assignments = ()) -> PolicyChoice:
     """Return the composition that a ``[policy]`` table describes."""
     return _composition(str(table.get("preset", "composed")), _merge(table, parse_assignments(assignments)))
 
@@ -108,9 +115,16 @@ def read_policy_file(file: str) -> Mapping[str, Any]:
     return table
 
 
-def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return ``a.b=value`` texts as a nested table; values are TOML, and anything else a string."""
+def parse_assignments(assignments: Assignments) -> dict[str, Any]:
+    """Return ``a.b=value`` texts as a nested table; values are TOML, and anything else a string.
+
+    A table is taken as it is, but for its keys with a dot, which are places in the nested table. Raises UsageError.
+    """
     table: dict[str, Any] = {}
+    if isinstance(assignments, Mapping):
+        for key, value in assignments.items():
+            _assign(table, str(key).split("."), dict(value) if isinstance(value, Mapping) else value)
+        return table
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
         parts = key.strip().split(".")
@@ -123,17 +137,22 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         value = content.pop("value")
         if content or isinstance(value, date | time):
             raise UsageError(f"--set {assignment}: expected one number, text, list or table")
-        inner = table
-        for part in parts[:-1]:
-            deeper = inner.setdefault(part, {})
-            if not isinstance(deeper, dict):
-                deeper = inner[part] = {"name": deeper}
-            inner = deeper
-        if isinstance(inner.get(parts[-1]), dict) and isinstance(value, str):
-            inner[parts[-1]]["name"] = value
-        else:
-            inner[parts[-1]] = value
+        _assign(table, parts, value)
     return table
+
+
+def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
+    """Put a value into a nested table, at the place that the keys lead to."""
+    inner = table
+    for part in parts[:-1]:
+        deeper = inner.setdefault(part, {})
+        if not isinstance(deeper, dict):
+            deeper = inner[part] = {"name": deeper}
+        inner = deeper
+    if isinstance(inner.get(parts[-1]), dict) and isinstance(value, str):
+        inner[parts[-1]]["name"] = value
+    else:
+        inner[parts[-1]] = value
 
 
 def _policies_by_name() -> dict[str, EntryPoint | None]:
@@ -165,6 +184,7 @@ def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
     settings = resolve(table)
+    compose(settings)  # what cannot be made should fail now, not when a manager calls
     return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
 
 

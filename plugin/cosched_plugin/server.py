@@ -30,6 +30,10 @@ __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 HELLO_INTERVAL_S: Final = 0.5
 FROZEN_S: Final = 1.0  # a turn that takes so long did not: this process was stopped meanwhile, and could not hear
 MAX_TEXT: Final = 16_000  # characters of a report: at most 64,000 bytes, less than a string may have
+_NO_MANAGER: Final = (
+    "the process there is no manager for schedulers: expected the endpoint that serve has as --bind, not as --users, "
+    "and the same version of cosched"
+)
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch taken in."),
     "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
@@ -200,6 +204,8 @@ class _Server:
             return None if received.deliver is None else self._act_on(received.deliver)
         except RemoteProtocolError as error:
             self._report(report_of(error))
+            if error.code == "frame" and not self._welcomes:
+                raise ProtocolError(f"{self._endpoint}: {_NO_MANAGER}") from None
             raise
         except PolicyError as error:
             self._report(ErrorReport("policy", "", str(error)))

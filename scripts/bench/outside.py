@@ -15,10 +15,8 @@ from scripts.bench.process import Figures
 from scripts.doc_files import write_files
 from scripts.tables import aligned_table
 
-from cosched_emulator.run.coupling import coupling
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator import prepare, simulate
+from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import PolicyChoice, choose
 
 PAGE: Final = "adding-a-part.md"
@@ -66,7 +64,7 @@ def lines(rows: Sequence[Figures]) -> list[str]:
 def _with_users(jobs: int, folder: Path) -> Prepared:
     """Return a scenario of the Lublin model whose users are drawn by Zipf's law: the k-th has 1/k times as many jobs as the first."""
     table = {"cluster": {"nodes": NODES}, "workload": {"lublin": jobs}}
-    drawn = prepare(read_scenario(None, table))
+    drawn = prepare(table)
     random = Random(1)
     weights = [1 / rank for rank in range(1, USERS + 1)]
     log = folder / "users.swf"
@@ -80,11 +78,10 @@ def _with_users(jobs: int, folder: Path) -> Prepared:
                 spec.id, spec.submit_us // 10**6, 0, max(1, run_s), spec.processes, -1, -1, spec.processes, asked_s,
                 -1, 1, user, 1, 1, 1, 1, -1, -1, file=out,
             )  # fmt: skip
-    return prepare(read_scenario(None, {"cluster": {"nodes": NODES}, "workload": {"swf": str(log)}}))
+    return prepare({"cluster": {"nodes": NODES}, "workload": {"swf": str(log)}})
 
 
 def _cpu_s(choice: PolicyChoice, prepared: Prepared) -> float:
-    with coupling("direct", choice, prepared) as link:
-        began_s = time.process_time()
-        run(prepared, link)
-        return time.process_time() - began_s
+    began_s = time.process_time()
+    simulate(prepared, choice)
+    return time.process_time() - began_s

@@ -17,12 +17,10 @@ from scripts.papers.glts import runs as glts_runs
 from scripts.papers.lomarc import runs as lomarc_runs
 from scripts.papers.rua import runs as rua_runs
 
+import cosched_emulator
+from cosched_emulator import prepare
 from cosched_emulator.cli.main import cli
-from cosched_emulator.run.coupling import coupling
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
+from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.policies.composition.presets import PRESETS
 
 Table = Mapping[str, Any]  # a scenario
@@ -83,19 +81,17 @@ def offered_load(prepared: Prepared) -> float:
 
 def prepare_at(table: Table, load: float) -> Prepared:
     """Return a scenario of the model ready to run, its gaps stretched or shrunk until it offers this load."""
-    found = offered_load(prepare(read_scenario(None, table)))
+    found = offered_load(prepare(table))
     changed = {**table, "workload": {**table["workload"], "gap_factor": found / load}}
-    return prepare(read_scenario(None, changed))
+    return prepare(changed)
 
 
 def simulate(table: Table, load: float | None, policy: str, settings: Sequence[str], repetitions: int) -> Figures:
     """Run a scenario here, at this load (None: as it is), and return its speed (the best of several), load and memory."""
-    prepared = prepare(read_scenario(None, table)) if load is None else prepare_at(table, load)
-    choice = choose(policy, settings)
+    prepared = prepare(table) if load is None else prepare_at(table, load)
     walls_s = []
     for _ in range(repetitions):
-        with coupling("direct", choice, prepared) as link:
-            finished = run(prepared, link)
+        finished = cosched_emulator.simulate(prepared, policy, settings=settings)
         walls_s.append(finished.wall_s)
     machine = finished.summary["machine"]
     jobs = len(finished.records)

@@ -16,12 +16,11 @@ import zmq
 from scripts.bench.process import Figures, in_process
 from scripts.bench.runs import model
 
+from cosched_emulator import prepare, simulate
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.run.coupling import coupling
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.limits import MAGIC
@@ -126,12 +125,12 @@ def beside(jobs: int, apart: bool) -> Figures:
     A bare ping-pong is twice as fast where the system lets both processes share a processor, which busier ones do less often; with
     ``apart`` each has one of its own. Starting the scheduler's process is no part of it, and told besides.
     """
-    prepared = prepare(read_scenario(None, model("easy", jobs, 128)))
+    prepared = prepare(model("easy", jobs, 128))
     choice = choose("easy")
     weighed = Weighed(choice.scheduler)
     run(prepared, weighed)
     sizes = weighed.sizes
-    direct_s = run(prepared, DirectLink(choice.scheduler)).wall_s
+    direct_s = simulate(prepared, choice).wall_s
     bare = PingPong(sizes)
     try:
         with coupling("zmq", choice, prepared) as link:

@@ -18,13 +18,6 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from scripts.processes import PROJECT
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import Finished, run
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
-
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.
 LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
 
@@ -116,18 +109,6 @@ def load(store: Path, tasks: Iterable[TaskT]) -> dict[TaskT, Result]:
 def with_changes(scenario: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a scenario with some keys of some of its sections changed."""
     return {**scenario, **{section: {**scenario.get(section, {}), **values} for section, values in changes.items()}}
-
-
-def run_scenario(
-    scenario: Mapping[str, Any],
-    scheduler: str,
-    settings: Sequence[str],
-    trace: Callable[[dict[str, Any]], None] | None = None,
-) -> Finished:
-    """Run a scenario in this process, under a scheduler with these settings; ``trace`` takes the records of its decisions."""
-    choice = choose(scheduler, settings)
-    prepared = prepare(read_scenario(None, scenario))
-    return run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome, trace=trace)))
 
 
 def positive(text: str) -> int:

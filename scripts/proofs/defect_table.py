@@ -39,8 +39,8 @@ DEFECTS: Final = (
         "core-node-returned-whole",
         "a node comes back into service with the threads that jobs still hold there",
         f"{COMMON}/allocation.py",
-        "free | (bit & there & ~taken) for free",
-        "free | (bit & there) for free",
+        "NodeSet(free | (bit & there & ~taken)) for free",
+        "NodeSet(free | (bit & there)) for free",
     ),
     Defect(
         "core-queue-columns",
@@ -74,7 +74,7 @@ DEFECTS: Final = (
     Defect(
         "policies-limit-of-host",
         "a running job that takes in a guest does not get the longer limit",
-        f"{POLICIES}/lomarc/pairs.py",
+        "plugin/cosched_plugin/parts/colocated/pairs.py",
         "host.limit_us + longer_us",
         "host.limit_us",
     ),

@@ -13,14 +13,13 @@ from typing import Any, Final
 
 from scripts.proofs.fuzz_messages import ACTIONS, EVENTS, WELCOME, Fuzz, action_map, pack
 
+from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
 from cosched_emulator.users.server.requester import Requester
 from cosched_hwmodel.draws import key
@@ -93,9 +92,9 @@ class _Site:
     """A live manager with accounts in memory, and a few honest jobs."""
 
     def __init__(self) -> None:
-        prepared = prepare(read_scenario(None, SCENARIO))
+        prepared = prepare(SCENARIO)
         manager = build_manager(prepared, live=True)
-        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
+        agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager, live=True)
         self.books = Accounting.create(None, {})
         self.live = LiveManager(manager, agenda, 1, self.books.ended_state, self.books.tasks)
         self.ann = Requester("ann", False)

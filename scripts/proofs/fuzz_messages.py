@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
+from tests.runs import runs_on
 
 from cosched_emulator.users import requests as r
 from cosched_hwmodel.draws import key
@@ -41,7 +42,7 @@ DEEPEST: Final = 2_000
 SPEC: Final = m.JobSpec(
     1, 0, 2, 60_000_000, 60_000_000, "ann", "name", 1, 2, 1, 10, False, (1, 2, 3), None, (1_000_000, 1_000_000)
 )
-START: Final = m.StartJob(1, ((0, 1, 3, 2),), 60_000_000, 60_000_000)
+START: Final = m.StartJob(1, runs_on((0, 1, 3, 2)), 60_000_000, 60_000_000)
 ACTIONS: Final[tuple[m.Action, ...]] = (
     START,
     m.StartTogether((START, START._replace(job_id=2))),
@@ -69,7 +70,7 @@ EVENTS: Final[tuple[m.Event, ...]] = (
 NODES: Final = (m.NodeClass(4, 1, 4, 1, 1_000, 1_000, 100, 100, 1_000),)
 WELCOME: Final = m.Welcome(
     1, m.FEATURES, 0, 0, NODES, (3,), m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",)),
-    (m.RunningJob(SPEC._replace(id=7), 0, ((1, 1, 3, 2),), 60_000_000, 60_000_000),),
+    (m.RunningJob(SPEC._replace(id=7), 0, runs_on((1, 1, 3, 2)), 60_000_000, 60_000_000),),
     (m.PendingJob(SPEC._replace(id=8), False), m.PendingJob(SPEC._replace(id=9), True)), (m.Note(7, "key", 1),), (10**9,),
 )  # fmt: skip
 MESSAGES: Final[tuple[m.Message, ...]] = (

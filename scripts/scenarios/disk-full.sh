@@ -13,7 +13,7 @@ live_plugin plugin easy
 shown submit -J before -n 4 -t 60 --run 1500
 until_said manager "disk full" 30
 say "The disk is full."
-refused "refused (accounting)" submit -J meanwhile -n 1 -t 10
+refused "refused: the manager cannot write" submit -J meanwhile -n 1 -t 10
 deadline_s=$((SECONDS + 30))
 until cosched-emulator queue --json | grep -q -F '"jobs": []'; do
     ((SECONDS <= deadline_s)) || fail "the job has not ended"

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from tests.contract.cases import BUSY, cases, scenario_of
 from tests.contract.links import DigestLink, ShadowLink
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.loopback import LoopbackLink
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import Welcome
@@ -53,7 +52,7 @@ def prove(preset: str, scenario: str, *, traced: bool = False) -> Proof:
         folder = Path(name)
         busy = scenario in BUSY
         link = DigestLink(DirectLink(factory) if busy else ShadowLink(LoopbackLink(factory), choice.scheduler))
-        finished = run(prepare(read_scenario(None, scenario_of(scenario, folder))), link)
+        finished = run(prepare(scenario_of(scenario, folder)), link)
         assert link.batches == finished.batches > 60
         assert finished.refused == 0
         store(

@@ -17,6 +17,7 @@ import pytest
 import zmq
 from tests.commands import Commands, assert_one_line, commands_in
 from tests.processes import Forked, ended, wait_until
+from tests.runs import runs_on
 
 from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
@@ -270,7 +271,7 @@ def test_a_live_manager_goes_on_without_its_scheduler(state: str, commands: Comm
 def started(job_id: int, node: int) -> m.StartJob:
     """Start a job of two processes on a node, with the limits that the test gives them."""
     limit_us = 150 * SECOND_US if job_id == 2 else None
-    return m.StartJob(job_id, ((node, 1, 3, 2),), 100 * SECOND_US, limit_us)
+    return m.StartJob(job_id, runs_on((node, 1, 3, 2)), 100 * SECOND_US, limit_us)
 
 
 def test_a_real_scheduler_that_stops_and_goes_on(commands: Commands) -> None:

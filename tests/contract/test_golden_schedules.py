@@ -10,10 +10,9 @@ from tests.contract.cases import SLICED, cases, lomarc, quiet, statistical
 from tests.contract.golden import GOLDEN, Proof, prove
 from tests.contract.links import DigestLink, ShadowLink
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.loopback import LoopbackLink
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
 TRACED = (("lomarc-r", "lomarc"), ("lomarc-fm", "lomarc"), ("am", "lomarc"), ("ac", "lomarc"), ("easy", "swf"))
@@ -58,7 +57,7 @@ def test_without_measurements_restarts_change_nothing_either(preset: str) -> Non
     choice = choose(preset)
     shadowed = ShadowLink(LoopbackLink(choice.scheduler), choice.scheduler)
     link = DigestLink(shadowed)
-    run(prepare(read_scenario(None, table)), link)
+    run(prepare(table), link)
     assert shadowed.restarts > 5
     assert {"JobRequeued", "JobHeld", "SetNote"} <= set(link.kinds)
     assert (IN_SLICES if preset in SLICED else set()) <= set(link.kinds)

@@ -13,13 +13,10 @@ from tests.contract.cases import CASES, SLICED, lublin, scenario_of, statistical
 from tests.contract.links import DigestLink
 from tests.processes import Forked, environment, fork_program, killed_at_the_end, wait_until
 
+from cosched_emulator import Run, prepare, simulate
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.coupling import coupling
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import Finished, run
-from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import PolicyChoice, choose
+from cosched_emulator.run.run import run
+from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
 LINKS = ("direct", "loopback", "zmq")
@@ -45,13 +42,9 @@ COUPLED = [
 ]
 
 
-def play(table: dict[str, Any], choice: PolicyChoice, kind: str, out: Path) -> Finished:
+def play(table: dict[str, Any], policy: str, kind: str, out: Path) -> Run:
     """Run a scenario through one kind of coupling, and store it."""
-    prepared = prepare(read_scenario(None, table))
-    with coupling(kind, choice, prepared) as link:
-        finished = run(prepared, link)
-    store(finished, str(out), policy={"name": choice.name, **choice.settings}, link=kind, force=False)
-    return finished
+    return simulate(table, policy, link=kind, out=out)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -72,13 +65,12 @@ def assert_same(folder: Path, other: Path) -> None:
 )
 def test_every_coupling_gives_the_same_folder(preset: str, scenario: str, tmp_path: Path) -> None:
     table = scenario_of(scenario, tmp_path)
-    choice = choose(preset)
-    runs = {kind: play(table, choice, kind, tmp_path / kind) for kind in LINKS}
+    runs = {kind: play(table, preset, kind, tmp_path / kind) for kind in LINKS}
     for kind in LINKS[1:]:
         assert_same(tmp_path / LINKS[0], tmp_path / kind)
         assert runs[kind].batches == runs["direct"].batches
         assert runs[kind].refused == runs["direct"].refused == 0
-    play(table, choice, "direct", tmp_path / "again")
+    play(table, preset, "direct", tmp_path / "again")
     assert_same(tmp_path / "direct", tmp_path / "again")
 
 
@@ -86,7 +78,7 @@ def test_all_that_can_be_said_is_said_through_every_coupling(tmp_path: Path) -> 
     said: set[str] = set()
     for preset, scenario in COUPLED:
         link = DigestLink(DirectLink(choose(preset).scheduler))
-        run(prepare(read_scenario(None, scenario_of(scenario, tmp_path))), link)
+        run(prepare(scenario_of(scenario, tmp_path)), link)
         said |= set(link.kinds)
     everything = {kind.__name__ for kind in (*get_args(Event), *get_args(Action))}
     # Not in these: what only a live manager refuses, what no policy of ours decides, what a newer manager may send.
@@ -95,8 +87,8 @@ def test_all_that_can_be_said_is_said_through_every_coupling(tmp_path: Path) -> 
 
 def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
     """Jobs wait, share, are slowed, killed, requeued and rejected in them: else the tests above would prove little."""
-    first = play(scenario_of("lublin", tmp_path), choose("easy"), "direct", tmp_path / "lublin").summary
-    second = play(scenario_of("swf", tmp_path), choose("easy"), "direct", tmp_path / "swf").summary
+    first = play(scenario_of("lublin", tmp_path), "easy", "direct", tmp_path / "lublin").summary
+    second = play(scenario_of("swf", tmp_path), "easy", "direct", tmp_path / "swf").summary
     assert first["states"]["TIMEOUT"] > 0
     assert second["states"]["TIMEOUT"] > 5
     assert (second["states"]["REJECTED"], second["states"]["CANCELLED"]) == (1, 2)
@@ -112,7 +104,7 @@ def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
 def test_the_time_slices_are_worth_it(tmp_path: Path) -> None:
     """Many intervals, jobs that go to disk, are lost with their images, share nodes and are killed."""
     link = DigestLink(DirectLink(choose("glts").scheduler))
-    finished = run(prepare(read_scenario(None, statistical())), link)
+    finished = run(prepare(statistical()), link)
     records = finished.records
     assert max(record.end_us or 0 for record in records) > 8 * 3_600_000_000
     assert sum(len(record.disk) for record in records) > 200
@@ -123,9 +115,9 @@ def test_the_time_slices_are_worth_it(tmp_path: Path) -> None:
 
 
 def test_another_seed_or_policy_gives_another_folder(tmp_path: Path) -> None:
-    play(lublin(), choose("easy"), "direct", tmp_path / "easy")
-    play(lublin(), choose("fcfs"), "direct", tmp_path / "fcfs")
-    play({**lublin(), "seed": 6}, choose("easy"), "direct", tmp_path / "seed")
+    play(lublin(), "easy", "direct", tmp_path / "easy")
+    play(lublin(), "fcfs", "direct", tmp_path / "fcfs")
+    play({**lublin(), "seed": 6}, "easy", "direct", tmp_path / "seed")
     contents = [(tmp_path / name / "jobs.csv").read_bytes() for name in ("easy", "fcfs", "seed")]
     assert len(set(contents)) == 3
 

@@ -8,6 +8,7 @@ lines of its output, in this order, and ``...`` stands for any. Other fences are
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -24,6 +25,8 @@ import pytest
 from scripts.doc_files import FENCE, Fence, fences, write_files
 from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
 
+from cosched_emulator import Run, simulate
+from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.cli.commands.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
@@ -86,10 +89,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     tools = tmp_path / "bin"
     tools.mkdir()
     roots = os.pathsep.join(PACKAGES)
-    for command, module in COMMANDS.items():
+    for command, module in {**{command: f"-m {module}" for command, module in COMMANDS.items()}, "python": ""}.items():
         script = tools / command
         script.write_text(
-            f'#!/bin/sh\nPYTHONPATH="{roots}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m {module} "$@"\n'
+            f'#!/bin/sh\nPYTHONPATH="{roots}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" {module} "$@"\n'
         )
         script.chmod(0o755)
     # A socket's path must be short, and pytest's folders may not be.
@@ -290,6 +293,17 @@ def test_price_table_is_the_code() -> None:
     table = {name: price for name, price in vars(prices).items() if isinstance(price, Price)}
     documented = {names(row[0])[0]: (row[1], row[2]) for row in rows("policies.md", "| price |")}
     assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
+
+
+def test_the_way_in_from_python_is_documented() -> None:
+    arguments = [name for row in rows("python.md", "| argument |") for name in names(row[0])]
+    assert arguments == list(inspect.signature(simulate).parameters)
+    members = {name.partition("(")[0] for row in rows("python.md", "| of a `Run` |") for name in names(row[0])}
+    public = {name for name in {*vars(Run), *Run.__annotations__} if not name.startswith("_")}
+    assert members == public - {"finished", "trace_at"}
+    assert [name for row in rows("python.md", "| column |") for name in names(row[0])] == list(JobTable.columns())
+    told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n")[0]
+    assert names(told) == list(AllocationTable.columns())
 
 
 def test_swf_rules_are_documented() -> None:

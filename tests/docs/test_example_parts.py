@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 from scripts.doc_files import fences, write_files
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator import simulate
 from cosched_plugin.config import choose
 from cosched_plugin.testing.check import check_policy
 
@@ -50,7 +47,7 @@ def started(
         )
     )
     table = {"cluster": {"nodes": nodes}, "workload": {"swf": str(log)}}
-    finished = run(prepare(read_scenario(None, table)), DirectLink(choose(policy, settings).scheduler))
+    finished = simulate(table, policy, settings=settings)
     return {
         record.job.spec.id: (
             round(stay.start_us / 1e6),

@@ -16,8 +16,11 @@ from pathlib import Path
 from tests.contract.cases import scenario_of
 from tests.emulator.parts import job
 from tests.processes import ROOT, run_python
+from tests.runs import runs_on
 
+from cosched_emulator import simulate as run_scenario
 from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.manager.changes import (
     Change,
@@ -31,12 +34,7 @@ from cosched_emulator.manager.changes import (
     StayEnded,
 )
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
-from cosched_emulator.run.coupling import coupling, record_answers
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_hwmodel.draws import uniform
-from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
 STEPS = 3000
@@ -71,7 +69,7 @@ def stay(number: int, which: int) -> Interval:
     begin_us, until_us = (
         ((number + 1) * 10, (number + 3) * 10) if which == 0 else ((number + 5) * 10, (number + 6) * 10)
     )
-    return Interval(begin_us, until_us, ((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
+    return Interval(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
 
 
 def on_disk(number: int) -> OnDisk:
@@ -135,12 +133,8 @@ class Slow:
 
 def simulate(database: str, preset: str, scenario: str) -> None:
     """Run a scenario in virtual time, from where the database ends."""
-    prepared = prepare(read_scenario(None, scenario_of(scenario, Path(database).parent)))
-    with (
-        coupling("direct", choose(preset), prepared) as link,
-        record_answers(Slow(link), database, prepared, lambda: preset) as (recorded, accounting),
-    ):
-        run(prepared, recorded, accounting=accounting)
+    table = scenario_of(scenario, Path(database).parent)
+    run_scenario(table, preset, link=lambda scheduler: Slow(DirectLink(scheduler)), db=database)
 
 
 def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:

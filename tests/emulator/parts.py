@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tests.runs import runs_on
+
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
@@ -57,7 +59,7 @@ def start(
     number: int, node: int = 0, mask: int = 1, *, nodes: int = 1, estimate_us: int = 100, limit_us: int | None = None
 ) -> m.StartJob:
     """Start a job with one process on each thread of the mask."""
-    return m.StartJob(number, ((node, nodes, mask, mask.bit_count()),), estimate_us, limit_us)
+    return m.StartJob(number, runs_on((node, nodes, mask, mask.bit_count())), estimate_us, limit_us)
 
 
 def manager(

@@ -22,6 +22,7 @@ from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.demand import RESOURCES, Demand, demand_of, total_demand
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.units import ThreadMask
 
 MODEL = BandwidthModel()
 ALL = BandwidthModel(RESOURCES)
@@ -109,7 +110,11 @@ def test_unknown_resource_suggests_the_closest() -> None:
 
 def test_penalties_are_alike_for_all_sharers_and_independent_of_order() -> None:
     assert isinstance(MODEL, ContentionModel)
-    loads = [Load(7, 2, 0b0011, demand_of(HIGH, 2)), Load(3, 1, 0b0100, HIGH), Load(9, 1, 0b1000, MEDIUM)]
+    loads = [
+        Load(7, 2, ThreadMask(0b0011), demand_of(HIGH, 2)),
+        Load(3, 1, ThreadMask(0b0100), HIGH),
+        Load(9, 1, ThreadMask(0b1000), MEDIUM),
+    ]
     node = load_preset("rua-4way")
     assert MODEL.penalties(node, loads) == [1000 / 6000] * 3
     assert MODEL.penalties(node, loads[::-1]) == [1000 / 6000] * 3

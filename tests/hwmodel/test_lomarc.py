@@ -17,7 +17,7 @@ from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel, LomarcParameterError
 from cosched_hwmodel.topology import load_preset
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 from cosched_hwmodel.usage import BOUNDS, Usage, UsageTuple
 
 NODE = load_preset("lomarc-ht")
@@ -239,7 +239,7 @@ def test_errors_carry_the_parameter() -> None:
 
 
 def loads(*job_ids: int) -> list[Load]:
-    return [Load(job_id, 1, 1 << place, (0, 0, 0)) for place, job_id in enumerate(job_ids)]
+    return [Load(job_id, 1, ThreadMask(1 << place), (0, 0, 0)) for place, job_id in enumerate(job_ids)]
 
 
 @given(model=models(), usage_a=usages(), usage_b=usages())

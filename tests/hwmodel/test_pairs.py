@@ -23,6 +23,7 @@ from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel
 from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
 from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UNKNOWN_USAGE, UsageTuple
 
 NODE = load_preset("g-lomarc-2x2")
@@ -57,7 +58,7 @@ A, B, C = Job(1, "a"), Job(2, "b"), Job(3, "c")
 
 
 def load(job_id: int, mask: int = 1) -> Load:
-    return Load(job_id, mask.bit_count(), mask, (0, 0, 0))
+    return Load(job_id, mask.bit_count(), ThreadMask(mask), (0, 0, 0))
 
 
 def made(model: object) -> PairModel:

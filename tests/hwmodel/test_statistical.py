@@ -27,6 +27,7 @@ from cosched_hwmodel.statistical.self_slowdown import (
     spread,
 )
 from cosched_hwmodel.topology import NodeShape, load_preset
+from cosched_hwmodel.units import ThreadMask
 
 # Table 4 once more, from [0.9, 1.0) on.
 TABLE_4 = {
@@ -267,7 +268,7 @@ def test_the_two_of_a_pair_are_slowed_differently() -> None:
 )
 def test_spread(shape: tuple[int, int, int], threads: list[int], expected: tuple[int, int]) -> None:
     node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
-    assert spread(node, sum(1 << thread for thread in threads)) == expected
+    assert spread(node, ThreadMask(sum(1 << thread for thread in threads))) == expected
 
 
 @given(sockets=st.integers(1, 5), cores=st.integers(1, 6), layers=st.integers(1, 3), bits=st.integers(0, (1 << 90) - 1))
@@ -275,15 +276,18 @@ def test_spread_is_what_the_topology_says(sockets: int, cores: int, layers: int,
     node = NodeShape("test", sockets, cores, 1024, threads_per_core=layers)
     mask = bits & ((1 << node.threads) - 1)
     where = [node.socket_of(thread) for thread in range(node.threads) if mask >> thread & 1]
-    assert spread(node, mask) == (len(set(where)), max((where.count(socket) for socket in where), default=0))
+    assert spread(node, ThreadMask(mask)) == (
+        len(set(where)),
+        max((where.count(socket) for socket in where), default=0),
+    )
 
 
 @pytest.mark.parametrize("mask", [1 << 4, 0b10001, -1])
 def test_threads_that_the_node_has_not(mask: int) -> None:
     with pytest.raises(IndexError, match="of a node with 4"):
-        spread(NODE, mask)
+        spread(NODE, ThreadMask(mask))
     with pytest.raises(IndexError, match="of a node with 4"):
-        StatisticalContention(MODEL, {}).penalties(NODE, [Load(1, 1, mask, (0, 0, 0))])
+        StatisticalContention(MODEL, {}).penalties(NODE, [Load(1, 1, ThreadMask(mask), (0, 0, 0))])
 
 
 def test_self_factor() -> None:
@@ -306,7 +310,7 @@ def test_self_factor_is_the_product_rounded_once(own: SelfSlowdown) -> None:
 
 
 def load(job_id: int, mask: int) -> Load:
-    return Load(job_id, mask.bit_count(), mask, (0, 0, 0))
+    return Load(job_id, mask.bit_count(), ThreadMask(mask), (0, 0, 0))
 
 
 OWN = (1_080_000, 1_250_000)
@@ -350,7 +354,9 @@ def test_of_two_one_plus_penalty_is_the_slowdown(
     """Bit for bit: what is planned with the model is what happens."""
     loads = [load(job, mask)] if job == other else [load(job, mask), load(other, 15 & ~mask)]
     penalty = StatisticalContention(model, {job: own}).penalties(NODE, loads)[0]
-    slowdown = self_factor(own, *spread(NODE, mask)) * (1 if job == other else model.coscheduling(job, other))
+    slowdown = self_factor(own, *spread(NODE, ThreadMask(mask))) * (
+        1 if job == other else model.coscheduling(job, other)
+    )
     assert penalty > -1
     assert composition_named("bulk-synchronous").slowdowns([penalty]) == [slowdown]
 

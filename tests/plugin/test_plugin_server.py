@@ -16,6 +16,7 @@ import zmq
 from tests.commands import Commands, commands_in
 from tests.plugin.stub_manager import job, welcome
 from tests.processes import Forked, Process, Ran, ended, wait_until
+from tests.runs import runs_on
 
 from cosched_plugin.common.curve import write_keys
 from cosched_plugin.common.errors import ProtocolError
@@ -175,14 +176,14 @@ def test_a_manager_that_does_not_know_us_any_more_is_greeted_anew(commands: Comm
         plugin = start(commands, endpoint, "--status", f"ipc://{commands.folder}/status")
         first = manager.serve()
         manager.say(m.Events(1, 1_000, (m.JobSubmitted(job(1)),)))
-        assert manager.hear(m.Actions) == m.Actions(1, 1_000, (m.StartJob(1, ((0, 4, 15, 4),), 1_000_000, None),))
+        assert manager.hear(m.Actions) == m.Actions(1, 1_000, (m.StartJob(1, runs_on((0, 4, 15, 4)), 1_000_000, None),))
         manager.say(forgotten, forgotten)  # to two messages that were under way
         began = time.monotonic()
         assert manager.serve(seq=7)._replace(greeting=first.greeting) == first
         assert time.monotonic() - began < 2
         # All that was known is forgotten: the machine is free, and the numbers are the manager's.
         manager.say(m.Events(8, 9_000, (m.JobSubmitted(job(2)),)))
-        assert manager.hear(m.Actions) == m.Actions(8, 9_000, (m.StartJob(2, ((0, 4, 15, 4),), 1_000_000, None),))
+        assert manager.hear(m.Actions) == m.Actions(8, 9_000, (m.StartJob(2, runs_on((0, 4, 15, 4)), 1_000_000, None),))
         status = ask_status(f"ipc://{commands.folder}/status", SOON_S)
         assert (status["resyncs"], status["seq"], status["running_jobs"]) == (1, 8, 1)
         manager.say(m.Bye("done"))
@@ -387,8 +388,8 @@ def test_garbage_from_the_manager_ends_it_without_a_traceback(
     assert isinstance(report, m.ErrorReport)
     assert code in (None, report.code)
     assert ran.code == 3
-    assert ran.err.startswith("cosched-plugin: error: ")
-    assert ran.err.count("\n") == 1
+    assert ("expected the endpoint that serve has as --bind" in ran.err) == (code == "frame" and not served)
+    assert re.fullmatch(r"cosched-plugin: error: .*\n", ran.err)  # one line
 
 
 @pytest.mark.parametrize(

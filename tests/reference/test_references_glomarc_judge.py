@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from tests.reference.glomarc_judge import Cos, check_schedule
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import Interval, JobRecord
 from cosched_emulator.workload.job import WorkloadJob
@@ -48,9 +49,9 @@ def record(
 # Jobs 1 and 2 share node 0 for 20,000 us and, having been on disk, from 51,000 to 64,000. Job 1 is slowed there by
 # 1.1 * 1.25 = 11/8, job 2 by 1 * 3/2; alone job 1 is slowed by 1.1. Job 3 has all cores of node 0 while they are away.
 COS: dict[tuple[int, int], Number] = {(1, 2): 1.25, (2, 1): 1.5}
-JOB_1 = record(1, 24_000 + 10_000, [(0, 20_000), (50_000, 75_000)], ((0, 2, FRONT, 2),), (1_100_000, 1_200_000))
-JOB_2 = record(2, 22_000, [(0, 20_000), (50_000, 64_000)], ((0, 1, BACK, 2),))
-JOB_3 = record(3, 25_000, [(20_000, 50_000)], ((0, 1, ALL, 4),), (960_000, 1_250_000), LONG_US)
+JOB_1 = record(1, 24_000 + 10_000, [(0, 20_000), (50_000, 75_000)], runs_on((0, 2, FRONT, 2)), (1_100_000, 1_200_000))
+JOB_2 = record(2, 22_000, [(0, 20_000), (50_000, 64_000)], runs_on((0, 1, BACK, 2)))
+JOB_3 = record(3, 25_000, [(20_000, 50_000)], runs_on((0, 1, ALL, 4)), (960_000, 1_250_000), LONG_US)
 JOBS = [JOB_1, JOB_2, JOB_3]
 SLICES = [(0, 20_000, "medium"), (20_000, 50_000, "long"), (50_000, 80_000, "medium")]
 
@@ -105,15 +106,18 @@ def test_a_right_schedule_passes() -> None:
         ([JOB_1._replace(state="TIMEOUT")], r"job 1: TIMEOUT, not COMPLETED"),
         ([JOB_1._replace(intervals=())], r"job 1: completed without a stay"),
         ([JOB_1, JOB_1], r"job 1: two records"),
-        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0b11, 2),))], r"2 processes on 1 CPUs of node 0, which has 2"),
-        ([record(3, 30_000, [(20_000, 50_000)], ((3, 1, FRONT, 2),))], r"node 3 of 3"),
-        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0b10000, 1),))], r"thread mask 0b10000 of 4 threads"),
-        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 0, 1),))], r"thread mask 0b0 of 4 threads"),
         (
-            [record(3, 30_000, [(20_000, 50_000)], ((2, 1, 1, 1), (0, 1, 1, 0)))],
+            [record(3, 30_000, [(20_000, 50_000)], runs_on((0, 1, 0b11, 2)))],
+            r"2 processes on 1 CPUs of node 0, which has 2",
+        ),
+        ([record(3, 30_000, [(20_000, 50_000)], runs_on((3, 1, FRONT, 2)))], r"node 3 of 3"),
+        ([record(3, 30_000, [(20_000, 50_000)], runs_on((0, 1, 0b10000, 1)))], r"thread mask 0b10000 of 4 threads"),
+        ([record(3, 30_000, [(20_000, 50_000)], runs_on((0, 1, 0, 1)))], r"thread mask 0b0 of 4 threads"),
+        (
+            [record(3, 30_000, [(20_000, 50_000)], runs_on((2, 1, 1, 1), (0, 1, 1, 0)))],
             r"0 processes on threads 0b1 of node 0",
         ),
-        ([record(3, 30_000, [(20_000, 50_000)], ((0, 1, 1, 1), (0, 1, 2, 1)))], r"node 0 twice"),
+        ([record(3, 30_000, [(20_000, 50_000)], runs_on((0, 1, 1, 1), (0, 1, 2, 1)))], r"node 0 twice"),
     ],
 )
 def test_a_wrong_schedule_is_refused(jobs: list[JobRecord], error: str) -> None:
@@ -148,25 +152,25 @@ def test_how_each_slows_the_other_counts(pair: tuple[int, int]) -> None:
 def test_one_job_on_each_cpu_and_processes_on_all_cores() -> None:
     # A serial job; three processes: SL_sno and SL_scr; two threads of one process on one CPU.
     own = (1_100_000, 1_200_000)
-    check([record(1, 10_000, [(0, 10_000)], ((2, 1, 0b1000, 1),), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 13_200)], ((2, 1, 0b0111, 3),), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 13_200)], ((2, 1, ALL, 4),), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 10_000)], ((2, 1, ALL, 4),), None)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 10_000)], runs_on((2, 1, 0b1000, 1)), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 13_200)], runs_on((2, 1, 0b0111, 3)), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 13_200)], runs_on((2, 1, ALL, 4)), own)], tolerance_us=0)
+    check([record(1, 10_000, [(0, 10_000)], runs_on((2, 1, ALL, 4)), None)], tolerance_us=0)
     # The worst node is not always the shared one: 1.1 * 1 on node 1 beside 1 * 1.05 on node 0.
-    one = record(1, 10_000, [(0, 11_000)], ((0, 1, 1, 1), (1, 1, FRONT, 2)), own)
-    other = record(7, 11_000, [(0, 11_000)], ((0, 1, 2, 1),))
+    one = record(1, 10_000, [(0, 11_000)], runs_on((0, 1, 1, 1), (1, 1, FRONT, 2)), own)
+    other = record(7, 11_000, [(0, 11_000)], runs_on((0, 1, 2, 1)))
     check_schedule([one, other], MACHINE, table({(1, 7): 1.05}), 0, tolerance_us=0)
 
 
 def test_who_may_be_on_a_node() -> None:
-    three = [record(job, 10_000, [(0, 10_000)], ((0, 1, 1 << job, 1),)) for job in (0, 1, 3)]
+    three = [record(job, 10_000, [(0, 10_000)], runs_on((0, 1, 1 << job, 1))) for job in (0, 1, 3)]
     check(three[1:])
     with pytest.raises(AssertionError, match=r"jobs \[0, 1, 3\]: more than 2 jobs"):
         check(three)
     # Several others add what they cost: 1 + .25 + .5.
     costs: dict[tuple[int, int], Number] = {(0, 1): 1.25, (0, 3): 1.5}
-    jobs = [record(0, 10_000, [(0, 17_500)], ((0, 1, 1, 1),))]
-    jobs += [record(job, 17_500, [(0, 17_500)], ((0, 1, 1 << job, 1),)) for job in (1, 3)]
+    jobs = [record(0, 10_000, [(0, 17_500)], runs_on((0, 1, 1, 1)))]
+    jobs += [record(job, 17_500, [(0, 17_500)], runs_on((0, 1, 1 << job, 1))) for job in (1, 3)]
     check_schedule(jobs, MACHINE, table(costs), 0, jobs_per_node=3, tolerance_us=0)
     short = [respecified(job, estimate_us=SHORT_US) for job in three[1:]]
     with pytest.raises(AssertionError, match=r"jobs \[1, 3\]: short jobs share"):
@@ -180,15 +184,18 @@ def test_who_may_be_on_a_node() -> None:
         check(mixed, class_bounds_us=None)
     # Hardware threads 0 and 4 are of one core.
     threaded = (NodeClass(1, 2, 2, 2, 0, 0, 0, 0),)
-    pair = [record(1, 10_000, [(0, 10_000)], ((0, 1, 1, 1),)), record(2, 10_000, [(0, 10_000)], ((0, 1, 16, 1),))]
+    pair = [
+        record(1, 10_000, [(0, 10_000)], runs_on((0, 1, 1, 1))),
+        record(2, 10_000, [(0, 10_000)], runs_on((0, 1, 16, 1))),
+    ]
     with pytest.raises(AssertionError, match="a core held twice"):
         check_schedule(pair, threaded, table({}), 0)
 
 
 def test_slices_and_those_who_run_in_those_of_others() -> None:
     # Beside its own slices a job may run in others, and a job that has not started may wait.
-    late = record(4, 10_000, [(60_000, 70_000)], ((2, 1, ALL, 4),), None)
-    backfilled = record(5, 39_000, [(0, 35_000), (50_000, 55_000)], ((2, 1, ALL, 4),), None)
+    late = record(4, 10_000, [(60_000, 70_000)], runs_on((2, 1, ALL, 4)), None)
+    backfilled = record(5, 39_000, [(0, 35_000), (50_000, 55_000)], runs_on((2, 1, ALL, 4)), None)
     check([*JOBS, late, backfilled])
     with pytest.raises(AssertionError, match="job 5: off its nodes at 35000 us, in a slice for long jobs"):
         check([*JOBS, late, respecified(backfilled, estimate_us=LONG_US)])
@@ -202,9 +209,9 @@ def test_slices_and_those_who_run_in_those_of_others() -> None:
 
 def test_a_failed_node() -> None:
     # Node 2 is down from 10,000 to 30,000. Job 6 begins again on node 1; job 7 was on disk, and does not end.
-    runs: tuple[Run, ...] = ((2, 1, ALL, 4),)
+    runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
     job_6 = record(6, 12_000, [(0, 10_000)], runs, None)
-    again = Interval(76_000, 88_000, ((1, 1, ALL, 4),))
+    again = Interval(76_000, 88_000, runs_on((1, 1, ALL, 4)))
     job_6 = job_6._replace(intervals=(*job_6.intervals, again), end_us=88_000)
     job_7 = record(7, 50_000, [(30_000, 35_000)], runs, None, LONG_US)._replace(state=NODE_FAIL, end_us=60_000)
     down = [(2, 10_000, 30_000), (2, 60_000, 70_000)]
@@ -238,7 +245,7 @@ def test_a_failed_node() -> None:
 
 
 def test_who_ends_early() -> None:
-    runs: tuple[Run, ...] = ((2, 1, ALL, 4),)
+    runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
     on_disk = record(8, 50_000, [(0, 20_000)], runs)._replace(state=CANCELLED, end_us=50_000)
     check([*JOBS, on_disk], ended_early={8: CANCELLED})
     with pytest.raises(AssertionError, match="job 8: off its nodes at 50000 us"):
@@ -308,7 +315,7 @@ def drawn_schedule(seed: int, jobs: int) -> tuple[list[JobRecord], Cos, list[tup
                 runs: list[Run] = []
                 for node, half in sorted(job.places):
                     mask = BACK if half else FRONT
-                    runs.append((node, 1, mask if job.processes == 2 else mask & 3, job.processes))
+                    runs.append(run_on(node, 1, mask if job.processes == 2 else mask & 3, job.processes))
                 estimate_us = MEDIUM_US if of == "medium" else LONG_US
                 records.append(record(job.id, job.run_us, job.stays, tuple(runs), job.own_ppm, estimate_us))
         on_disk += here

@@ -40,11 +40,9 @@ from scripts.papers.glts.runs import (
 )
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.couplings.direct import DirectLink
+import cosched_emulator
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 
@@ -55,9 +53,8 @@ LEVEL = {"SSP": 1.0, "CSTWS": 0.8, "CST": 0.7, "GLTS": 0.6, "GLTS-FBO": 0.6, "GL
 
 
 def finished(task: Task, jobs: int) -> tuple[list[JobRecord], Any]:
-    prepared = prepare(read_scenario(None, scenario_of(task, jobs)))
-    choice = choose(SCHEDULERS[task.scheduler])
-    return run(prepared, DirectLink(choice.scheduler)).records, prepared.nodes
+    ran = cosched_emulator.simulate(scenario_of(task, jobs), SCHEDULERS[task.scheduler])
+    return ran.records, ran.machine
 
 
 # ---------------------------------------------------------------- runs

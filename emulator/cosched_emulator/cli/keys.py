@@ -13,7 +13,7 @@ from cosched_plugin.common.curve import FOLDERS, MANAGER, Keyring, check_name, r
 
 
 def new(folder: str, name: str) -> None:
-    """Make a pair of keys in FOLDER: NAME.key for others, NAME.key_secret for nobody else."""
+    """Make a pair of keys in FOLDER: NAME.key for peers, NAME.key_secret, which stays secret."""
     public, secret = write_keys(folder, name)
     click.echo(f"public key: {public}\nsecret key: {secret}")
 
@@ -31,7 +31,7 @@ def manager(folder: str) -> None:
 
 
 def allow(folder: str, role: str, name: str, public_file: str) -> None:
-    """Let who has the secret of PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
+    """Let the owner of the key PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
     keyring = Keyring(folder)
     key = read_public(public_file)
     known = keyring.members().get(key)
@@ -55,7 +55,7 @@ def revoke(folder: str, role: str, name: str) -> None:
 
 
 def list_keys(folder: str, as_json: bool) -> None:
-    """List whom a keyring knows, and their public keys."""
+    """List the peers that a keyring accepts, and their public keys."""
     keyring = Keyring(folder)
     members = sorted((member.role, member.name, key.decode("ascii")) for key, member in keyring.members().items())
     if as_json:

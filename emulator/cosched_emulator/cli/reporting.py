@@ -47,34 +47,34 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
             sys.stderr.write("\r" + " " * 79 + "\r")
 
 
+def warn(text: str) -> None:
+    """Print a warning."""
+    click.echo(f"{WARNING}{text}", err=True)
+
+
 def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> None:
     """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
 
-    ``began`` is when reading began, of `time.perf_counter`.
+    ``began`` is when reading began, of `time.perf_counter`. Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
-    notes = finished.prepared.workload.notes
     if as_json:
-        for note in notes:
-            if note.startswith(WARNING):
-                click.echo(note, err=True)
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        for note in notes:
-            click.echo(note, err=True)
+        for note in finished.prepared.workload.notes:
+            if not note.startswith(WARNING):
+                click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         _tell_cut_runs(finished.summary)
-        simulated = _speed(finished.jobs, finished.wall_s)
-        total = _speed(finished.jobs, time.perf_counter() - began)
-        click.echo(f"{finished.jobs} jobs in {simulated}; with reading and writing {total}", err=True)
+        jobs = len(finished.jobs)
+        simulated = _speed(jobs, finished.wall_s)
+        total = _speed(jobs, time.perf_counter() - began)
+        click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
-        click.echo(
-            f"warning: {too_large} of the jobs that count were rejected: larger than the machine, for example",
-            err=True,
-        )
+        warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
     if finished.refused:
-        click.echo(f"warning: {finished.refused} actions of the scheduler were refused", err=True)
+        warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
         shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from cosched_emulator.cli.commands.scenario_options import overrides
-from cosched_emulator.cli.reporting import progress_bar, report
+from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
@@ -104,15 +104,15 @@ def _check_options(scenario: Scenario, live: Mapping[str, object], virtual: Mapp
     if scenario.clock.mode == "virtual":
         for name, value in live.items():
             if value:
-                raise click.UsageError(f"{name} wants a clock that runs: --clock scaled or --clock real")
+                raise click.UsageError(f"{name} needs a running clock: --clock scaled or --clock real")
         return
     for name, value in virtual.items():
         if value:
             raise click.UsageError(
-                f"{name} is for virtual time: a running clock waits for nobody, and ends without a summary"
+                f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
             )
     if live["--users"] is None and scenario.workload.swf is None and scenario.workload.lublin is None:
-        raise click.UsageError("there are no jobs, and nobody to submit any: give a workload, or --users")
+        raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")
 
 
 def _serve_virtual(
@@ -133,6 +133,8 @@ def _serve_virtual(
         if word in UNUSUAL:
             log(word, text)
 
+    for warning in prepared.workload.warnings:
+        warn(warning)
     link = remote_link(prepared, endpoint, keys, note)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:

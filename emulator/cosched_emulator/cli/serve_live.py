@@ -18,7 +18,7 @@ def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, o
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with open_accounts(db, prepared, LIVE) as accounting:
         with bar as progress:
-            code = live.serve_live(prepared, accounting, serving, log, progress)
+            code, unfinished = live.serve_live(prepared, accounting, serving, log, progress)
         if out is not None:
             config = {**prepared.scenario.as_dict(), "policy": {"name": ""}}
             export_run(
@@ -30,6 +30,7 @@ def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, o
                 timing={},
                 seed=prepared.scenario.seed,
                 force=force,
+                unfinished=unfinished,
             )
     if code:
         sys.exit(code)

@@ -6,9 +6,13 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 import click
 
+from cosched_emulator.scenario.machine import build_machine, cores_of
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.rules import check_cluster
 from cosched_emulator.workload.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
@@ -21,10 +25,24 @@ from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.writer import write_swf
 
 
+class MachineSize(NamedTuple):
+    """How large a machine is. ``--processors`` counts nodes of the G-LOMARC-TS paper where jobs grow, and processors elsewhere."""
+
+    asked: int  # processors, for jobs that do not grow
+    nodes: int
+    cores: int  # for jobs that grow
+
+
+DEFAULT_SIZE: Final = MachineSize(128, 128, 128 * CORES_PER_NODE)
+
+
 def describe(
     file: str | None,
     lublin_jobs: int | None,
     processors: int | None,
+    nodes: int | None,
+    node: str | None,
+    machine: str | None,
     aarr: float | None,
     seed: int | None,
     characteristics: str | None,
@@ -41,12 +59,13 @@ def describe(
     if (file is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     draw_seed = 1 if seed is None else seed
+    size = _machine_size(processors, nodes, node, machine)
     if file is None:
         _refuse(
             {"--first": first, "--jobs": jobs, "--skip-bad-rows": skip_bad_rows, "--as-logged": as_logged}, "--lublin"
         )
-        processors = 128 if processors is None else processors
-        chosen = _generate(lublin_jobs or 0, processors, aarr, draw_seed)
+        size = size or DEFAULT_SIZE
+        chosen = _generate(lublin_jobs or 0, size.nodes if grow else size.asked, aarr, draw_seed)
     else:
         used = seed if characteristics is None and self_slowdowns is None else None
         _refuse({"--aarr": aarr, "--seed": used, "--grow": grow}, "a FILE")
@@ -55,11 +74,28 @@ def describe(
             options = replace(options, minimum_estimate_s=0, cap_run_at_estimate=False)
         chosen = read_swf(file, options, first or 0, jobs)
     chosen = _with_drawn_usage(chosen, characteristics, annotations, self_slowdowns, draw_seed)
-    if grow:
-        chosen = _grow(chosen)
-        processors = chosen.processors
-    description = statistics_of(chosen, processors)
+    if grow and size is not None:
+        chosen = with_grown_sizes(chosen, size.cores)
+    description = statistics_of(chosen, None if size is None else size.cores if grow else size.asked)
     click.echo(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
+
+
+def _machine_size(
+    processors: int | None, nodes: int | None, node: str | None, machine: str | None
+) -> MachineSize | None:
+    """Return the size of the machine that the options describe; None: they describe none."""
+    given = {key: value for key, value in (("nodes", nodes), ("preset", node), ("file", machine)) if value is not None}
+    if processors is not None:
+        if given:
+            raise click.UsageError("--processors does not go with --nodes, --node or --machine")
+        return MachineSize(processors, processors, processors * CORES_PER_NODE)
+    if not given:
+        return None
+    cluster = read_scenario(None, {"cluster": given}).cluster
+    check_cluster(cluster)
+    classes = build_machine(cluster)
+    cores = cores_of(classes)
+    return MachineSize(cores, sum(item.nodes for item in classes), cores)
 
 
 def _refuse(flags: Mapping[str, object], other: str) -> None:
@@ -71,7 +107,10 @@ def _refuse(flags: Mapping[str, object], other: str) -> None:
 
 def lublin(
     jobs: int,
-    processors: int,
+    processors: int | None,
+    nodes: int | None,
+    node: str | None,
+    machine: str | None,
     aarr: float | None,
     seed: int,
     gap_factor: float,
@@ -88,10 +127,11 @@ def lublin(
         raise click.UsageError("--usage-out goes together with --characteristics, --self-slowdowns, or both")
     if grow and self_slowdowns is None:
         raise click.UsageError("--grow needs --self-slowdowns")
-    generated = _generate(jobs, processors, aarr, seed, gap_factor, run_factor)
+    size = _machine_size(processors, nodes, node, machine) or DEFAULT_SIZE
+    generated = _generate(jobs, size.nodes if grow else size.asked, aarr, seed, gap_factor, run_factor)
     generated = _with_drawn_usage(generated, characteristics, None, self_slowdowns, seed)
     if grow:
-        generated = _grow(generated)
+        generated = with_grown_sizes(generated, size.cores)
     if usage_out is None:
         _write(generated, out, force=force)
         return
@@ -116,10 +156,6 @@ def _with_drawn_usage(
     if self_slowdowns is not None:
         workload = with_self_slowdowns(workload, seed)
     return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
-
-
-def _grow(workload: Workload) -> Workload:
-    return with_grown_sizes(workload, (workload.processors or 0) * CORES_PER_NODE)
 
 
 def _generate(

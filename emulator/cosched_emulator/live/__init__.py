@@ -1,1 +1,1 @@
-"""A manager to live with: real or scaled time, users' commands, accounting, restarts."""
+"""The live cluster: a manager in real or scaled time, commands of users, accounting, restarts."""

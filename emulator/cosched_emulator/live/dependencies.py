@@ -1,18 +1,20 @@
-"""Jobs that were submitted, and that the scheduler is not to hear of yet: their dependencies, or their array's limit, say so."""
+"""Submitted jobs that the scheduler is not told of yet: they wait for other jobs, a begin time, or their turn in an array."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
 
 from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
 
-DEPENDENCY, ARRAY_LIMIT, HELD = "Dependency", "JobArrayTaskLimit", "JobHeldUser"
+DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
 AFTER_OK, AFTER_ANY = "afterok", "afterany"
+_MOST_VOID: Final = 1_000  # begin times of cancelled jobs that may stay on the heap
 
 
 class Waiting(NamedTuple):
@@ -45,15 +47,24 @@ class WaitingRoom:
         self._arrays: dict[int, _Array] = {}
         self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task there
         self._held: set[int] = set()
+        self.begin_us: dict[int, int] = {}  # by waiting job: when it may start, if that is still to come
+        self._begins: list[tuple[int, int]] = []  # heap of (begin time, job), with void entries
 
     def limit(self, array_id: int, at_once: int) -> None:
         """Let only so many tasks of a new array go to the scheduler at a time."""
         self._arrays[array_id] = _Array(at_once, set(), deque())
 
     def enter(
-        self, at_us: int, job: ManagedJob, origin: Origin, after: Iterable[tuple[str, int]], *, held: bool
+        self,
+        at_us: int,
+        job: ManagedJob,
+        origin: Origin,
+        after: Iterable[tuple[str, int]],
+        *,
+        held: bool,
+        begin_us: int = 0,
     ) -> None:
-        """Take in a job that waits for the ends of others, ``after``, none of which has ended yet."""
+        """Take in a job that waits for the ends of others, ``after``, none of which has ended yet, and for the time ``begin_us``."""
         job_id = job.job.spec.id
         if origin.array_id is not None and origin.array_index is not None:
             self._task_of[job_id] = (origin.array_id, origin.array_index)
@@ -62,13 +73,28 @@ class WaitingRoom:
             self._held.add(job_id)
         waits_for = set(after)
         self.jobs[job_id] = Waiting(job, "")
-        if not waits_for:
-            self._ready(at_us, job_id)
-            return
-        self._after[job_id] = waits_for
-        for _, other in sorted(waits_for):
-            self._before.setdefault(other, []).append(job_id)
-        self._wait(at_us, job_id)
+        if begin_us > at_us:
+            self.begin_us[job_id] = begin_us
+            heappush(self._begins, (begin_us, job_id))
+        if waits_for:
+            self._after[job_id] = waits_for
+            for _, other in sorted(waits_for):
+                self._before.setdefault(other, []).append(job_id)
+        self._go_on(at_us, job_id)
+
+    def next_begin_us(self) -> int | None:
+        """Return the earliest begin time that is still to come, those of cancelled jobs included; None if there is none."""
+        return self._begins[0][0] if self._begins else None
+
+    def begin(self, at_us: int) -> bool:
+        """Let the jobs go on whose begin time has come; tell whether there was one."""
+        begun = False
+        while self._begins and self._begins[0][0] <= at_us:
+            _, job_id = heappop(self._begins)
+            if self.begin_us.pop(job_id, None) is not None:
+                self._go_on(at_us, job_id)
+                begun = True
+        return begun
 
     def hold(self, at_us: int, job_id: int, *, hold: bool) -> str | None:
         """Hold or release a waiting job; return why not."""
@@ -91,6 +117,7 @@ class WaitingRoom:
         """Let the jobs go on that have waited for a job that has ended, and forget that one."""
         self._held.discard(job_id)
         self._after.pop(job_id, None)
+        self._forget_begin(job_id)
         for other in self._before.pop(job_id, ()):
             self._handle_dependency_end(at_us, other, job_id, state)
         if job_id not in self._task_of:
@@ -111,15 +138,28 @@ class WaitingRoom:
         if waits_for is None or job_id not in self.jobs:
             return  # it has ended itself
         if (AFTER_OK, ended) in waits_for and state != COMPLETED:
-            self.cancel(at_us, job_id, f"its dependency can never hold: job {ended} has ended {state}")
+            self.cancel(at_us, job_id, f"its dependency can never hold: job {self._label(ended)} has ended {state}")
             return
         waits_for -= {(AFTER_OK, ended), (AFTER_ANY, ended)}
         if not waits_for:
             del self._after[job_id]
-            self._ready(at_us, job_id)
+            self._go_on(at_us, job_id)
 
-    def _ready(self, at_us: int, job_id: int) -> None:
-        """Have a job go to the scheduler whose dependencies hold, or wait for its turn in its array."""
+    def _label(self, job_id: int) -> str:
+        array_id, task = self._task_of.get(job_id, (None, None))
+        return str(job_id) if array_id is None else f"{array_id}_{task}"
+
+    def _forget_begin(self, job_id: int) -> None:
+        """Forget the begin time of a job that has ended, and void entries of the heap where most are."""
+        if self.begin_us.pop(job_id, None) is not None and len(self._begins) > _MOST_VOID + 2 * len(self.begin_us):
+            self._begins = [entry for entry in self._begins if entry[1] in self.begin_us]
+            heapify(self._begins)
+
+    def _go_on(self, at_us: int, job_id: int) -> None:
+        """Have a job wait for its dependencies and its begin time; then go to the scheduler, or wait for its turn in its array."""
+        if job_id in self._after or job_id in self.begin_us:
+            self._wait(at_us, job_id)
+            return
         array = self._array(job_id)
         if array is None:
             self._go(at_us, job_id)
@@ -151,6 +191,12 @@ class WaitingRoom:
 
     def _wait(self, at_us: int, job_id: int) -> None:
         job = self.jobs[job_id].job
-        reason = HELD if job_id in self._held else DEPENDENCY if job_id in self._after else ARRAY_LIMIT
+        reason = ARRAY_LIMIT
+        if job_id in self._held:
+            reason = HELD
+        elif job_id in self._after:
+            reason = DEPENDENCY
+        elif job_id in self.begin_us:
+            reason = BEGIN_TIME
         self.jobs[job_id] = Waiting(job, reason)
         self._manager.diary.note_state(at_us, job, reason)

@@ -9,6 +9,7 @@ A late answer is checked against the present state: time has gone on, and so hav
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -40,6 +41,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 LAST_DECISIONS: Final = 50
+_JOB: Final = re.compile(r"\bjob (\d+)\b")  # in a reason
 
 
 class LiveManager:
@@ -75,9 +77,11 @@ class LiveManager:
 
     def advance(self, now_us: int) -> None:
         """Let everything happen that is due by ``now_us``, each at its own time. A clock that has run backwards waits."""
-        while (due_us := self.agenda.next_us()) is not None and due_us <= now_us:
+        while (due_us := self.due_us()) is not None and due_us <= now_us:
             self.now_us = max(self.now_us, due_us)  # what was asked for too late is due at once, not in the past
             self._apply(self.now_us, self.agenda.due(self.now_us))
+            if self._room.begin(self.now_us):
+                self._follow_up(self.now_us)
         self.now_us = max(self.now_us, now_us)
 
     def refusal(self, who: Requester, request: Request) -> Refused | None:
@@ -100,16 +104,18 @@ class LiveManager:
         manager = self.manager
         # What the scheduler could not know when it decided explains whatever cannot be done.
         stale = "stale: " if self._outbox else ""
+        told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
         follow = manager.carry_out(seq, self.now_us, actions)
         refused = set()
         for event in follow:
             assert isinstance(event, ActionRefused)
             refused.add(event.action)
             self._refusals.append(event._replace(reason=stale + event.reason))
-            self.decisions.append((self.now_us, f"refused: {stale}{event.reason}"))
-        for number, action in enumerate(actions):
-            if number not in refused and not isinstance(action, SetNote | WakeAt):
-                self.decisions.append((self.now_us, describe(action)))
+            reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", event.reason)
+            self.decisions.append((self.now_us, f"refused: {stale}{reason}"))
+        for number, text in enumerate(told):
+            if text and number not in refused:
+                self.decisions.append((self.now_us, text))
         self._open = None
         # A scheduler learns of what was measured meanwhile after its own decisions, which may have made it void.
         self._outbox = [
@@ -161,7 +167,16 @@ class LiveManager:
 
     def due_us(self) -> int | None:
         """Return when something will happen by itself; None if nothing will."""
-        return self.agenda.next_us()
+        due_us, begin_us = self.agenda.next_us(), self._room.next_begin_us()
+        return due_us if begin_us is None else begin_us if due_us is None else min(due_us, begin_us)
+
+    def begin_us(self, job_id: int) -> int | None:
+        """Return when a job may start; None if that time has come, or was never asked for."""
+        return self._room.begin_us.get(job_id)
+
+    def label(self, job_id: int) -> str:
+        """Return a job as users name it: its number, or array and task; of one that has ended, its number."""
+        return self._owners.label(job_id)
 
     @property
     def unfinished(self) -> int:
@@ -220,8 +235,8 @@ class LiveManager:
         manager.nodes.check()
 
 
-def describe(action: Action) -> str:
-    """Return a decision of the scheduler in a few words."""
+def describe(action: Action, label: Callable[[int], str]) -> str:
+    """Return a decision of the scheduler in a few words; ``label`` returns how users name a job."""
     name = type(action).__name__
     words = {
         "StartJob": "start",
@@ -231,5 +246,6 @@ def describe(action: Action) -> str:
         "RejectJob": "reject",
     }
     if name == "StartTogether":
-        return f"start together {', '.join([str(start.job_id) for start in getattr(action, 'starts', ())])}"
-    return f"{words.get(name, name)} {getattr(action, 'job_id', '')}".strip()
+        return f"start together {', '.join([label(start.job_id) for start in getattr(action, 'starts', ())])}"
+    job_id = getattr(action, "job_id", None)
+    return words.get(name, name) if job_id is None else f"{words.get(name, name)} {label(job_id)}"

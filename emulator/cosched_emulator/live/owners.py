@@ -31,6 +31,13 @@ class Owners:
         """Return who submitted a job, empty for the scenario's own."""
         return self.origins[job_id].owner if job_id in self.origins else ""
 
+    def label(self, job_id: int) -> str:
+        """Return a job as users name it: its number, or array and task; of one that has ended, its number."""
+        origin = self.origins.get(job_id)
+        if origin is None or origin.array_id is None:
+            return str(job_id)
+        return f"{origin.array_id}_{origin.array_index}"
+
     def jobs_of(self, user: str) -> int:
         """Return how many jobs of a user have not ended."""
         return self._counts[user]

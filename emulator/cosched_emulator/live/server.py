@@ -45,11 +45,11 @@ CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, Resu
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
     "now_us": Gauge("emulated_time_microseconds", "Emulated time."),
-    "queued": Gauge("queue_length", "Jobs that wait."),
+    "queued": Gauge("queue_length", "Pending jobs."),
     "running": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
     "nodes": Gauge("nodes", "Nodes in all."),
     "nodes_down": Gauge("nodes_down", "Nodes out of service."),
-    "silent_s": Gauge("scheduler_silent_seconds", "For how long the scheduler has owed an answer; 0: it does not."),
+    "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer is worth a line
@@ -187,7 +187,7 @@ class LiveServer:
                 case Actions():
                     self._apply_answer(delivered)
                 case Hello(_, _, instance, policy):
-                    text = f"scheduler {instance} with policy {policy} is told how things stand"
+                    text = f"scheduler {instance} with policy {policy} gets the present state"
                     self._log("scheduler-welcomed", text, instance=instance, policy=policy)
                     self.status.resyncs += 1
                     self._sent_s = None
@@ -230,7 +230,7 @@ class LiveServer:
         try:
             self._accounting.append(command_step(now_us, asked.who, asked.request), durable=True)
         except AccountingError as error:
-            return Refused("accounting", f"it cannot be written down at present: {error}")
+            return Refused("accounting", f"the manager cannot write to its database at present: {error}")
         answer = live.command(now_us, asked.who, asked.request)
         self._record_changes()
         return answer
@@ -264,9 +264,7 @@ class LiveServer:
         """Say once when the scheduler owes an answer for long; nothing but its decisions waits for it."""
         silent_s = self._port.silent_s
         if silent_s >= SILENT_S and not self._was_silent:
-            text = (
-                f"scheduler {self._port.instance} has owed an answer for {silent_s:.0f} s; jobs that wait go on waiting"
-            )
+            text = f"scheduler {self._port.instance} has not answered for {silent_s:.0f} s; pending jobs do not start"
             self._log("scheduler-silent", text, level=WARNING)
         elif self._was_silent and silent_s < SILENT_S:
             self._log("scheduler-speaks", "the scheduler answers again")

@@ -11,6 +11,7 @@ from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import LiveServer
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
@@ -37,14 +38,21 @@ class Serving(NamedTuple):
     check: bool = False
 
 
+class Served(NamedTuple):
+    """What a live manager leaves: its exit code, and the jobs that have not ended."""
+
+    code: int  # 0, or 128 + n after signal n
+    unfinished: list[JobRecord]
+
+
 def serve_live(
     prepared: Prepared,
     accounting: Accounting,
     serving: Serving,
     log: Log,
     progress: Callable[[int], None] | None = None,
-) -> int:
-    """Serve until the end that was asked for; return 0, or 128 + n after signal n.
+) -> Served:
+    """Serve until the end that was asked for.
 
     Without users it ends when all jobs of the workload have; else it stays. Where ``accounting`` has a past, it goes on from there.
     """
@@ -79,20 +87,20 @@ def serve_live(
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
         with freeze_heap(), stop_on_signals(server.stop_on):
             server.run()
-        return 128 + server.stop if server.stop else 0
+        return Served(128 + server.stop if server.stop else 0, live.manager.unfinished_records(live.now_us))
 
 
 def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
     """Return a live manager at the end of the journal in ``accounting``; a new one where that is empty."""
     manager = build_manager(prepared, live=True)
-    agenda = build_agenda(prepared, manager)
+    agenda = build_agenda(prepared, manager, live=True)
     live = LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
     steps = restore(live, accounting)
     if steps:
         log(
             "restored",
-            f"brought back from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s, "
-            f"{len(manager.running)} jobs run, {len(manager.pending) + len(live.waiting)} wait",
+            f"restored from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s of emulated time, "
+            f"{len(manager.running)} running and {len(manager.pending) + len(live.waiting)} pending jobs",
             steps=steps,
             now_us=live.now_us,
         )

@@ -8,10 +8,12 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.users.requests import MOST_TASKS, Refused, SubmitJob
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
 from cosched_plugin.protocol.messages import JobSpec
 
-LONGEST_US: Final = 10 * 366 * 86_400 * SECOND_US  # of a run time, an estimate or a limit
+LONGEST_YEARS: Final = 10
+LONGEST_US: Final = LONGEST_YEARS * 366 * 86_400 * SECOND_US  # of a run time, an estimate, a limit or a delay
 LARGEST_MBS: Final = 10**9
 LARGEST_MB: Final = 10**9
 LARGEST_PPM: Final = 10**9
@@ -27,6 +29,7 @@ class Submission(NamedTuple):
     request: SubmitJob
     user: str
     now_us: int
+    memory_mb: int  # of a process
 
     def job(self, job_id: int) -> WorkloadJob:
         """Return the job, or one task of the array, under that number."""
@@ -42,7 +45,7 @@ class Submission(NamedTuple):
             wish.ppn_min,
             wish.ppn_max,
             wish.threads_per_process,
-            wish.memory_mb,
+            self.memory_mb,
             wish.exclusive,
             wish.demand,
             wish.usage,
@@ -54,6 +57,26 @@ class Submission(NamedTuple):
         )
 
 
+def submission_of(request: SubmitJob, user: str, now_us: int, machine: Machine) -> Submission:
+    """Return a submission with the memory that its processes take on this machine."""
+    memory_mb = _share_of_memory_mb(request, machine) if request.all_memory else request.memory_mb
+    return Submission(request, user, now_us, memory_mb)
+
+
+def _share_of_memory_mb(request: SubmitJob, machine: Machine) -> int:
+    """Return the share of a process that takes all memory of its node with the others there.
+
+    Of several kinds of nodes that have enough threads for them, the one with the least memory counts, as for Slurm's ``--mem=0``.
+    """
+    processes = _processes_on_a_node(request)
+    threads = processes * request.threads_per_process
+    return min([kind.memory_mb for kind in machine.classes if kind.threads >= threads], default=0) // processes
+
+
+def _processes_on_a_node(request: SubmitJob) -> int:
+    return min(request.processes, request.ppn_max or request.processes)
+
+
 def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
     """Return why a submission cannot be taken, None if it can: numbers beyond reason, or a job that the empty machine does not hold."""
     wish = submission.request
@@ -61,6 +84,7 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
         ("estimate_us", wish.estimate_us, LONGEST_US),
         ("limit_us", wish.limit_us or 0, LONGEST_US),
         ("run_us", wish.run_us or 0, LONGEST_US),
+        ("delay_us", wish.delay_us, LONGEST_US),
         ("memory_mb", wish.memory_mb, LARGEST_MB),
         ("ppn_min", wish.ppn_min, MAX_THREADS),
         ("ppn_max", wish.ppn_max, MAX_THREADS),
@@ -73,11 +97,23 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
         ("at_once", wish.at_once, MOST_TASKS),
     ):
         if value > most:
-            what = {"name": "bytes", "tasks": "tasks", "after": "dependencies"}.get(path, "")
-            return Refused("value", f"expected at most {most} {what}".rstrip() + f", got {value}", path)
+            return Refused("value", _too_much(path, value, most), path)
     if wish.ppn_max and wish.ppn_min > wish.ppn_max:
-        return Refused("value", f"expected at most ppn_max, {wish.ppn_max}, got {wish.ppn_min}", "ppn_min")
+        text = (
+            f"expected at most {wish.ppn_max} processes on a node, the largest number, got {wish.ppn_min} as the least"
+        )
+        return Refused("value", text, "ppn_min")
+    if wish.all_memory and wish.processes > 1 and wish.ppn_min != wish.ppn_max:
+        return Refused("value", "all memory of a node: expected a fixed number of processes on a node", "all_memory")
     if len(set(wish.tasks)) != len(wish.tasks):
-        return Refused("value", "a task occurs twice", "tasks")
+        return Refused("value", "expected different tasks; one occurs twice", "tasks")
     reason = manager.refusal_of(submission.job(0).spec)
     return None if reason is None else Refused("value", reason, "processes")
+
+
+def _too_much(path: str, value: int, most: int) -> str:
+    """Return what was expected of a number that is too large, in the units of users."""
+    if path.endswith("_us"):
+        return f"expected at most {LONGEST_YEARS} years, got {value / SECOND_US:.0f} s"
+    unit = {"name": " bytes", "tasks": " tasks", "after": " dependencies", "memory_mb": " MB a process"}.get(path, "")
+    return f"expected at most {most}{unit}, got {value}"

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.owners import Owners
-from cosched_emulator.live.submission import Submission, refusal_of
+from cosched_emulator.live.submission import refusal_of, submission_of
 from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.users.requests import (
@@ -77,7 +77,7 @@ class Commands:
                 raise TypeError(f"a {type(request).__name__} is no command")
 
     def _refusal_of_submission(self, now_us: int, who: Requester, request: SubmitJob) -> Refused | None:
-        refused = refusal_of(Submission(request, who.name, now_us), self._manager)
+        refused = refusal_of(submission_of(request, who.name, now_us, self._manager.machine), self._manager)
         if refused is not None:
             return refused
         more = len(request.tasks) or 1
@@ -90,17 +90,23 @@ class Commands:
             return Refused("limit", text)
         links = 0
         for number, (kind, job_id) in enumerate(request.after):
-            tasks = self._tasks_of(job_id) or (job_id,)
+            members = self._tasks_of(job_id)
+            tasks = members or (job_id,)
+            what = f"a task of array {job_id}" if members else f"job {job_id}"
             links += len(tasks) * (len(request.tasks) or 1)
             if links > MOST_LINKS:
-                return Refused("limit", f"more than {MOST_LINKS} pairs of a task and one that it waits for", "after")
+                return Refused(
+                    "limit",
+                    f"expected at most {MOST_LINKS} dependencies, one for each task and each job that it waits for",
+                    "after",
+                )
             for each in tasks:
                 state = None if each in self._manager.jobs else self._ended_state(each)
                 path = f"after[{number}].job_id"
                 if each not in self._manager.jobs and state is None:
                     return Refused("missing", f"there is no job {each}", path)
                 if kind == "afterok" and state not in (None, COMPLETED):
-                    return Refused("value", f"job {each} has ended {state}: afterok can never hold", path)
+                    return Refused("value", f"{what} has ended {state}: afterok can never hold", path)
         return None
 
     def _submit(self, now_us: int, who: Requester, request: SubmitJob) -> dict[str, Any]:
@@ -117,12 +123,13 @@ class Commands:
         if array_id is not None and 0 < request.at_once < count:
             self._room.limit(array_id, request.at_once)
         ids = range(first, first + count)
-        submission = Submission(request, who.name, now_us)
+        submission = submission_of(request, who.name, now_us, self._manager.machine)
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
             origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
             job = self._manager.accept(submission.job(job_id), origin)
             self._owners.add(job_id, origin)
-            self._room.enter(now_us, job, origin, after, held=request.held)
+            begin_us = now_us + request.delay_us
+            self._room.enter(now_us, job, origin, after, held=request.held, begin_us=begin_us)
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:
@@ -155,11 +162,12 @@ class Commands:
                 unchanged.append([target_text(target), problem.text])
         changed = []
         for job_id in wanted:
+            label = self._owners.label(job_id)
             why_not = self._change_job(now_us, who, job_id, request)
             if why_not is None:
                 changed.append(job_id)
             else:
-                unchanged.append([job_id, why_not])
+                unchanged.append([label, why_not])
         return {"changed": changed, "unchanged": unchanged}
 
     def _change_job(self, now_us: int, who: Requester, job_id: int, request: JobChange) -> str | None:

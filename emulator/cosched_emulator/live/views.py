@@ -136,7 +136,7 @@ class _View:
                 there.threads[node],
                 machine.memory_mb[node],
                 there.memory_mb[node],
-                there.jobs[node],
+                [self.live.label(job_id) for job_id in there.jobs[node]],
                 nodes.slow.get(node),
             )
             for node in range(machine.nodes)
@@ -180,7 +180,7 @@ class _View:
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
-            self.node_use.neighbours(job) if runs else [],
+            [self.live.label(other) for other in self.node_use.neighbours(job)] if runs else [],
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
         )
 
@@ -204,6 +204,7 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
+            "begin_s": seconds(self.live.begin_us(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
             "ppn_min": spec.ppn_min,

@@ -38,6 +38,12 @@ class _Resident:
             self.remaining = progress(self.remaining, self.slowdowns, now_us - self.since_us)
         self.since_us = now_us
 
+    def remaining_at(self, now_us: int) -> list[float]:
+        """Return what `settle` would make of the remaining work; nothing changes."""
+        if now_us <= self.since_us or self.slowdowns[0] == 0.0:
+            return self.remaining
+        return progress(self.remaining, self.slowdowns, now_us - self.since_us)
+
 
 class NoContention:
     """A contention model in which no job slows another one: for a cluster that exists because its nodes may be slow."""
@@ -96,6 +102,11 @@ class Cluster:
             self._remove(resident.loads)
         resident.settle(now_us)
         return work_done_us(resident.run_us, resident.remaining)
+
+    def work_us(self, job_id: int, now_us: int) -> int:
+        """Return the work that a job has done; nothing changes."""
+        resident = self._jobs[job_id]
+        return work_done_us(resident.run_us, resident.remaining_at(now_us))
 
     def suspend(self, job_id: int, now_us: int) -> int:
         """Stop a job: it asks nothing of its nodes and makes no progress. Returns the work that it has done."""

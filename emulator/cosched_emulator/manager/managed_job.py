@@ -90,6 +90,16 @@ class ManagedJob:
             self.ready_us,
         )
 
+    def record_at(self, now_us: int, work_us: int) -> JobRecord:
+        """Return the story up to ``now_us`` of a job that has not ended, and has done ``work_us`` since its last start."""
+        present = None
+        if self.state in (RUNNING, SUSPENDED) and not self.on_disk:
+            present = Interval(self.since_us, now_us, self.runs, self.resumed)
+        idle_us = self.idle_us
+        if self.suspended_us is not None or self.ready_us:
+            idle_us += now_us - self.idle_until(now_us)
+        return self.record()._replace(work_us=work_us, suspended_us=idle_us, present=present)
+
     def record(self) -> JobRecord:
         """Return the job's story so far."""
         disk = self.disk

@@ -245,6 +245,13 @@ class Manager:
         if self.jobs[job_id].end_us is not None:
             del self.jobs[job_id]
 
+    def unfinished_records(self, now_us: int) -> list[JobRecord]:
+        """Return the records of the jobs that have not ended, with what each has done and holds up to ``now_us``."""
+        running, work_us = self.running, self._progress.work_us
+        return [
+            job.record_at(now_us, work_us(job, now_us) if job_id in running else 0) for job_id, job in self.jobs.items()
+        ]
+
     # ------------------------------------------------------------ events
 
     def _apply(self, event: Event) -> None:

@@ -48,6 +48,12 @@ class Progress:
         else:
             job.work_us = job.work_alone_us(now_us)
 
+    def work_us(self, job: ManagedJob, now_us: int) -> int:
+        """Return the work that a running job has done since its start."""
+        if self._cluster is not None:
+            return self._cluster.work_us(job.job.spec.id, now_us)
+        return job.work_alone_us(now_us)
+
     def suspend(self, job: ManagedJob, now_us: int) -> None:
         """Have a job stop that was suspended just now, and write down the work that it has done."""
         self._neighbours_change(job)

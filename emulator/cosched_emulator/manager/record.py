@@ -37,11 +37,17 @@ class JobRecord(NamedTuple):
     reason: str = ""  # why it was refused, failed or cancelled
     suspended_us: int = 0  # time since the last start in which it was suspended, or on its way back from disk
     disk: tuple[OnDisk, ...] = ()  # of all starts
+    present: Interval | None = None  # the stay that is not over, where the run was cut short; its end is when that was
+
+    @property
+    def stays(self) -> tuple[Interval, ...]:
+        """Return all stays, in order, the one that is not over included."""
+        return self.intervals if self.present is None else (*self.intervals, self.present)
 
     @property
     def last_stays(self) -> tuple[Interval, ...]:
         """Return the stays since the last start; none where it never started."""
-        stays = self.intervals
+        stays = self.stays
         first = len(stays) - 1
         while first > 0 and stays[first].resumed:
             first -= 1
@@ -50,7 +56,7 @@ class JobRecord(NamedTuple):
     @property
     def starts(self) -> int:
         """Return how many times it started: once, and again after each requeue."""
-        return sum([not stay.resumed for stay in self.intervals])
+        return sum([not stay.resumed for stay in self.stays])
 
     @property
     def left_us(self) -> int:

@@ -122,13 +122,14 @@ class ColumnBuilder:
         """Add the rows of a job."""
         spec = record.job.spec
         row = len(self._jobs)
+        all_stays = record.stays
         stays = record.last_stays
         self._jobs.add(
             spec.id,
             spec.submit_us,
             stays[0].start_us if stays else 0,
             sum([stay.end_us - stay.start_us for stay in stays]),
-            sum([stay.end_us - stay.start_us for stay in record.intervals]),
+            sum([stay.end_us - stay.start_us for stay in all_stays]),
             record.end_us or 0,
             record.work_us if stays else 0,
             record.job.run_us,
@@ -141,7 +142,7 @@ class ColumnBuilder:
         )
         for time in record.disk:
             self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
-        for stay in record.intervals:
+        for stay in all_stays:
             for first, count, mask, _processes in stay.runs:
                 place = self._masks.setdefault(mask, len(self._masks))
                 self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)

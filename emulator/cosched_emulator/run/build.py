@@ -69,8 +69,8 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     return manager
 
 
-def build_agenda(prepared: Prepared, manager: Manager) -> Agenda:
-    """Return what will happen to the manager by itself."""
+def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) -> Agenda:
+    """Return what will happen to the manager by itself; planned faults of a ``live`` one go on when its jobs have ended."""
     scenario, faults = prepared.scenario, prepared.faults
     return Agenda(
         manager,
@@ -78,7 +78,7 @@ def build_agenda(prepared: Prepared, manager: Manager) -> Agenda:
         prepared.script,
         faults.node_faults(),
         requeue=scenario.requeue,
-        endless=scenario.clock.mode != "virtual",
+        endless=live,
     )
 
 

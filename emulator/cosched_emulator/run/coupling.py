@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.link import Link
@@ -14,21 +14,29 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
+from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
 
 LINKS: Final = ("direct", "loopback", "zmq")
+TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
+TraceSink: TypeAlias = Callable[[TraceRecord], None]
+LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
+_MAKERS: Final[Mapping[str, LinkMaker]] = {"direct": DirectLink, "loopback": LoopbackLink}
 VIRTUAL: Final = "virtual"  # kind of run, as its database has it
 
 
 @contextmanager
-def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | None = None) -> Iterator[Link]:
-    """Yield a link of that kind to the chosen policy; ``zmq`` starts the plugin as a process and cleans up after it.
+def coupling(
+    kind: str | LinkMaker, choice: PolicyChoice, prepared: Prepared, trace: str | TraceSink | None = None
+) -> Iterator[Link]:
+    """Yield a link to the chosen policy, of a kind that has a name, or made by a function from what makes a scheduler.
 
-    Planned faults of messages and of that process are on the way.
+    ``zmq`` starts the plugin as a process and cleans up after it. Planned faults of messages and of that process are on the way.
 
-    ``trace`` is a new file for a decision trace, which the process that decides writes.
+    ``trace`` is a new file for a decision trace, which the process that decides writes; or a function for its records, where that is
+    this process.
     """
     faults = prepared.faults
     remote = kind == "zmq"
@@ -37,19 +45,21 @@ def coupling(kind: str, choice: PolicyChoice, prepared: Prepared, trace: str | N
         raise ConfigurationError(
             "faults.plugin.kills", "0 where a trace is written: a killed plugin takes its end along", "more"
         )
-    if kind in ("direct", "loopback"):
-        with nullcontext() if trace is None else TraceFile(trace) as file:
+    if kind in _MAKERS or callable(kind):
+        with TraceFile(trace) if isinstance(trace, str) else nullcontext() as file:
             # The manager makes the scheduler: what its scenario names, the scheduler may make.
             models = allow_models([prepared.belief.contention])
-            scheduler = partial(choice.scheduler, trace=None if file is None else file.write, models=models)
-            yield DirectLink(scheduler) if kind == "direct" else LoopbackLink(scheduler)
+            sink = file.write if file is not None else trace if callable(trace) else None
+            make = _MAKERS[kind] if isinstance(kind, str) else kind
+            yield make(partial(choice.scheduler, trace=sink, models=models))
     elif remote:
+        assert trace is None or isinstance(trace, str)  # a function cannot be handed to another process
         from cosched_emulator.run.remote import spawned_link  # noqa: PLC0415 - zmq, which other couplings do not load
 
         with spawned_link(choice, prepared, trace) as link:
             yield link
     else:
-        raise ConfigurationError.unknown_name("link", kind, LINKS)
+        raise ConfigurationError.unknown_name("link", str(kind), LINKS)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Warnings of a policy that can do little with a scenario."""
+"""Warnings before a run: of a policy that can do little with the scenario, and of what the scenario loses or leaves out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
 
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+
+
+def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
+    """Return all that is to be said before a run: first of the policy, then of the workload."""
+    of_policy = (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared))
+    return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:

@@ -10,7 +10,7 @@ from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
-from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
 from cosched_emulator.scenario.script import Scripted, build_script
@@ -67,12 +67,11 @@ def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Work
     cluster = scenario.cluster
     if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
         nodes = build_machine(cluster)
-        # A second hardware thread makes no second processor: users of a machine of 128 hyperthreaded CPUs ask for up to 128.
-        cores = sum(item.nodes * item.threads // item.threads_per_core for item in nodes)
-        return nodes, build_workload(scenario, cores, sum(item.nodes for item in nodes))
+        return nodes, build_workload(scenario, cores_of(nodes), sum(item.nodes for item in nodes))
     workload = build_workload(scenario, 0)
     if workload.processors is None:
-        expected = "a number of nodes (--nodes), or of processors (--processors): the log names no MaxProcs or MaxNodes"
+        given = "a number of nodes (--nodes) or of processors (--processors), or a file of node classes (--machine)"
+        expected = f"{given}: the log names no MaxProcs or MaxNodes"
         raise ConfigurationError("cluster.nodes", expected, "none")
     return build_machine(cluster, workload.processors), workload
 

@@ -13,7 +13,7 @@ from cosched_emulator.manager.changes import JobFinished
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.columns import ColumnBuilder
+from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
@@ -39,12 +39,8 @@ class Finished(NamedTuple):
     batches: int
     refused: int  # actions of the scheduler that could not be carried out
     unfinished: list[int]  # jobs that never ended: nothing was ever going to happen to them
-
-    @property
-    def jobs(self) -> int:
-        """Return how many jobs there were."""
-        jobs: int = self.summary["selection"]["jobs"]
-        return jobs
+    jobs: JobColumns
+    stays: StayColumns
 
 
 def run(
@@ -79,11 +75,12 @@ def run(
         buffer.add(record)
     buffer.flush()
     records.sort(key=_job_id)
-    summary = summarise_columns(*builder.columns(), prepared.nodes, prepared.selection)
+    jobs, stays = builder.columns()
+    summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
-    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished)
+    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished, jobs, stays)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-"""The machine of a scenario: classes of nodes from a preset, from numbers, from a file, or as large as a log's machine."""
+"""The machine of a scenario: classes of nodes from a preset or a layout, from a file, or as large as a log's machine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import ClusterSection
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.topology import NodeShape, load_machine, load_preset
+from cosched_hwmodel.topology import NodeShape, load_machine, load_shape, parse_layout, preset_names
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -31,6 +33,11 @@ def build_machine(cluster: ClusterSection, log_processors: int | None = None) ->
     return classes
 
 
+def cores_of(classes: Iterable[NodeClass]) -> int:
+    """Return the number of cores of a machine. A second hardware thread of a core makes no second processor."""
+    return sum(item.nodes * item.sockets * item.cores_per_socket for item in classes)
+
+
 def _classes(cluster: ClusterSection, log_processors: int | None) -> tuple[NodeClass, ...]:
     if cluster.file is not None:
         return tuple(_node_class(count, shape) for count, shape in load_machine(cluster.file).classes)
@@ -43,11 +50,21 @@ def _classes(cluster: ClusterSection, log_processors: int | None) -> tuple[NodeC
 
 
 def _shape(cluster: ClusterSection) -> NodeShape:
-    """Return the preset with what the scenario says instead."""
+    """Return the preset, or the node of a layout, with what the scenario says instead."""
+    _check_shape(cluster.preset)
     changes = {key: value for key in _CAPACITIES if (value := getattr(cluster, key)) is not None}
     if cluster.cores is not None:
         changes |= {"sockets": 1, "cores_per_socket": cluster.cores, "threads_per_core": 1, "caches": ()}
-    return replace(load_preset(cluster.preset), **changes)
+    return replace(load_shape(cluster.preset), **changes)
+
+
+def _check_shape(name: str) -> None:
+    """Raise ConfigurationError where this is neither a layout nor the name of a preset."""
+    presets = preset_names()
+    if parse_layout(name) is None and name not in presets:
+        close = get_close_matches(name, presets, n=1)
+        expected = f"sockets x cores x threads, such as 2x16x2, or one of the presets {', '.join(presets)}"
+        raise ConfigurationError("cluster.preset", expected, repr(name), close[0] if close else None)
 
 
 def _classes_of(processors: int, shape: NodeShape) -> tuple[NodeClass, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 import types
 import typing
@@ -22,16 +23,23 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
 
     A relative path in the file counts from the file's folder. Raises InputError or ConfigurationError.
     """
-    table: dict[str, Any] = {}
-    if file is not None:
-        table = _anchor(_parse(file), Path(file).parent)
+    table = {} if file is None else _anchor(_parse(file), Path(file).parent)
+    return scenario_of_table(table, overrides, file or "")
+
+
+def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], file: str = "") -> Scenario:
+    """Return the scenario in a table, with ``overrides`` on top; ``file`` names it in errors. Raises ConfigurationError.
+
+    In a table of Python's, None stands for a key that is not given, where the key has no other default.
+    """
+    table = dict(base)
     for key, value in overrides.items():
         below = table.get(key, {})
         if not isinstance(value, Mapping):
             table[key] = value
         elif isinstance(below, Mapping):  # anything else is refused below, override or not
             table[key] = {**below, **value}
-    return _section(Scenario, table, "", file or "")
+    return _section(Scenario, table, "", file)
 
 
 def read_faults(file: str) -> FaultsSection:
@@ -82,6 +90,8 @@ def _section(kind: type[Section], table: object, path: str, file: str) -> Sectio
 def _value(hint: Any, value: object, place: str, file: str) -> object:
     """Return ``value`` if it is what ``hint`` says, converted where TOML has no such type."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        if value is None:
+            return None
         hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
     if typing.get_origin(hint) is tuple:
         item = typing.get_args(hint)[0]
@@ -94,6 +104,8 @@ def _value(hint: Any, value: object, place: str, file: str) -> object:
         if not isinstance(value, Mapping):
             raise ConfigurationError(place, "a table", repr(value), file=file)
         return dict(value)
+    if hint is str and isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import (
     ClockSection,
@@ -11,6 +13,7 @@ from cosched_emulator.scenario.schema import (
     ScriptEntry,
     WorkloadSection,
 )
+from cosched_hwmodel.topology import parse_layout
 
 _DEFAULTS = WorkloadSection()
 _OF_MODEL = ("aarr", "gap_factor", "run_factor", "lublin_size")
@@ -24,7 +27,7 @@ def check_rules(scenario: Scenario) -> None:
     runs = scenario.clock.mode != "virtual"
     if runs and scenario.policy:
         raise ConfigurationError("policy", "no policy: the scheduler that connects brings its own", "one")
-    _check_cluster(scenario.cluster)
+    check_cluster(scenario.cluster)
     _check_workload(scenario.workload, users=runs)
     if scenario.faults is not None:
         for index, fault in enumerate(scenario.faults.at):
@@ -40,9 +43,17 @@ def _check_clock(clock: ClockSection) -> None:
         raise ConfigurationError("clock.speed", expected, "none" if clock.speed is None else str(clock.speed))
 
 
-def _check_cluster(cluster: ClusterSection) -> None:
+def check_cluster(cluster: ClusterSection) -> None:
+    """Raise ConfigurationError where settings of a machine do not go together."""
     if cluster.file is not None and cluster != ClusterSection(file=cluster.file):
-        raise ConfigurationError("cluster", "either a file or other keys", "both")
+        plain = ClusterSection()
+        others = [item.name for item in fields(plain) if getattr(cluster, item.name) != getattr(plain, item.name)]
+        others.remove("file")
+        raise ConfigurationError("cluster", "either a file or other keys", f"file and {', '.join(others)}")
+    if cluster.cores is not None and parse_layout(cluster.preset) is not None:
+        raise ConfigurationError(
+            "cluster.cores", f"nothing: preset = {cluster.preset!r} tells the cores", str(cluster.cores)
+        )
     if cluster.nodes is not None and cluster.processors is not None:
         raise ConfigurationError("cluster", "either nodes or processors", "both")
 

@@ -65,7 +65,7 @@ class ClusterSection:
 
     nodes: AtLeastOne | None = None  # how many; neither this nor processors: as many as the log's machine had, else 128
     processors: AtLeastOne | None = None  # instead of nodes: how many cores in all; the last node may be smaller
-    preset: str = "single"  # shape of a node: `cosched-emulator presets` lists them
+    preset: str = "single"  # shape of a node: a preset's name, or sockets x cores x threads such as 2x16x2
     cores: int | None = None  # instead of the preset's: one socket of so many cores, one thread each
     memory_bandwidth_mbs: int | None = None  # instead of the preset's, for each node
     network_mbs: int | None = None

@@ -71,7 +71,9 @@ class SubmitJob(NamedTuple):
     """Submit a job, or an array of them. Spans in microseconds; the fields of a job are those of the scheduler protocol.
 
     ``run_us`` is how long the emulated job takes alone (None: as long as ``estimate_us``), ``exit_code`` how it ends; ``tasks`` are
-    the indices of an array, of which ``at_once`` may run at a time (0: all). The answer is ``{"job_ids": [...]}``.
+    the indices of an array, of which ``at_once`` may run at a time (0: all). The job may start ``delay_us`` after its submission.
+    With ``all_memory`` it gets all memory of its nodes, on each of which it has ``ppn_max`` processes, instead of ``memory_mb``.
+    The answer is ``{"job_ids": [...]}``.
     """
 
     processes: int
@@ -93,6 +95,8 @@ class SubmitJob(NamedTuple):
     held: bool = False
     requeue: bool = True
     exit_code: int = 0
+    delay_us: int = 0
+    all_memory: bool = False
 
 
 class CancelJobs(NamedTuple):
@@ -202,7 +206,7 @@ def _at_most(field: Field, most: int) -> Field:
 
     def read(raw: Any) -> Any:
         if isinstance(raw, tuple) and len(raw) > most:
-            raise Fault("limit", f"{len(raw)} items; the limit is {most}")
+            raise Fault("limit", f"expected at most {most} of them, got {len(raw)}")
         return None if field.read is None else field.read(raw)
 
     return field._replace(read=read)
@@ -239,6 +243,8 @@ _RECORDS: Final = (
         _flag("held", False),
         _flag("requeue", True),
         integer("exit_code", 0, 255, default=0),
+        integer("delay_us", default=0),
+        _flag("all_memory", False),
     ),
     record(CancelJobs, "cancel", _targets()),
     record(HoldJobs, "hold", _targets()),

@@ -68,3 +68,8 @@ class Workload(NamedTuple):
     origin: str  # file or model, for people
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each
     cut: CutRuns | None = None  # None: no run time was
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the notes that are warnings, without the word."""
+        return tuple(note.removeprefix(WARNING) for note in self.notes if note.startswith(WARNING))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.statistical.ranges import draw_ppm, draw_ppms
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def draw_self_slowdowns(seed: int, jobs: NDArray[np.int64]) -> tuple[NDArray[np.
     )
 
 
-def spread(node: NodeShape, thread_mask: int) -> tuple[int, int]:
+def spread(node: NodeShape, thread_mask: ThreadMask) -> tuple[int, int]:
     """Return on how many CPUs (sockets) of the node these hardware threads lie, and how many at most on one of them.
 
     Two threads of one core count as two. Raises IndexError for threads that the node has not.

@@ -7,8 +7,9 @@ Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     Action,
@@ -21,7 +22,7 @@ from cosched_plugin.protocol.messages import (
     StartTogether,
 )
 
-Layers: TypeAlias = tuple[int, ...]
+Layers: TypeAlias = tuple[NodeSet, ...]
 
 
 def layers_of(runs: Iterable[Run], depth: int) -> Layers:
@@ -30,32 +31,32 @@ def layers_of(runs: Iterable[Run], depth: int) -> Layers:
         nodes = 0
         for first, count, _, _ in runs:
             nodes |= ((1 << count) - 1) << first
-        return (nodes,)
+        return (NodeSet(nodes),)
     layers = [0] * depth
     for first, count, mask, _ in runs:
         nodes = ((1 << count) - 1) << first
         for thread in bits_of(mask):
             layers[thread] |= nodes
-    return tuple(layers)
+    return cast("Layers", tuple(layers))
 
 
 def none_of(machine: Machine) -> Layers:
     """Return the empty set of threads of ``machine``."""
-    return (0,) * machine.depth
+    return (NodeSet(0),) * machine.depth
 
 
 def union(a: Layers, b: Layers) -> Layers:
     """Return the threads in either set."""
     if len(a) == 1:
-        return (a[0] | b[0],)
-    return tuple([x | y for x, y in zip(a, b, strict=True)])
+        return (NodeSet(a[0] | b[0]),)
+    return cast("Layers", tuple([x | y for x, y in zip(a, b, strict=True)]))
 
 
 def minus(a: Layers, b: Layers) -> Layers:
     """Return the threads of ``a`` that are not in ``b``."""
     if len(a) == 1:
-        return (a[0] & ~b[0],)
-    return tuple([x & ~y for x, y in zip(a, b, strict=True)])
+        return (NodeSet(a[0] & ~b[0]),)
+    return cast("Layers", tuple([x & ~y for x, y in zip(a, b, strict=True)]))
 
 
 def size(layers: Layers) -> int:
@@ -65,12 +66,13 @@ def size(layers: Layers) -> int:
     return sum([layer.bit_count() for layer in layers])
 
 
-def bits_of(mask: int) -> Iterator[int]:
-    """Yield the numbers of the set bits, ascending."""
-    while mask:
-        low = mask & -mask
+def bits_of(members: NodeSet | ThreadMask) -> Iterator[int]:
+    """Yield the numbers of the nodes or of the hardware threads in the set, ascending."""
+    left: int = members
+    while left:
+        low = left & -left
         yield low.bit_length() - 1
-        mask ^= low
+        left ^= low
 
 
 def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
@@ -132,9 +134,9 @@ class Machine:
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
-        self.exists: Layers = tuple(exists)
-        self.first_threads: Layers = tuple(firsts)  # the first hardware thread of every core
-        self.second_threads: Layers = tuple(seconds)  # the second one, where cores have two
+        self.exists: Layers = tuple(map(NodeSet, exists))
+        self.first_threads: Layers = tuple(map(NodeSet, firsts))  # the first hardware thread of every core
+        self.second_threads: Layers = tuple(map(NodeSet, seconds))  # the second one, where cores have two
         self.threads = size(self.exists)
         self.cores = size(self.first_threads)
 
@@ -167,7 +169,7 @@ class ThreadPool:
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
-        self._everything = (1 << machine.nodes) - 1
+        self._everything = NodeSet((1 << machine.nodes) - 1)
         self.up = self._everything  # nodes in service
         self.free: Layers = machine.exists  # threads of nodes in service that no job holds
         self.free_memory_mb = list(machine.memory_mb)
@@ -177,7 +179,7 @@ class ThreadPool:
 
     def clear(self) -> None:
         """Have no job hold anything; nodes out of service stay so."""
-        self.free = tuple([layer & self.up for layer in self.machine.exists])
+        self.free = tuple([NodeSet(layer & self.up) for layer in self.machine.exists])
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
 
@@ -202,7 +204,7 @@ class ThreadPool:
                 named += ((1 << count) - 1) << first  # a node that is named twice makes for fewer bits
                 processes += count
             if processes == job.processes and named.bit_count() == processes and not named & ~self.free[0]:
-                return (named,)
+                return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
             processes = named = 0
         for run in runs:
             first, count, mask, ppn = run
@@ -225,7 +227,7 @@ class ThreadPool:
         layers = layers_of(runs, machine.depth)
         for wanted, free in zip(layers, self.free, strict=True):
             if wanted & ~free:
-                return f"node {next(bits_of(wanted & ~free))} is not free there"
+                return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
         return layers if plain else self._shape_refusal(job, runs) or layers
 
     def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
@@ -248,7 +250,7 @@ class ThreadPool:
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
         free = self.free
-        self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)
+        self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)  # type: ignore[assignment]  # likewise
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] -= processes * job.memory_mb
@@ -257,9 +259,10 @@ class ThreadPool:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
         up = self.up
         if len(layers) == 1:
-            self.free = (self.free[0] | (layers[0] & up),)
+            self.free = (self.free[0] | (layers[0] & up),)  # type: ignore[assignment]  # likewise
         else:
-            self.free = tuple([free | (layer & up) for free, layer in zip(self.free, layers, strict=True)])
+            free = [free | (layer & up) for free, layer in zip(self.free, layers, strict=True)]
+            self.free = cast("Layers", tuple(free))
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] += processes * job.memory_mb
@@ -275,7 +278,7 @@ class ThreadPool:
         """Return why a job on disk cannot go on where it was, or None if it can."""
         for wanted, free in zip(layers, self.free, strict=True):
             if wanted & ~free:
-                return f"node {next(bits_of(wanted & ~free))} is not free there"
+                return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
                 return f"node {node} has {self.free_memory_mb[node]} MB free, {processes * job.memory_mb} wanted"
@@ -303,8 +306,8 @@ class ThreadPool:
 
     def fail_node(self, node: int) -> None:
         """Take ``node`` out of service."""
-        self.up &= ~(1 << node)
-        self.free = tuple([layer & self.up for layer in self.free])
+        self.up = NodeSet(self.up & ~(1 << node))
+        self.free = tuple([NodeSet(layer & self.up) for layer in self.free])
 
     def return_node(self, node: int, holders: Iterable[Layers]) -> None:
         """Put ``node`` back into service, all of it free but what running jobs hold: their threads, set by set."""
@@ -312,10 +315,10 @@ class ThreadPool:
         for layers in holders:
             held = union(held, layers)
         bit = 1 << node
-        self.up |= bit
+        self.up = NodeSet(self.up | bit)
         exists = self.machine.exists
         self.free = tuple(
-            [free | (bit & there & ~taken) for free, there, taken in zip(self.free, exists, held, strict=True)]
+            [NodeSet(free | (bit & there & ~taken)) for free, there, taken in zip(self.free, exists, held, strict=True)]
         )
 
 

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers
 
 Step = tuple[int, Layers]
@@ -100,11 +101,11 @@ class Availability(Sequence[Step]):
 
     def _layers(self, joined: int) -> Layers:
         if self._depth == 1:
-            return (joined,)
+            return (NodeSet(joined),)
         layers = self._taken_apart.get(joined)
         if layers is None:
             nodes = self._nodes
             every = (1 << nodes) - 1
-            layers = tuple([joined >> shift & every for shift in range(0, nodes * self._depth, nodes)])
+            layers = tuple([NodeSet(joined >> shift & every) for shift in range(0, nodes * self._depth, nodes)])
             self._taken_apart[joined] = layers
         return layers

@@ -105,7 +105,8 @@ class SchedulerCore:
             self._take_in(events)
             return self._decide()
         finally:
-            state.ended.clear()
+            if state.ended:
+                state.ended.clear()
 
     def check(self) -> None:
         """Re-derive every invariant of the state; AssertionError where one does not hold."""

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.common.allocation import Layers, Machine, bits_of, is_plain, room_on, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
+_Members = TypeVar("_Members", NodeSet, ThreadMask)
+_ONE_THREAD: Final = ThreadMask(1)
+_new = tuple.__new__
 
-def lowest_threads(mask: int, count: int) -> int:
-    """Return the ``count`` lowest set bits of ``mask``, a set of threads or of nodes."""
-    taken = 0
+
+def lowest_threads(members: _Members, count: int) -> _Members:
+    """Return the ``count`` lowest members of a set of hardware threads or of nodes."""
+    left: int = members
     for _ in range(count):
-        low = mask & -mask
-        taken |= low
-        mask ^= low
-    return taken
+        left &= left - 1
+    return cast("_Members", members ^ left)
 
 
-def thread_mask(free: Layers, node: int) -> int:
+def thread_mask(free: Layers, node: int) -> ThreadMask:
     """Return the free threads of one node as a mask over its threads."""
     mask = 0
     for thread, layer in enumerate(free):
         mask |= (layer >> node & 1) << thread
-    return mask
+    return ThreadMask(mask)
 
 
 def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
@@ -57,58 +61,61 @@ def packed(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequenc
     return _fill(job, free, machine, free_memory_mb, nodes)
 
 
-def any_layer(layers: Layers) -> int:
+def any_layer(layers: Layers) -> NodeSet:
     """Return the nodes that have at least one thread in the set."""
     nodes = 0
     for layer in layers:
         nodes |= layer
-    return nodes
+    return NodeSet(nodes)
 
 
-def runs_from(placed: Iterable[tuple[int, int, int]]) -> tuple[Run, ...]:
+def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:
     """Join (node, thread mask, processes) triples into runs; order of nodes is kept ascending."""
     runs: list[Run] = []
-    first = count = mask = processes = 0
+    first = count = processes = 0
+    mask = ThreadMask(0)
     for node, node_mask, node_processes in sorted(placed):
         if count and node == first + count and node_mask == mask and node_processes == processes:
             count += 1
             continue
         if count:
-            runs.append((first, count, mask, processes))
+            runs.append(Run(first, count, mask, processes))
         first, count, mask, processes = node, 1, node_mask, node_processes
     if count:
-        runs.append((first, count, mask, processes))
+        runs.append(Run(first, count, mask, processes))
     return tuple(runs)
 
 
-def lowest_nodes(need: int, free: int) -> tuple[Run, ...] | None:
+def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
     """Return first fit where a node is one thread, whole runs of set bits from the bottom; None if there are not enough."""
     if need > free.bit_count():
         return None
     runs: list[Run] = []
+    left: int = free
     while True:
-        low = free & -free
+        low = left & -left
         first = low.bit_length() - 1
-        above = free >> first
+        above = left >> first
         length = (~above & (above + 1)).bit_length() - 1
         if length >= need:
-            runs.append((first, need, 1, 1))
+            runs.append(_new(Run, (first, need, _ONE_THREAD, 1)))
             return tuple(runs)
-        runs.append((first, length, 1, 1))
+        runs.append(_new(Run, (first, length, _ONE_THREAD, 1)))  # `Run(...)` takes twice as long
         need -= length
-        free &= ~(((1 << length) - 1) << first)
+        left &= ~(((1 << length) - 1) << first)
 
 
 def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
     """First fit over several threads a node; the caller has checked that there are enough."""
-    depth = full_mask = some = 0  # of the threads that are free on any node at all
+    depth = every = some = 0  # of the threads that are free on any node at all
     whole = -1
     for thread, layer in enumerate(free):
         if layer:
             depth += 1
-            full_mask |= 1 << thread
+            every |= 1 << thread
             whole &= layer
             some |= layer
+    full_mask = ThreadMask(every)
     runs: list[Run] = []
     while need:
         low = some & -some
@@ -116,13 +123,13 @@ def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
         if whole & low and need >= depth:
             above = whole >> node
             length = min((~above & (above + 1)).bit_length() - 1, need // depth)
-            runs.append((node, length, full_mask, depth))
+            runs.append(Run(node, length, full_mask, depth))
             need -= length * depth
             some &= ~(((1 << length) - 1) << node)
             continue
         mask = full_mask if whole & low else thread_mask(free, node)
         threads = min(mask.bit_count(), need)
-        runs.append((node, 1, lowest_threads(mask, threads), threads))
+        runs.append(Run(node, 1, lowest_threads(mask, threads), threads))
         need -= threads
         some ^= low
     return tuple(runs)
@@ -133,7 +140,7 @@ def _fill(
 ) -> tuple[Run, ...] | None:
     """Fill ``nodes`` in the order given, each up to the job's own limits."""
     need = job.processes
-    placed: list[tuple[int, int, int]] = []
+    placed: list[tuple[int, ThreadMask, int]] = []
     for node in nodes:
         mask = thread_mask(free, node)
         processes = min(need, room_on(job, mask.bit_count(), machine.threads_of[node], free_memory_mb[node]))

@@ -23,7 +23,7 @@ from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.residents import Residents
 from cosched_plugin.core.running import Running, check_place, delay, running_job
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, StartJob, Welcome
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, StartJob, Welcome
 
 
 class State:
@@ -95,7 +95,9 @@ class State:
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
         end_us = now_us + estimate_us
-        self._seat(Running(job, now_us, end_us, tuple(runs), layers, joined, joined.bit_count(), limit_us))
+        # A policy may have left plain tuples.
+        runs = tuple(runs) if type(runs[0]) is Run else tuple(map(Run._make, runs))
+        self._seat(Running(job, now_us, end_us, runs, layers, joined, joined.bit_count(), limit_us))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cosched_hwmodel.bandwidth.matrix import Planned
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
@@ -103,8 +104,8 @@ class Snapshot(NamedTuple):
         return self._replace(planned=(*self.planned, planned))
 
 
-def nodes_of(runs: Sequence[Run]) -> int:
-    """Return the nodes that ``runs`` name, as a set of bits."""
+def nodes_of(runs: Sequence[Run]) -> NodeSet:
+    """Return the nodes that ``runs`` name."""
     (nodes,) = layers_of(runs, 1)
     return nodes
 

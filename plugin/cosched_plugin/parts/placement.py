@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
@@ -98,6 +99,6 @@ class NodePlacement(Placement, Protocol):
         ...
 
     @abstractmethod
-    def choose_nodes(self, free: int, wanted: int, view: WholeNodesView) -> int:
-        """Return ``wanted`` nodes out of ``free`` (sets of bits), or all of them if they are fewer."""
+    def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
+        """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer."""
         ...

@@ -19,10 +19,6 @@ class ClassPolicy(Protocol):
         """Raise MachineError if it cannot work on this machine."""
         ...
 
-    def observe(self, view: View) -> Iterator[Action]:
-        """Yield what its parts remember of the jobs that have ended, whatever their class: asked of one class alone."""
-        ...
-
     def may_start(self, view: View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
         ...

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-# A run of neighbouring nodes used alike: [first node, node count, thread mask on each, processes on each].
-Run: TypeAlias = tuple[int, int, int, int]
+from cosched_hwmodel.units import ThreadMask
+
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]
 # How a job uses its nodes: (class: cpu, network or disk; then, in millionths, the shares of its run time on cpu, network and disk,
@@ -33,6 +33,15 @@ CANCELLED = "CANCELLED"
 NODE_FAIL = "NODE_FAIL"
 REJECTED = "REJECTED"
 END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED})
+
+
+class Run(NamedTuple):
+    """Neighbouring nodes that a job uses alike; an allocation is a tuple of runs that have no node in common."""
+
+    first: int  # node
+    count: int  # type: ignore[assignment]  # of nodes; no program asks a run for `tuple.count`
+    mask: ThreadMask  # hardware threads that the job has on each of the nodes
+    processes: int  # on each of the nodes
 
 
 class JobSpec(NamedTuple):

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.frame import Result, run_scenario, with_changes
+from scripts.papers.frame import Result, with_changes
 
+import cosched_emulator
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import CLASSES, ClassFigures, ClassRules, class_figures
 
@@ -169,10 +170,12 @@ def simulate(task: Task, jobs: int) -> Result:
     settings = VARIANTS[task.variant].settings if task.variant in VARIANTS else ()
     watch = Watch()
     began = time.perf_counter()
-    finished = run_scenario(scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings, watch.look)
+    finished = cosched_emulator.simulate(
+        scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings=settings, trace=watch.look
+    )
     ran = time.perf_counter() - began
     records = finished.records
-    figures = class_figures(records, finished.prepared.nodes, RULES)
+    figures = class_figures(records, finished.machine, RULES)
     return {
         **task._asdict(),
         "jobs": jobs,

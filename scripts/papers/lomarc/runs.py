@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.frame import Result, run_scenario, with_changes
+from scripts.papers.frame import Result, with_changes
 
+import cosched_emulator
 from cosched_emulator.explain.funnel import funnel
 
 # What the slowdown of a pair is: with the time in which neither competes, or as printed; with c drawn for all pairs, or for those
@@ -168,9 +169,11 @@ def simulate(task: Task, jobs: int) -> Result:
     """Run one task in this process and return its figures."""
     settings = VARIANTS[task.variant].settings if task.variant in VARIANTS else ()
     records: list[dict[str, Any]] = []
-    sink = records.append if task.variant == FUNNEL else None
+    trace = records if task.variant == FUNNEL else None
     began = time.perf_counter()
-    finished = run_scenario(scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings, sink)
+    finished = cosched_emulator.simulate(
+        scenario_of(task, jobs), SCHEDULERS[task.scheduler], settings=settings, trace=trace
+    )
     machine, ran = finished.summary["machine"], finished.summary["all"]
     result = {
         **task._asdict(),

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.frame import Result, run_scenario, with_changes
+from scripts.papers.frame import Result, with_changes
+
+import cosched_emulator
 
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
@@ -112,7 +114,7 @@ def simulate(task: Task, jobs: int, folder: Path) -> Result:
     name, settings = POLICIES[task.policy]
     settings += variant.first_fit if task.policy == "FF" else variant.others
     began = time.perf_counter()
-    finished = run_scenario(scenario_of(task, jobs, folder), name, settings)
+    finished = cosched_emulator.simulate(scenario_of(task, jobs, folder), name, settings=settings)
     summary = finished.summary
     done, ran = summary["finished"], summary["all"]
     return {

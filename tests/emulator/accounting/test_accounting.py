@@ -15,6 +15,7 @@ import pytest
 from tests.emulator.killing import STEPS, facts_of, keep_accounts, killed, step_number
 from tests.emulator.parts import job
 from tests.processes import ROOT, run_python
+from tests.runs import runs_on
 
 from cosched_emulator.accounting import accounts as accounting_module
 from cosched_emulator.accounting.accounts import Accounting, Step
@@ -34,7 +35,7 @@ from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_plugin.protocol import messages as m
 
 META = {"kind": "test", "scenario": "{}"}
-RUNS = ((0, 2, 3, 2),)
+RUNS = runs_on((0, 2, 3, 2))
 ANN = Origin("ann")
 
 
@@ -234,14 +235,14 @@ def test_the_story_of_a_job(accounts: Accounting, path: str) -> None:
     )
     (told,) = accounts.jobs([7])
     assert (told["state"], told["reason"], told["start_us"], told["starts"]) == ("RUNNING", "measured", 20, 1)
-    first = Interval(20, 40, ((0, 2, 3, 2), (5, 1, 1 << 100, 1)))
+    first = Interval(20, 40, runs_on((0, 2, 3, 2), (5, 1, 1 << 100, 1)))
     accounts.record(
         [StayEnded(7, first), JobChanged(40, 7, "PENDING", "requeued"), FaultHappened(40, "node fail", "node 5")]
     )
     (told,) = accounts.jobs([7])
     assert (told["state"], told["start_us"], told["requeues"]) == ("PENDING", None, 1)
     accounts.record([NodeChanged(40, 5, "DOWN"), JobChanged(50, 7, "RUNNING"), NodeChanged(55, 5, "UP", "mended")])
-    second = Interval(50, 70, ((0, 3, 1, 1),))
+    second = Interval(50, 70, runs_on((0, 3, 1, 1)))
     record = JobRecord(one, m.TIMEOUT, 70, (first, second), 19, 200, 500, "too long", 3)
     accounts.record([StayEnded(7, second), JobChanged(70, 7, m.TIMEOUT), JobFinished(70, record)])
     assert accounts.jobs([9, 7, 8]) == accounts.history("", 10) == accounts.history("ann", 10)

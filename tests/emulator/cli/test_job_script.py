@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cosched_emulator.cli.commands.begin_time import read_begin
 from cosched_emulator.cli.commands.job_options import (
     Array,
     read_array,
@@ -145,12 +147,16 @@ def test_every_layout_takes_as_many_nodes_as_were_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"ntasks": 9, "nodes": (4, 4)}, "--nodes: expected as many processes on each node, but for the last, got 9"),
+        (
+            {"ntasks": 9, "nodes": (4, 4)},
+            "--nodes: expected the same number of processes on each node except the last, got 9",
+        ),
         ({"ntasks": 9, "nodes": (3, 3), "ntasks_per_node": 2}, "at most 2 on a node"),
         ({"nodes": (2, 4)}, "--nodes: expected one number"),
         ({"time": 0}, "--time: expected an --estimate"),
-        ({"ntasks": 4, "mem": 100}, "--mem: expected --mem-per-task"),
-        ({"mem_per_cpu": 4, "mem": 100}, "--mem: expected it without --mem-per-cpu"),
+        ({"ntasks": 4, "mem": 100}, "--mem: expected a fixed number of processes on a node"),
+        ({"ntasks": 4, "mem": 0}, "--mem: expected a fixed number of processes on a node"),
+        ({"mem_per_cpu": 4, "mem": 100}, "--mem: expected no --mem-per-cpu beside it, got both"),
         ({"array": Array(tuple(range(10_001)), 0)}, "--array: expected at most 10000 tasks"),
     ],
 )
@@ -218,6 +224,80 @@ def test_what_means_nothing_is_named_once(tmp_path: Path) -> None:
     assert found.values == {"ntasks": 2}
 
 
+def test_values_that_may_be_left_out(tmp_path: Path) -> None:
+    lines = ("#SBATCH --nice --get-user-env --no-kill -N 2", "#SBATCH --nice=-7 --get-user-env=10L -k --propagate=NONE")
+    found = read_script(script(tmp_path, *lines))
+    assert found.ignored == ("--nice", "--get-user-env", "--no-kill", "--propagate")
+    assert found.values == {"nodes": (2, 2)}
+    assert asked(tmp_path, "#SBATCH --exclusive -n 3").exclusive
+    request, notes = request_of(read_script(script(tmp_path, "#SBATCH --exclusive=user")).values)
+    assert request.exclusive
+    assert notes == [
+        "--exclusive=user: the job gets whole nodes; other jobs do not share them, those of the same user included"
+    ]
+
+
+def test_all_memory_of_a_node(tmp_path: Path) -> None:
+    request = asked(tmp_path, "#SBATCH --mem=0 -N 2 --ntasks-per-node=4")
+    assert (request.all_memory, request.memory_mb, request.ppn_min, request.ppn_max) == (True, 0, 4, 4)
+    assert not asked(tmp_path, "#SBATCH --mem=1").all_memory
+
+
+NOW = datetime(2030, 1, 31, 13, 30, 15)  # a Thursday, in local time
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        ("now", NOW),
+        ("now+90", NOW + timedelta(seconds=90)),
+        ("now+1hour", NOW + timedelta(hours=1)),
+        ("now+2weeks", NOW + timedelta(weeks=2)),
+        ("14:00", datetime(2030, 1, 31, 14)),
+        ("13:30:15", NOW),
+        ("9:05:30", datetime(2030, 2, 1, 9, 5, 30)),
+        ("2030-02-03T04:05", datetime(2030, 2, 3, 4, 5)),
+        ("2030-02-03T04:05:06", datetime(2030, 2, 3, 4, 5, 6)),
+        ("2030-02-03", datetime(2030, 2, 3)),
+        ("2029-02-03", NOW),
+        ("today", NOW),
+        ("tomorrow", datetime(2030, 2, 1)),
+        ("midnight", datetime(2030, 2, 1)),
+        ("noon", datetime(2030, 2, 1, 12)),
+        ("Teatime", datetime(2030, 1, 31, 16)),
+    ],
+)
+def test_begin_times_have_slurms_forms(text: str, begin: datetime) -> None:
+    assert read_begin(text, NOW) == round((begin - NOW).total_seconds() * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "14",
+        "24:00",
+        "14:60",
+        "14:00:00:00",
+        "2030-13-01",
+        "2030-01-31T",
+        "now+",
+        "now-1hour",
+        "now+1fortnight",
+        "now+999999999weeks",
+    ],
+)
+def test_what_is_no_begin_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r"HH:MM|COUNT|at most"):
+        read_begin(text, NOW)
+
+
+def test_a_begin_time_is_a_delay(tmp_path: Path) -> None:
+    assert asked(tmp_path, "#SBATCH --begin=now+1hour").delay_us == HOUR_US
+    request, notes = request_of({"begin": 0})
+    assert (request.delay_us, notes) == (0, ["--begin: that time has come; the job may start at once"])
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -225,9 +305,11 @@ def test_what_means_nothing_is_named_once(tmp_path: Path) -> None:
         ("#SBATCH -n four", "job.sh:3: field '--ntasks': expected a whole number above 0, got 'four'"),
         ("#SBATCH --time=tomorrow", "job.sh:3: field '--time': expected minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s"),
         ("#SBATCH hetjob", "job.sh:3: expected options of a job (Got unexpected extra argument"),
-        ("#SBATCH -J 'open", "job.sh:3: expected options (No closing quotation)"),
+        ("#SBATCH -J 'open", "job.sh:3: expected options as in a shell (No closing quotation)"),
         ("#SBATCH -n", "job.sh:3: expected options of a job (Option '-n' requires an argument"),
-        ("#SBATCH --exclusive=user", "job.sh:3: expected options of a job (Option '--exclusive' does not take a value"),
+        ("#SBATCH --exclusive=topo", "job.sh:3: field '--exclusive': expected nothing, user or mcs, got 'topo'"),
+        ("#SBATCH --nice=low", "job.sh:3: field '--nice': expected a whole number, got 'low'"),
+        ("#SBATCH --begin=soon", "job.sh:3: field '--begin': expected HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], now+COUNT"),
         ("#SBATCH --exit-code 256", "job.sh:3: expected options of a job (Invalid value for '--exit-code'"),
         ("#SBATCH --zzz 1", "job.sh:3: expected an option of a job, got '--zzz'"),
     ],

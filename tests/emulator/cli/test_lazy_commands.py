@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import click
+import click.testing
 import pytest
 
 from cosched_emulator.cli.commands.lazy import Implementation
 from cosched_emulator.cli.main import COMMANDS, cli
 
-NAMES = [name for names in COMMANDS.values() for name in names]
+NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
 # What the programs of users have no use for: the server, the scheduler, and numpy.
 SERVER = (
     "numpy",
@@ -40,6 +42,17 @@ def test_the_table_has_the_name_and_the_help_of_the_command(name: str) -> None:
     assert command.name == name
     for limit in range(20, 200):
         assert summary.get_short_help_str(limit) == command.get_short_help_str(limit)
+
+
+def test_the_help_shows_the_commands_in_groups() -> None:
+    shown = click.testing.CliRunner().invoke(cli, ["--help"], terminal_width=120).output
+    places = [shown.index(f"\n{title}:\n") for title in COMMANDS]
+    assert places == sorted(places)
+    for title, modules in COMMANDS.items():
+        group = shown[shown.index(f"\n{title}:\n") :].split("\n\n")[0]
+        assert re.findall(r"^  (\w+)", group, re.MULTILINE) == [name for names in modules.values() for name in names]
+    assert len({line.index("  ", 3) for line in shown.splitlines() if re.match(r"  \w{8}  ", line)}) == 1
+    assert "Commands:" not in shown
 
 
 @pytest.mark.parametrize("command", [*commands()], ids=lambda command: command.name)

@@ -14,14 +14,11 @@ from tests.commands import RUN_FILES, SMALL, Commands, assert_one_line
 from tests.emulator.explain.traces import PAIRS, SCENARIO
 from tests.processes import PACKAGES, ended
 
+from cosched_emulator import simulate as run_scenario
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import InputError
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.results.files.trace_place import place_trace
-from cosched_emulator.run.coupling import coupling
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
@@ -117,11 +114,10 @@ def test_a_failing_run_leaves_what_was_told(tmp_path: Path) -> None:
                 raise ValueError("no idea")
             return self.policy.decide(view)
 
-    prepared = prepare(read_scenario(None, SCENARIO))
     file = tmp_path / "t.jsonl"
     failing = choice._replace(make=Failing)
-    with pytest.raises(PolicyError, match="no idea"), coupling("direct", failing, prepared, str(file)) as link:
-        run(prepared, link)
+    with pytest.raises(PolicyError, match="no idea"):
+        run_scenario(SCENARIO, failing, trace=file)
     assert [record["kind"] for record in read_trace(str(file))].count("start") > 5
 
 

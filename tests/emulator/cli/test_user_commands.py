@@ -25,6 +25,7 @@ from cosched_emulator.cli.main import COMMANDS, main
 from cosched_emulator.cli.users.tables import clock_text, printable, text_table
 from cosched_emulator.cli.users.wait import wait_for
 from cosched_emulator.errors import LinkError
+from cosched_emulator.users.client import connection as client
 from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import (
     CancelJobs,
@@ -91,7 +92,8 @@ CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
 
 
 def test_every_command_has_help_with_an_example(run: Run) -> None:
-    for name in [*COMMANDS["cosched_emulator.cli.commands.jobs"], *COMMANDS["cosched_emulator.cli.commands.nodes"]]:
+    helps = [*COMMANDS["Live cluster, jobs"].values(), *COMMANDS["Live cluster, nodes and state"].values()]
+    for name in [name for each in helps for name in each]:
         ran = run(name, "--help", manager=False)
         assert ran.code == 0
         assert re.search(rf"Examples?:\s+cosched-emulator {name}", ran.out)
@@ -110,7 +112,7 @@ def test_submit(run: Run, endpoint: str, tmp_path: Path) -> None:
     request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
     assert isinstance(request, SubmitJob)
     assert (request.processes, request.limit_us, request.name, request.held) == (4, 600_000_000, "job.sh", True)
-    ignored = "note: without a meaning here, ignored: --output, --mail-type, --partition, --error\n"
+    ignored = "note: without effect here: --output, --mail-type, --partition, --error\n"
     assert ran == Ran(0, "Submitted batch job 12\n", ignored)
     request, ran = asked(run, endpoint, result, "submit", "--parsable")
     assert request == SubmitJob(1, 3_600_000_000, 3_600_000_000)
@@ -304,8 +306,18 @@ def test_top_once(run: Run, endpoint: str) -> None:
 
 def test_without_a_manager(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "COSCHED_MANAGER" in assert_one_line(run("queue", manager=False), 2)
-    began = time.monotonic()
     assert assert_one_line(run("queue", *QUICK), 3) == f"{endpoint}: no manager there within 0.3 s"
+    began = time.monotonic()
+    told = assert_one_line(run("queue"), 3)
+    assert told == f"{endpoint}: no manager there: there is no such socket; is the manager running?"
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(endpoint.removeprefix("ipc://"))
+    assert "no manager there: no process listens there" in assert_one_line(run("submit"), 3)
+    monkeypatch.setattr("cosched_emulator.users.client.connection.CONNECT_S", 0.2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        told = assert_one_line(run("queue", "--manager", f"tcp://127.0.0.1:{free.getsockname()[1]}", manager=False), 3)
+    assert told.endswith("no manager there within 0.2 s")
     assert time.monotonic() - began < 3
     monkeypatch.setenv("COSCHED_MANAGER", endpoint)
     assert "no manager there" in assert_one_line(run("queue", *QUICK, manager=False), 3)
@@ -321,17 +333,40 @@ def test_without_a_manager(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPa
 def test_a_manager_that_does_not_answer(run: Run, endpoint: str) -> None:
     with fake_manager(endpoint, lambda _: None) as manager:
         text = assert_one_line(run("submit", *QUICK), 3)
-        assert "did not answer within 0.3 s; whether the request was carried out is not known" in text
+        assert "did not answer within 0.3 s; whether it carried the request out is not known" in text
         assert assert_one_line(run("queue", *QUICK), 3).endswith("did not answer within 0.3 s")
     assert len(manager.requests) == 2  # nothing was sent again
     with fake_manager(endpoint, lambda _: b"nonsense"):
-        assert "an answer that is none" in assert_one_line(run("queue"), 3)
+        assert "expected the endpoint that serve has as --users, not as --bind" in assert_one_line(run("queue"), 3)
+
+
+def test_a_manager_that_comes_later(run: Run, endpoint: str) -> None:
+    managers: list[FakeManager] = []
+    later = threading.Timer(0.3, lambda: managers.append(FakeManager(endpoint, always({"job_ids": [3]}))))
+    later.start()
+    try:
+        assert run("submit", "--parsable", "--timeout", "5") == Ran(0, "3\n", "")
+    finally:
+        later.join(10)
+        for manager in managers:
+            manager.close()
+
+
+def test_every_field_of_a_submission_has_an_option() -> None:
+    assert set(SubmitJob._fields) - set(client._OPTIONS) == {
+        "held",
+        "requeue",
+        "exit_code",
+    }  # any value of these is fine
 
 
 def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
     refused = Refused("permission", "job 3 is not yours", "jobs[0]")
     _, ran = asked(run, endpoint, refused, "cancel", "3")
-    assert assert_one_line(ran, 1) == "refused (permission): jobs[0]: job 3 is not yours"
+    assert assert_one_line(ran, 1) == "refused: job 3 is not yours"
+    for path, option in (("processes", "--ntasks"), ("after[1].job_id", "--dependency"), ("delay_us", "--begin")):
+        _, ran = asked(run, endpoint, Refused("value", "expected less", path), "submit")
+        assert assert_one_line(ran, 1) == f"refused: {option}: expected less"
 
 
 @pytest.mark.parametrize(
@@ -343,11 +378,11 @@ def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
         (("submit", "-n", "0"), "expected a whole number above 0, got '0'"),
         (("submit", "--dependency", "afternotok:3"), "afterok:JOB or afterany:JOB"),
         (("submit", "--quux"), "No such option"),
-        (("submit", "-N", "4", "-n", "9"), "--nodes: expected as many processes on each node"),
+        (("submit", "-N", "4", "-n", "9"), "--nodes: expected the same number of processes on each node"),
         (("submit", "none.sh"), "none.sh: expected a script that can be read"),
         (("queue", "--timeout", "0"), "--timeout"),
         (("queue", "--timeout", "nan"), "--timeout"),
-        (("queue", "--key", "a"), "--manager-key: expected both keys or none"),
+        (("queue", "--key", "a"), "--manager-key: expected a key file, because --key is given"),
         (("queue", "extra"), "unexpected extra argument"),
     ],
 )
@@ -457,6 +492,15 @@ def test_texts() -> None:
 # ---------------------------------------------------------------- a real manager
 
 
+def rows_when(commands: Commands, done: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    """Return the queue's rows once they are as they should be, or after 10 s."""
+    until = time.monotonic() + 10
+    while True:
+        rows: list[dict[str, Any]] = json.loads(commands.emulator("queue", "--json").out)["jobs"]
+        if done(rows) or time.monotonic() > until:
+            return rows
+
+
 def test_against_a_real_manager(commands: Commands) -> None:
     """What the fake one stands for: a manager with a scheduler, in a hundred-fold speed."""
     commands.environment |= {"COSCHED_MANAGER": f"ipc://{commands.folder}/users"}
@@ -472,9 +516,11 @@ def test_against_a_real_manager(commands: Commands) -> None:
         place,
         "--db",
         "c.db",
+        "--out",
+        "run",
     )
     plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "easy")
-    assert commands.emulator("submit", "-n", "4", "-t", "10", "--run", "60", "--wait") == Ran(
+    assert commands.emulator("submit", "-n", "4", "-t", "10", "--run", "60", "--wait", "--timeout", "30") == Ran(
         0, "Submitted batch job 1\n", ""
     )
     assert commands.emulator("submit", "--run", "5", "--exit-code", "3", "-t", "1", "--parsable").out == "2\n"
@@ -485,14 +531,25 @@ def test_against_a_real_manager(commands: Commands) -> None:
     assert commands.emulator("drain", "2-3", "--reason", "fans").code == 0
     assert re.search(r"DRAINED +2 .* \[2-3\] +fans", commands.emulator("nodes").out)
     assert commands.emulator("cancel", "3_[1,3]") == Ran(0, "", "")
-    assert "refused (missing)" in assert_one_line(commands.emulator("cancel", "3"), 1)
+    assert "refused: there is no job 3" in assert_one_line(commands.emulator("cancel", "3"), 1)
     ended_jobs = json.loads(commands.emulator("history", "--json").out)["jobs"]
     assert [row["state"] for row in ended_jobs] == ["COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
     assert json.loads(commands.emulator("status", "--json").out)["nodes"]["drained"] == 2
     assert "policy easy" in commands.emulator("top", "--once").out
+    assert commands.emulator("submit", "--begin=now+1hour", "-t", "60").err == ""
+    assert commands.emulator("submit", "-n", "2", "-t", "1000000", "--mem=0", "-N", "1").code == 0
+    rows = rows_when(commands, lambda rows: rows[0]["state"] == "RUNNING")
+    assert [(row["job_id"], row["state"], row["reason"]) for row in rows] == [
+        (6, "RUNNING", ""),
+        (5, "PENDING", "BeginTime"),
+    ]
     manager.terminate()
     ended(manager)
     assert ended(plugin).code == 0
+    cut_short = [
+        line.split(",") for line in (Path(commands.folder) / "run" / "allocations.csv").read_text().splitlines()
+    ]
+    assert [(row[0], row[3], row[4]) for row in cut_short[-1:]] == [("6", "", "0")]
     from_file = json.loads(commands.emulator("history", "--db", "c.db", "--json").out)["jobs"]
     assert [row["job_id"] for row in from_file] == [row["job_id"] for row in ended_jobs]
 
@@ -509,11 +566,11 @@ def test_a_manager_with_keys(commands: Commands) -> None:
     commands.start("cosched_emulator", "serve", *clock, "--users", place, "--bind", "ipc://s", "--keys", "ring")
     commands.environment |= {"COSCHED_MANAGER": place, "COSCHED_MANAGER_KEY": "ring/manager.key"}
     commands.environment["COSCHED_KEY"] = "own/alice.key_secret"
-    assert commands.emulator("submit", "--parsable") == Ran(0, "1\n", "")
+    assert commands.emulator("submit", "--parsable", "--timeout", "30") == Ran(0, "1\n", "")
     (row,) = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
     assert row["user"] == "alice"
     commands.environment["COSCHED_KEY"] = "own/eve.key_secret"
     told = assert_one_line(commands.emulator("queue", "--timeout", "3"), 3)
-    assert told.endswith("something is there that does not take this connection: wrong or missing keys, or no manager")
+    assert told.endswith("does not accept this connection: expected other keys, or another endpoint")
     commands.environment["COSCHED_KEY"] = "own/eve.key"
     assert "expected a secret file" in assert_one_line(commands.emulator("queue"), 2)

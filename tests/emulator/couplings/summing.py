@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.processes import Forked, ended
+from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.couplings.spawned_plugin import ENDPOINT
@@ -71,7 +72,7 @@ class Summing:
         for event in events:
             if isinstance(event, m.JobSubmitted):
                 self.sum_us += event.job.estimate_us
-                actions.append(m.StartJob(event.job.id, ((0, 1, 1, 1),), self.sum_us, event.job.limit_us))
+                actions.append(m.StartJob(event.job.id, runs_on((0, 1, 1, 1)), self.sum_us, event.job.limit_us))
                 actions.append(m.SetNote(None, "sum_us", self.sum_us))
         return actions
 
@@ -105,7 +106,7 @@ class Manager:
 def expected(steps: int) -> list[tuple[m.Action, ...]]:
     sums = [7 * seq * (seq + 1) // 2 for seq in range(1, steps + 1)]
     return [
-        (m.StartJob(seq, ((0, 1, 1, 1),), total, None), m.SetNote(None, "sum_us", total))
+        (m.StartJob(seq, runs_on((0, 1, 1, 1)), total, None), m.SetNote(None, "sum_us", total))
         for seq, total in enumerate(sums, 1)
     ]
 

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from tests.processes import environment, wait_until
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator import simulate
 from cosched_emulator.couplings.faulty_channel import REORDER_S, FaultyChannel
 from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink, PluginFault, plugin_faults
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
@@ -406,6 +406,6 @@ def test_the_schedule_is_the_same_whatever_befalls_messages_and_scheduler(
     policy: str, messages: MessageFaults | None, kills: PluginFaults | None
 ) -> None:
     prepared = overloaded()
-    quiet = run(prepared, DirectLink(choose(policy).scheduler)).records
+    quiet = simulate(prepared, policy).records
     assert any(record.starts > 1 for record in quiet)  # nodes did fail under jobs
     assert disturbed(prepared, policy, messages, kills) == quiet

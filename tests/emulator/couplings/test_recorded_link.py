@@ -13,16 +13,13 @@ from tests.emulator.accounting.test_accounting import tables_of
 from tests.emulator.killing import killed
 from tests.emulator.parts import job, start
 
+from cosched_emulator import prepare, simulate
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.manager.changes import JobEntered, Origin
 from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
-from cosched_emulator.run.coupling import coupling, record_answers
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import Finished, run
-from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError
@@ -259,15 +256,7 @@ def test_a_disk_that_stays_full(path: str) -> None:
 
 
 def prepared_for(name: str, tmp_path: Path) -> Prepared:
-    return prepare(read_scenario(None, scenario_of(name, tmp_path)))
-
-
-def direct(preset: str, prepared: Prepared, out: Path) -> Finished:
-    choice = choose(preset)
-    with coupling("direct", choice, prepared) as link:
-        finished = run(prepared, link)
-    store(finished, str(out), policy={"name": choice.name, **choice.settings}, link="direct", force=False)
-    return finished
+    return prepare(scenario_of(name, tmp_path))
 
 
 def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
@@ -290,12 +279,9 @@ def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
 def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_path: Path) -> None:
     """The schedule is that of the undisturbed run, and so are the results, made from the database alone."""
     prepared = prepared_for(scenario, tmp_path)
-    finished = direct(preset, prepared, tmp_path / "undisturbed")
-    with (
-        coupling("direct", choose(preset), prepared) as link,
-        record_answers(link, str(tmp_path / "undisturbed.db"), prepared, lambda: preset) as (to_record, accounting),
-    ):
-        assert run(prepared, to_record, accounting=accounting).records == finished.records
+    finished = simulate(prepared, preset)
+    finished.write(tmp_path / "undisturbed")
+    assert simulate(prepared, preset, db=tmp_path / "undisturbed.db").records == finished.records
     (tmp_path / "jobs.swf").unlink(missing_ok=True)
     kills = killed("simulation", tmp_path / "killed.db", 5, preset, scenario)
     assert kills > 1
@@ -318,7 +304,7 @@ def test_jobs_that_have_not_ended(path: str) -> None:
     first, second = records_of(accounting)
     assert (second.job, second.state, second.end_us, second.intervals) == (mine, "PENDING", None, ())
     assert (second.estimate_us, second.limit_us, second.work_us, first.reason) == (100, 300, 0, "")
-    source = prepare(read_scenario(None, scenario_of("lublin", Path(path).parent))).workload
+    source = prepare(scenario_of("lublin", Path(path).parent)).workload
     workload = workload_of(accounting, source)
     assert workload.jobs == (job(1), mine)
     assert workload.notes == (*source.notes, "1 jobs were submitted by users")

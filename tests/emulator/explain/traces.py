@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator import simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
 
 Record = dict[str, Any]
 PAIRS = ("--characteristics", "M1", "--node", "lomarc-ht", "--contention", "lomarc", "--aarr", "8.83")
@@ -23,10 +19,8 @@ SCENARIO: dict[str, Any] = {
 
 def records_of(policy: str, table: dict[str, Any] = SCENARIO, *settings: str) -> list[Record]:
     """Return the trace of a run, straight from the sink."""
-    prepared = prepare(read_scenario(None, table))
     records: list[Record] = []
-    choice = choose(policy, settings)
-    run(prepared, DirectLink(lambda welcome: choice.scheduler(welcome, records.append)))
+    simulate(table, policy, settings=settings, trace=records)
     return records
 
 

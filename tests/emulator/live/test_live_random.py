@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import pytest
 
+from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -171,7 +171,7 @@ class Life:
         self.draws = Draws(seed)
         self.late = late
         self.name = policy
-        self.prepared = prepare(read_scenario(None, {**SITES[policy], "seed": 1 + seed}))
+        self.prepared = prepare({**SITES[policy], "seed": 1 + seed})
         self.books = Books()
         self.live = live_manager(self.prepared, self.books)
         self.steps: list[Step] = []
@@ -276,6 +276,7 @@ class Life:
             held=draws.chance(0.1),
             requeue=draws.chance(0.7),
             exit_code=int(draws.chance(0.2)),
+            delay_us=draws.below(2 * spec.estimate_us) if draws.chance(0.1) else 0,
         )
 
     # ------------------------------------------------------------ the scheduler

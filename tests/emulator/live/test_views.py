@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.emulator.parts import manager, node_class
+from tests.runs import run_on
 
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.errors import AccountingError
@@ -103,7 +104,7 @@ def test_a_queue_of_all_kinds() -> None:
     site = Site(node_class(4, 4))
     site.do(submit(4, name="wide"), who=Requester("ann", operator=False))
     site.do(submit(2, limit_s=None), who=Requester("bob", operator=False))
-    site.start(2.5, begin(1, (0, 2, 3, 2)), begin(2, (1, 1, 12, 2), limit_s=None))
+    site.start(2.5, begin(1, run_on(0, 2, 3, 2)), begin(2, run_on(1, 1, 12, 2), limit_s=None))
     site.do(submit(10), 3)
     site.do(submit(1, held=True), 3)
     site.do(submit(1, after=(Dependency("afterok", 1),)), 3)
@@ -125,7 +126,7 @@ def test_a_queue_of_all_kinds() -> None:
     first, second = rows[:2]
     assert (first["name"], first["user"], first["nodes"], first["node_list"]) == ("wide", "ann", 2, "[0-1]")
     assert (first["start_s"], first["elapsed_s"], first["limit_s"]) == (2.5, 10.0, 100.0)
-    assert (first["shares_with"], second["shares_with"]) == ((2,), (1,))
+    assert (first["shares_with"], second["shares_with"]) == (("2",), ("1",))
     assert second["limit_s"] is None
     assert (rows[2]["nodes"], rows[2]["start_s"], rows[2]["elapsed_s"]) == (3, None, 0)
     assert [(row["array_id"], row["array_index"]) for row in rows[5:]] == [(6, 3), (6, 5), (6, 7)]
@@ -137,7 +138,7 @@ def test_nodes_in_every_state() -> None:
     site = Site(node_class(6, 2, memory_mb=100), node_class(1, 4))
     site.do(submit(5, memory_mb=30, ppn_min=1))
     site.do(submit(1))
-    site.start(0, begin(1, (0, 2, 3, 2), (2, 1, 1, 1)), begin(2, (6, 1, 8, 1)))
+    site.start(0, begin(1, run_on(0, 2, 3, 2), run_on(2, 1, 1, 1)), begin(2, run_on(6, 1, 8, 1)))
     site.do(DrainNodes((1, 3), "fans"))
     site.live.manager.nodes.broken.add(4)
     site.live.manager.nodes.set_slowdown(5, 1.5)
@@ -161,7 +162,7 @@ def test_nodes_in_every_state() -> None:
         (1, 4),
     ]
     assert [row["memory_used_mb"] for row in rows] == [60, 60, 30, 0, 0, 0, 0]
-    assert [row["jobs"] for row in rows] == [(1,), (1,), (1,), (), (), (), (2,)]
+    assert [row["jobs"] for row in rows] == [("1",), ("1",), ("1",), (), (), (), ("2",)]
     assert [row["slowed"] for row in rows] == [None] * 5 + [1.5, None]
     status = site.told(ShowStatus())
     assert status["nodes"] == {"idle": 1, "mixed": 2, "allocated": 1, "draining": 1, "drained": 1, "down": 1}
@@ -173,13 +174,13 @@ def test_a_suspended_job_waits_and_one_on_disk_is_nowhere() -> None:
     site = Site(node_class(2, 2, swap_mb=1000))
     site.do(submit(2, memory_mb=10))
     site.do(submit(1))
-    site.start(0, begin(1, (0, 1, 3, 2)), begin(2, (1, 1, 1, 1)))
+    site.start(0, begin(1, run_on(0, 1, 3, 2)), begin(2, run_on(1, 1, 1, 1)))
     site.do(submit(1), 10)
     site.start(10, m.SuspendJob(1, to_disk=True), m.SuspendJob(2))
     site.advance(30)
     rows = site.rows(ListJobs())
     assert [(row["state"], row["elapsed_s"], row["limit_s"]) for row in rows[:2]] == [("SUSPENDED", 10, 100)] * 2
-    assert [row["jobs"] for row in site.rows(ListNodes())] == [(), (2,)]
+    assert [row["jobs"] for row in site.rows(ListNodes())] == [(), ("2",)]
     assert site.told(ShowStatus())["jobs"] == {"running": 0, "suspended": 2, "pending": 1, "held": 0, "waiting": 0}
     shown = site.told(ShowJobs((Target(1),)))["jobs"][0]
     assert (shown["on_disk"], shown["shares_with"], shown["node_list"]) == (True, (), "0")
@@ -194,7 +195,7 @@ def test_all_about_jobs_that_run_wait_and_have_ended() -> None:
     site = Site(node_class(2, 2))
     site.do(submit(1, run_s=5, demand=(1, 2, 3), tasks=(1, 2, 4)))
     site.do(submit(1))
-    site.start(1, begin(1, (0, 1, 1, 1)), begin(2, (0, 1, 2, 1)))
+    site.start(1, begin(1, run_on(0, 1, 1, 1)), begin(2, run_on(0, 1, 2, 1)))
     site.do(CancelJobs((Target(1, 2),)), 3)
     site.advance(8)
     shown = site.told(ShowJobs((Target(1), Target(4))))
@@ -219,7 +220,7 @@ def test_all_about_jobs_that_run_wait_and_have_ended() -> None:
 def test_what_runs_is_told_with_its_allocation() -> None:
     site = Site(node_class(2, 80))
     site.do(submit(3))
-    site.start(1, begin(1, (0, 1, 3 << 70, 2), (1, 1, 1, 1)))
+    site.start(1, begin(1, run_on(0, 1, 3 << 70, 2), run_on(1, 1, 1, 1)))
     site.advance(2)
     (shown,) = site.told(ShowJobs((Target(1),)))["jobs"]
     assert shown["allocation"] == ((0, 1, hex(3 << 70), 2), (1, 1, "0x1", 1))
@@ -230,7 +231,7 @@ def test_history_and_status_and_overview() -> None:
     site = Site(node_class(2, 2))
     for user in ("ann", "bob", "ann"):
         site.do(submit(1, run_s=5), who=Requester(user, operator=False))
-    site.start(0, begin(1, (0, 1, 1, 1)), begin(2, (0, 1, 2, 1)))
+    site.start(0, begin(1, run_on(0, 1, 1, 1)), begin(2, run_on(0, 1, 2, 1)))
     site.advance(7)
     assert [job["job_id"] for job in site.told(ListHistory())["jobs"]] == [2, 1]
     assert [job["job_id"] for job in site.told(ListHistory("ann"))["jobs"]] == [1]
@@ -272,7 +273,9 @@ def crowded() -> Site:
     """10,000 jobs wait, and 2,000 run on 1,000 nodes, two on each."""
     site = Site(node_class(1000, 4))
     site.do(submit(2, tasks=tuple(range(2000))))
-    site.start(0, *[begin(job_id, ((job_id - 1) // 2, 1, 3 if job_id % 2 else 12, 2)) for job_id in range(1, 2001)])
+    site.start(
+        0, *[begin(job_id, run_on((job_id - 1) // 2, 1, 3 if job_id % 2 else 12, 2)) for job_id in range(1, 2001)]
+    )
     for number in range(10_000):
         site.do(submit(1 + number % 50, name=f"job {number}"), 1)
     return site

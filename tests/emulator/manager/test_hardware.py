@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 
 import pytest
 from tests.reference.rates import Composition, PlacedJob, progress
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.hardware import Cluster
 from cosched_hwmodel.bandwidth.model import BandwidthModel
@@ -31,7 +32,7 @@ class End(NamedTuple):
 
 
 def runs_of(job: PlacedJob) -> tuple[Run, ...]:
-    return tuple((node, 1, (1 << count) - 1, count) for node, count in sorted(job.processes.items()))
+    return tuple(run_on(node, 1, (1 << count) - 1, count) for node, count in sorted(job.processes.items()))
 
 
 def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> Cluster:
@@ -211,12 +212,12 @@ def test_completion_beats_a_kill_at_the_same_instant() -> None:
 
 def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> None:
     cluster = cluster_of([(6,), (6,)], "bulk-synchronous")
-    cluster.seat(1, ((0, 1, 1, 1),), 100, (3, 0, 0), 0)
-    cluster.seat(2, ((1, 1, 1, 1),), 100, (3, 0, 0), 0)
+    cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (3, 0, 0), 0)
+    cluster.seat(2, runs_on((1, 1, 1, 1)), 100, (3, 0, 0), 0)
     assert cluster.settle(0) == [(1, 100), (2, 100)]
-    cluster.seat(3, ((0, 1, 2, 1),), 100, (3, 0, 0), 40)
+    cluster.seat(3, runs_on((0, 1, 2, 1)), 100, (3, 0, 0), 40)
     assert cluster.settle(40) == [(3, 140)]  # 6 of 6: nobody is slowed, no other end moves
-    cluster.seat(4, ((0, 1, 4, 1),), 100, (6, 0, 0), 50)
+    cluster.seat(4, runs_on((0, 1, 4, 1)), 100, (6, 0, 0), 50)
     assert cluster.settle(50) == [(1, 150), (3, 230), (4, 250)]  # 12 of 6; node 1 is not touched
     assert cluster.leave(4, 70) == 10
     assert cluster.settle(70) == [(1, 110), (3, 150)]
@@ -226,15 +227,15 @@ def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> Non
 
 def test_unknown_demand_contends_for_nothing() -> None:
     cluster = cluster_of([(6,)], "paper")
-    cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
-    cluster.seat(2, ((0, 1, 2, 1),), 100, None, 0)
+    cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (9, 0, 0), 0)
+    cluster.seat(2, runs_on((0, 1, 2, 1)), 100, None, 0)
     assert cluster.settle(0) == [(1, 150), (2, 150)]  # it asks for nothing, and is slowed like everything there
 
 
 def test_check_finds_damage() -> None:
     def settled() -> Cluster:
         cluster = cluster_of([(6,)], "paper")
-        cluster.seat(1, ((0, 1, 1, 1),), 100, (9, 0, 0), 0)
+        cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (9, 0, 0), 0)
         cluster.settle(0)
         cluster.check()
         return cluster

@@ -8,12 +8,14 @@ from math import ceil
 from random import Random
 
 import pytest
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.hardware import Cluster
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
 
@@ -39,17 +41,17 @@ def cluster_under(model: ContentionModel, nodes: int = 3, composition: str = "bu
 
 def on(thread: int, first: int, count: int) -> tuple[Run, ...]:
     """Return one process on this thread of each of these nodes."""
-    return ((first, count, 1 << thread, 1),)
+    return runs_on((first, count, 1 << thread, 1))
 
 
 def test_a_model_is_told_who_is_on_a_node_and_each_may_be_slowed_differently() -> None:
     model = Pairs({(1, 2): 1.0, (2, 1): 0.25, (3, 1): -0.5})
     cluster = cluster_under(model)
-    cluster.seat(2, ((1, 1, 3, 2),), 100, (10, 0, 5), 0)
+    cluster.seat(2, runs_on((1, 1, 3, 2)), 100, (10, 0, 5), 0)
     cluster.seat(1, on(0, 0, 2), 100, None, 0)
     assert cluster.settle(0) == [(1, 200), (2, 125)]
     shape = NodeShape("", 1, 1, 512, 2, (), 6000, 256, 7)
-    first, second = Load(1, 1, 1, (0, 0, 0)), Load(2, 2, 3, (20, 0, 10))
+    first, second = Load(1, 1, ThreadMask(1), (0, 0, 0)), Load(2, 2, ThreadMask(3), (20, 0, 10))
     assert sorted(model.asked[:2], key=lambda ask: len(ask[1])) == [(shape, (first,)), (shape, (first, second))]
     assert (cluster.slowdown(1), cluster.slowdown(2)) == (2.0, 1.25)
     cluster.seat(3, on(1, 0, 1), 100, None, 50)
@@ -196,7 +198,7 @@ def test_random_pairs_that_stop_and_go_on_end_when_their_work_is_done(compositio
         for job, works in left.items():
             work = max(works.values())
             left[job] = dict.fromkeys(where[job], work)
-            cluster.seat(job, tuple((node, 1, 1 << (job % 2), 1) for node in where[job]), int(work), None, 0)
+            cluster.seat(job, tuple(run_on(node, 1, 1 << (job % 2), 1) for node in where[job]), int(work), None, 0)
         suspended: set[int] = set()
         ends = dict(cluster.settle(0))
         now = 0

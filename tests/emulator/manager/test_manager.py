@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 from tests.emulator.parts import BELIEF, job, manager, node_class, start
+from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import PENDING, RUNNING
@@ -40,7 +41,7 @@ def test_states_from_submission_to_end() -> None:
     assert managed.jobs[1].state == RUNNING
     assert (list(managed.pending), list(managed.running)) == ([], [1])
     running = managed.inventory().running
-    assert running == (m.RunningJob(managed.jobs[1].job.spec, 20, ((0, 1, 1, 1),), 150, 600),)
+    assert running == (m.RunningJob(managed.jobs[1].job.spec, 20, runs_on((0, 1, 1, 1)), 150, 600),)
     assert managed.timeline.next_us() == 120
     ended = managed.end_event(1, managed.jobs[1].version)
     assert ended == m.JobEnded(1, m.COMPLETED)
@@ -94,8 +95,8 @@ def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: 
         (start(1, node=3), r"run \[3, 1, 1, 1\] names nodes outside 0..2"),
         (start(1, node=-1), "names nodes outside"),
         (start(1, node=1, mask=4), "names threads outside 0..1"),
-        (m.StartJob(1, ((1, 1, 3, 1),), 100, None), "gives 2 threads to 1 processes of 1"),
-        (m.StartJob(3, ((1, 1, 1, 1), (1, 1, 2, 1)), 100, None), "names a node twice"),
+        (m.StartJob(1, runs_on((1, 1, 3, 1)), 100, None), "gives 2 threads to 1 processes of 1"),
+        (m.StartJob(3, runs_on((1, 1, 1, 1), (1, 1, 2, 1)), 100, None), "names a node twice"),
         (m.StartJob(1, (), 100, None), "0 processes placed"),
         (start(1, node=1, estimate_us=0), "an estimate of 0 us"),
         (start(1, node=1, limit_us=100), "limit 100 for a job whose own is None"),
@@ -119,8 +120,8 @@ def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: 
         (m.ResumeJob(9), "job 9 is not suspended"),
         (m.ResumeJob(1), "job 1 is not suspended"),
         (m.ResumeJob(5), "job 5 is not suspended"),
-        (m.StartJob(6, ((0, 1, 2, 1),), 100, None), "node 0 is not taken whole for an exclusive job"),
-        (m.StartJob(7, ((1, 1, 1, 1),), 100, None), "node 1 has 100 MB free, 101 wanted"),
+        (m.StartJob(6, runs_on((0, 1, 2, 1)), 100, None), "node 0 is not taken whole for an exclusive job"),
+        (m.StartJob(7, runs_on((1, 1, 1, 1)), 100, None), "node 1 has 100 MB free, 101 wanted"),
     ],
 )
 def test_each_illegal_action_is_refused_with_its_reason_and_changes_nothing(action: m.Action, reason: str) -> None:
@@ -182,7 +183,7 @@ def test_actions_apply_in_the_order_listed() -> None:
 
 def test_exclusive_nodes() -> None:
     managed = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
-    whole = m.StartJob(1, ((0, 1, 3, 1),), 100, None)
+    whole = m.StartJob(1, runs_on((0, 1, 3, 1)), 100, None)
     assert refusals(managed, whole, start(2, mask=2)) == ["node 0 is not free there"]
     other = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
     assert refusals(other, start(2, mask=2), whole) == ["node 0 is not free there"]
@@ -283,7 +284,7 @@ def test_jobs_that_the_machine_cannot_hold() -> None:
 def test_check_finds_threads_held_by_nobody() -> None:
     managed = with_jobs(job(1))
     managed.commit(2, 10, (), (start(1),))
-    managed.running[1].layers = (0, 1)
+    managed.running[1].layers = layers_on(0, 1)
     with pytest.raises(InvariantError, match="free threads differ"):
         managed.check()
 

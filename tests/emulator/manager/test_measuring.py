@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
+from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.scenario.script import Scripted
@@ -102,7 +103,7 @@ def test_a_neighbour_that_leaves_voids_what_would_have_been_measured(how: str, g
     """Also at the very instant of the measurement."""
     script = {"end": [], "cancel": [Scripted(gone_us, "cancel", 2)], "fail": [Scripted(gone_us, "fail-node", 1)]}[how]
     run_us = 2 * gone_us // 3 if how == "end" else 500
-    two = m.StartJob(2, ((0, 1, 2, 1), (1, 1, 1, 1)), 100, None)
+    two = m.StartJob(2, runs_on((0, 1, 2, 1), (1, 1, 1, 1)), 100, None)
     player, _, records = play(
         at_times(at_0=[start(1), two]), [job(1, 0, 500), job(2, 0, run_us, processes=2)], on=measuring(), script=script
     )
@@ -112,9 +113,9 @@ def test_a_neighbour_that_leaves_voids_what_would_have_been_measured(how: str, g
 
 
 def test_a_newcomer_voids_it_too_and_all_are_measured_anew() -> None:
-    three = m.StartJob(3, ((1, 1, 2, 1),), 100, None)
+    three = m.StartJob(3, runs_on((1, 1, 2, 1)), 100, None)
     jobs = [job(1, 0, 500, processes=2), job(2, 0, 500), job(3, 30, 500)]
-    one = m.StartJob(1, ((0, 2, 1, 1),), 100, None)
+    one = m.StartJob(1, runs_on((0, 2, 1, 1)), 100, None)
     player, *_ = play(at_times(at_0=[one, start(2, mask=2)], at_30=[three]), jobs, on=measuring())
     assert told(player.batches)[:3] == [
         (50, 2, 1_500_000),  # nothing changed on its own node
@@ -125,7 +126,7 @@ def test_a_newcomer_voids_it_too_and_all_are_measured_anew() -> None:
 
 def test_a_measurement_holds_until_somebody_comes_or_goes() -> None:
     jobs = [job(1, 0, 400, processes=2), job(2, 0, 100), job(4, 0, 1000), job(5, 90, 10), job(6, 100, 5)]
-    one = m.StartJob(1, ((0, 2, 1, 1),), 100, None)
+    one = m.StartJob(1, runs_on((0, 2, 1, 1)), 100, None)
     player, *_ = play(
         at_times(at_0=[one, start(2, mask=2), start(4, 2)], at_90=[start(5, 3)], at_100=[], at_110=[start(6, 1, 2)]),
         jobs,

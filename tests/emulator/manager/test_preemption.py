@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.emulator.parts import BELIEF, at_times, job, manager, node_class, play, start
+from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.hardware import Cluster
@@ -60,9 +61,9 @@ def test_a_job_on_disk_leaves_its_nodes_to_another(contention: bool) -> None:
     assert (records[1].suspended_us, records[1].limit_us, records[1].estimate_us) == (125, 150 + 125, 100 + 125)
     assert (records[1].starts, records[1].left_us) == (1, 225)
     on_disk = player.inventories[2].running[0]
-    assert on_disk == m.RunningJob(on_disk.spec, 0, ((0, 1, 1, 1),), 100, 150, 40, on_disk=True)
+    assert on_disk == m.RunningJob(on_disk.spec, 0, runs_on((0, 1, 1, 1)), 100, 150, 40, on_disk=True)
     back = player.inventories[3].running[0]
-    assert back == m.RunningJob(back.spec, 0, ((0, 1, 1, 1),), 225, 275, idle_us=125, ready_us=165)
+    assert back == m.RunningJob(back.spec, 0, runs_on((0, 1, 1, 1)), 225, 275, idle_us=125, ready_us=165)
     assert {inventory.resume_us for inventory in player.inventories} == {25}
 
 
@@ -364,7 +365,7 @@ def test_there_is_nothing_to_measure_on_the_way_back() -> None:
 
 def test_a_cluster_tells_what_is_done_of_a_job_that_stops() -> None:
     cluster = Cluster(Machine((node_class(1),)), BandwidthModel(("memory_bandwidth",)), composition_named("paper"))
-    cluster.seat(1, ((0, 1, 1, 1),), 100, (12, 0, 0), 0)
+    cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (12, 0, 0), 0)
     assert cluster.settle(0) == [(1, 200)]
     assert cluster.suspend(1, 50) == 25
     cluster.resume(1, 70, 30)
@@ -401,6 +402,6 @@ def test_check_finds_what_is_wrong_with_a_job_on_disk(damage: str, text: str) ->
         case "state":
             managed.jobs[1].state = "RUNNING"
         case _:
-            managed._pool.free = (0, 1)
+            managed._pool.free = layers_on(0, 1)
     with pytest.raises(InvariantError, match=text):
         managed.check()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.emulator.parts import BELIEF, job
 from tests.plugin.core.parts import looks
+from tests.runs import runs_on
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
@@ -84,7 +85,7 @@ class Whims:
     def _start(self, view: View, waiting: m.JobSpec) -> m.StartJob | None:
         free = [(node, thread) for thread, layer in enumerate(view.free) for node in range(3) if layer >> node & 1]
         chosen = dict(self._random.sample(free, len(free))[: waiting.processes])
-        runs = tuple((node, 1, 1 << thread, 1) for node, thread in sorted(chosen.items()))
+        runs = runs_on(*[(node, 1, 1 << thread, 1) for node, thread in sorted(chosen.items())])
         if isinstance(view._state.pool.place(waiting, runs), str):
             return None
         return m.StartJob(waiting.id, runs, waiting.estimate_us, waiting.limit_us)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.runs import run_on
 
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.hardware import Cluster, NoContention
@@ -67,7 +68,7 @@ def test_a_job_on_nodes_that_change_ends_when_its_work_is_done(composition: str,
         for at_us in random.sample(range(1, 3 * run_us), random.randrange(8))
     )
     cluster = cluster_of(6, composition)
-    cluster.seat(1, [(node, 1, 1, 1) for node in nodes], run_us, None, 0)
+    cluster.seat(1, [run_on(node, 1, 1, 1) for node in nodes], run_us, None, 0)
     ends = dict(cluster.settle(0))
     cluster.check()
     for at_us, node, factor in changes:
@@ -83,8 +84,8 @@ def test_a_job_on_nodes_that_change_ends_when_its_work_is_done(composition: str,
 def test_a_slow_node_multiplies_what_contention_does() -> None:
     cluster = cluster_of(2, "bulk-synchronous", BandwidthModel(("memory_bandwidth",)))
     for job_id in (1, 2):
-        cluster.seat(job_id, [(0, 1, job_id, 1)], 1000, (1000, 0, 0), 0)
-    cluster.seat(3, [(1, 1, 1, 1)], 1000, (1000, 0, 0), 0)
+        cluster.seat(job_id, [run_on(0, 1, job_id, 1)], 1000, (1000, 0, 0), 0)
+    cluster.seat(3, [run_on(1, 1, 1, 1)], 1000, (1000, 0, 0), 0)
     cluster.settle(0)
     contention = cluster.slowdown(1)
     assert contention > 1.0
@@ -108,8 +109,8 @@ def test_a_job_that_comes_onto_a_slow_node_is_slow_from_the_start() -> None:
     cluster = cluster_of(2, "bulk-synchronous")
     cluster.set_slowdown(1, 2.5)
     assert cluster.settle(0) == []
-    cluster.seat(1, [(0, 2, 1, 1)], 1000, None, 10)
-    cluster.seat(2, [(0, 1, 2, 1)], 1000, None, 10)
+    cluster.seat(1, [run_on(0, 2, 1, 1)], 1000, None, 10)
+    cluster.seat(2, [run_on(0, 1, 2, 1)], 1000, None, 10)
     assert cluster.settle(10) == [(1, 2510), (2, 1010)]
     assert cluster.leave(1, 260) == 100
     cluster.check()
@@ -117,7 +118,7 @@ def test_a_job_that_comes_onto_a_slow_node_is_slow_from_the_start() -> None:
 
 def test_the_check_finds_a_slowdown_that_was_not_settled() -> None:
     cluster = cluster_of(1, "bulk-synchronous")
-    cluster.seat(1, [(0, 1, 1, 1)], 1000, None, 0)
+    cluster.seat(1, [run_on(0, 1, 1, 1)], 1000, None, 0)
     cluster.settle(0)
     cluster.check()
     cluster.slow[0] = 2.0  # behind the cluster's back

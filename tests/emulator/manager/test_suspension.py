@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.emulator.parts import at_times, job, manager, node_class, play, start
+from tests.runs import runs_on
 
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
@@ -28,9 +29,9 @@ def test_a_suspended_job_has_no_end_until_it_goes_on(contention: bool) -> None:
     assert (records[1].suspended_us, [stay[:2] for stay in records[1].intervals]) == (160, [(0, 260)])
     assert [now_us for _, now_us, _ in player.batches] == [0, 40, 200, 260]
     (suspended,) = player.inventories[2].running
-    assert suspended == m.RunningJob(job(1).spec, 0, ((0, 1, 1, 1),), 100, None, 40, 0)
+    assert suspended == m.RunningJob(job(1).spec, 0, runs_on((0, 1, 1, 1)), 100, None, 40, 0)
     (resumed,) = player.inventories[3].running
-    assert resumed == m.RunningJob(job(1).spec, 0, ((0, 1, 1, 1),), 260, None, idle_us=160)
+    assert resumed == m.RunningJob(job(1).spec, 0, runs_on((0, 1, 1, 1)), 260, None, idle_us=160)
     assert managed.refused == 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.files.run_files import RunFiles
@@ -48,10 +49,10 @@ def record(
 def six_jobs() -> list[JobRecord]:
     """Return the jobs of the worked example, on `TWO_NODES`: two share node 1, one is requeued, two never run."""
     return [
-        record(1, 0, COMPLETED, None, (stay(0, 100, (0, 1, 0b1111, 4)),), 100, processes=4, user="ada"),
-        record(2, 10, COMPLETED, None, (stay(20, 60, (1, 1, 0b0011, 2)),), 32, processes=2, name="cg,B"),
-        record(3, 20, TIMEOUT, None, (stay(30, 50, (1, 1, 0b1100, 2)),), 16, 32, processes=2, limit_s=20),
-        record(4, 30, COMPLETED, None, (stay(60, 70, (1, 1, 1, 1)), stay(100, 106, (0, 1, 2, 1))), 4),
+        record(1, 0, COMPLETED, None, (stay(0, 100, run_on(0, 1, 0b1111, 4)),), 100, processes=4, user="ada"),
+        record(2, 10, COMPLETED, None, (stay(20, 60, run_on(1, 1, 0b0011, 2)),), 32, processes=2, name="cg,B"),
+        record(3, 20, TIMEOUT, None, (stay(30, 50, run_on(1, 1, 0b1100, 2)),), 16, 32, processes=2, limit_s=20),
+        record(4, 30, COMPLETED, None, (stay(60, 70, run_on(1, 1, 1, 1)), stay(100, 106, run_on(0, 1, 2, 1))), 4),
         record(5, 40, CANCELLED, 60, run_s=10, reason="user; changed, mind"),
         record(6, 50, REJECTED, 50, run_s=10, reason="too large"),
     ]
@@ -63,7 +64,7 @@ def preempted_jobs() -> list[JobRecord]:
     Job 1 (2 GB) leaves node 0 to job 2 and comes back; job 3 (1 GB) goes twice, is requeued from there, and starts again on node 0;
     job 4 (1 GB) is cancelled on disk, job 5 (4 GB) is still there in the end.
     """
-    wide, narrow = (0, 1, 0b1111, 4), (1, 1, 0b0001, 1)
+    wide, narrow = run_on(0, 1, 0b1111, 4), run_on(1, 1, 0b0001, 1)
 
     def preempted(record: JobRecord, memory_mb: int, suspended_s: int, *times: tuple[int, int | None]) -> JobRecord:
         spec = record.job.spec._replace(memory_mb=memory_mb)
@@ -74,9 +75,9 @@ def preempted_jobs() -> list[JobRecord]:
     again = stay(50, 60, narrow)._replace(resumed=True)
     two = record(2, 10, COMPLETED, None, (stay(40, 70, wide),), 30, processes=4)
     one = record(1, 0, COMPLETED, None, (stay(0, 40, wide), back), 90, processes=4, user="ada")
-    three = record(3, 20, COMPLETED, None, (stay(30, 40, narrow), again, stay(130, 150, (0, 1, 1, 1))), 20)
+    three = record(3, 20, COMPLETED, None, (stay(30, 40, narrow), again, stay(130, 150, run_on(0, 1, 1, 1))), 20)
     four = record(4, 30, CANCELLED, 100, (stay(60, 80, narrow),), 20, 50)
-    five = record(5, 40, "SUSPENDED", None, (stay(90, 110, (1, 1, 2, 1)),), 20, 50)._replace(end_us=None)
+    five = record(5, 40, "SUSPENDED", None, (stay(90, 110, run_on(1, 1, 2, 1)),), 20, 50)._replace(end_us=None)
     return [
         preempted(one, 512, 40, (40, 70)),
         two,
@@ -150,9 +151,9 @@ def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
 
 
 SHAPES: tuple[tuple[Run, ...], ...] = (
-    ((0, 1, 0b0001, 1),),
-    ((0, 2, 0b1111, 4), (2, 1, 0b11, 2)),
-    ((1, 2, 0b0011, 2),),
-    ((0, 1, 0b0110, 2), (1, 1, 0b1000, 1)),
-    ((2, 1, 0b10, 1),),
+    runs_on((0, 1, 0b0001, 1)),
+    runs_on((0, 2, 0b1111, 4), (2, 1, 0b11, 2)),
+    runs_on((1, 2, 0b0011, 2)),
+    runs_on((0, 1, 0b0110, 2), (1, 1, 0b1000, 1)),
+    runs_on((2, 1, 0b10, 1)),
 )

@@ -19,8 +19,9 @@ from tests.emulator.results.samples import (
     stay,
     workload_of,
 )
+from tests.runs import run_on
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator import simulate
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.columns import int_array, stay_columns
@@ -42,15 +43,9 @@ from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.sweep import Steps
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass
 
-WHOLE_NODE = (0, 1, 0b1111, 4)
+WHOLE_NODE = run_on(0, 1, 0b1111, 4)
 # As many hardware threads as `UNEQUAL_NODES`, two to a core.
 TWO_TO_A_CORE = (NodeClass(2, 1, 2, 2, 16384, 6000, 256, 100), NodeClass(1, 1, 1, 2, 8192, 6000, 256, 100))
 
@@ -70,15 +65,15 @@ def preempted(found: JobRecord, start_s: int, end_s: int, back: Interval) -> Job
 def example() -> list[JobRecord]:
     """Return jobs on `TWO_NODES` whose estimates are twice their run times: two short, three medium, two long, one refused."""
     return [
-        record(1, 0, stays=(stay(0, 20, (1, 1, 0b0001, 1)),), work_s=20),
-        record(2, 0, stays=(stay(30, 330, (1, 1, 0b0001, 1)),), work_s=300),
+        record(1, 0, stays=(stay(0, 20, run_on(1, 1, 0b0001, 1)),), work_s=20),
+        record(2, 0, stays=(stay(30, 330, run_on(1, 1, 0b0001, 1)),), work_s=300),
         preempted(
             record(3, 0, stays=(stay(0, 400, WHOLE_NODE),), work_s=1000), 400, 1000, stay(1000, 1600, WHOLE_NODE)
         ),
         record(4, 100, stays=(stay(400, 900, WHOLE_NODE),), work_s=500),
         record(5, 200, CANCELLED, 800, run_s=5400),
-        record(6, 300, stays=(stay(1600, 7600, (0, 1, 0b0011, 2)),), work_s=6000),
-        record(7, 500, stays=(stay(1600, 7600, (0, 1, 0b1100, 2)),), work_s=7500),
+        record(6, 300, stays=(stay(1600, 7600, run_on(0, 1, 0b0011, 2)),), work_s=6000),
+        record(7, 500, stays=(stay(1600, 7600, run_on(0, 1, 0b1100, 2)),), work_s=7500),
         record(8, 600, REJECTED, 600, run_s=5401, reason="too large"),
     ]
 
@@ -132,14 +127,11 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
         "workload": {"lublin": 150, "self_slowdowns": "table4", "grow": True},
         "truth": {"contention": "statistical"},
     }
-    prepared = prepare(read_scenario(None, scenario))
-    choice = choose(policy, ())
-    finished = run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome)))
+    finished = simulate(scenario, policy)
     assert any(item.disk for item in finished.records) == suspends
-    out = tmp_path / policy
-    store(finished, str(out), policy={"name": policy}, link="direct", force=False)
+    out = finished.write(tmp_path / policy)
     for rules in (PAPER_RULES, ClassRules(short_s=60, medium_s=3600, bound_s=600, high_load=2)):
-        figures = class_figures(finished.records, prepared.nodes, rules)
+        figures = class_figures(finished.records, finished.machine, rules)
         assert class_figures_of_folder(out, rules) == figures
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())
@@ -216,7 +208,9 @@ def test_phases_that_do_not_end_end_with_the_run() -> None:
 
 def test_a_core_with_two_jobs_is_used_once() -> None:
     def used(*masks: int) -> list[int]:
-        records = [record(number, 0, stays=(stay(0, 10, (0, 1, mask, 1)),)) for number, mask in enumerate(masks, 1)]
+        records = [
+            record(number, 0, stays=(stay(0, 10, run_on(0, 1, mask, 1)),)) for number, mask in enumerate(masks, 1)
+        ]
         return list(cores_used(stay_columns(records), TWO_TO_A_CORE).values)
 
     assert used(0b0001, 0b0100) == [1, 0]  # the two threads of the first core

@@ -21,6 +21,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
 )
+from tests.runs import run_on
 
 from cosched_emulator.manager.record import Interval, JobRecord
 from cosched_emulator.results.figures.metrics import QUANTITIES, STATES, Selection, summarise
@@ -192,7 +193,7 @@ def test_a_killed_job_in_the_warm_up_is_not_counted() -> None:
 
 
 def test_equal_submissions_are_told_apart_by_id() -> None:
-    jobs = [record(number, 0, stays=(stay(number, 10 * number, (0, 1, 1, 1)),), work_s=1) for number in (3, 1, 2)]
+    jobs = [record(number, 0, stays=(stay(number, 10 * number, run_on(0, 1, 1, 1)),), work_s=1) for number in (3, 1, 2)]
     assert summarise(jobs, TWO_NODES, Selection(warmup=2))["all"]["wait_s"]["max"] == 3.0
     assert summarise(jobs, TWO_NODES, Selection(cooldown=2))["all"]["wait_s"]["max"] == 1.0
 
@@ -229,7 +230,7 @@ def test_a_selection_of_nothing() -> None:
 
 
 def test_no_finished_job() -> None:
-    summary = summarise([record(1, 0, TIMEOUT, stays=(stay(5, 15, (0, 1, 1, 1)),), work_s=8)], TWO_NODES)
+    summary = summarise([record(1, 0, TIMEOUT, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=8)], TWO_NODES)
     assert_no_figures(summary, "finished")
     assert summary["killed"] == {"count": 1, "share": 1.0}
     assert summary["all"]["penalised_percent"]["max"] == 25.0
@@ -237,28 +238,32 @@ def test_no_finished_job() -> None:
 
 
 def test_a_single_job_deviates_from_nothing() -> None:
-    summary = summarise([record(1, 3, stays=(stay(5, 15, (0, 1, 1, 1)),), work_s=10)], TWO_NODES)
+    summary = summarise([record(1, 3, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=10)], TWO_NODES)
     expected = {"count": 1, "mean": 2.0, "median": 2.0, "p95": 2.0, "standard_deviation": 0.0, "max": 2.0}
     assert summary["finished"]["wait_s"] == expected
     assert summary["machine"]["makespan_s"] == 12.0
 
 
 def test_a_job_that_did_no_work_has_no_slowdown_but_a_bounded_one() -> None:
-    summary = summarise([record(1, 0, TIMEOUT, stays=(stay(30, 30, (0, 1, 1, 1)),), work_s=0, run_s=5)], TWO_NODES)
+    summary = summarise(
+        [record(1, 0, TIMEOUT, stays=(stay(30, 30, run_on(0, 1, 1, 1)),), work_s=0, run_s=5)], TWO_NODES
+    )
     assert summary["all"]["slowdown"] == NOTHING
     assert summary["all"]["penalised_percent"] == NOTHING
     assert summary["all"]["bounded_slowdown_10s"]["max"] == 3.0
 
 
 def test_a_job_faster_than_alone_has_a_negative_penalty() -> None:
-    summary = summarise([record(1, 0, stays=(stay(0, 8, (0, 1, 1, 1)),), work_s=10)], TWO_NODES)
+    summary = summarise([record(1, 0, stays=(stay(0, 8, run_on(0, 1, 1, 1)),), work_s=10)], TWO_NODES)
     assert summary["all"]["penalised_percent"]["mean"] == -20.0
 
 
 def test_jobs_that_a_cut_run_left_behind() -> None:
-    running = JobRecord(*record(2, 10, stays=(stay(20, 50, (0, 1, 3, 2)),), work_s=25)._replace(end_us=None))
+    running = JobRecord(*record(2, 10, stays=(stay(20, 50, run_on(0, 1, 3, 2)),), work_s=25)._replace(end_us=None))
     waiting = record(3, 30, "PENDING")
-    summary = summarise([record(1, 0, stays=(stay(0, 40, (1, 1, 1, 1)),), work_s=40), running, waiting], TWO_NODES)
+    summary = summarise(
+        [record(1, 0, stays=(stay(0, 40, run_on(1, 1, 1, 1)),), work_s=40), running, waiting], TWO_NODES
+    )
     assert summary["states"]["UNFINISHED"] == 2
     assert summary["states"]["COMPLETED"] == 1  # the running one has a state, but no end
     assert summary["ran"] == 1
@@ -271,7 +276,7 @@ def test_jobs_that_a_cut_run_left_behind() -> None:
 def test_totals_beyond_64_bits() -> None:
     machine = (NodeClass(100_000, 2, 64, 2, 1, 1, 1, 1),)
     decade_s = 10 * 365 * 86400
-    jobs = [record(1, 0, stays=(stay(0, decade_s, (0, 100_000, 2**256 - 1, 256)),), work_s=decade_s)]
+    jobs = [record(1, 0, stays=(stay(0, decade_s, run_on(0, 100_000, 2**256 - 1, 256)),), work_s=decade_s)]
     figures_of_it = summarise(jobs, machine)["machine"]
     assert figures_of_it["utilisation"] == 1.0
     assert figures_of_it["node_utilisation"] == 1.0

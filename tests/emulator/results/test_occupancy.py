@@ -14,6 +14,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
 )
+from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.columns import job_columns, stay_columns
@@ -116,9 +117,9 @@ def test_boxes_are_cut_where_neighbours_come_and_go() -> None:
 
 def test_a_neighbour_that_is_replaced_at_once_cuts_nothing() -> None:
     records = [
-        record(1, 0, stays=(stay(0, 9, (0, 1, 0b0011, 2)),), work_s=9),
-        record(2, 0, stays=(stay(0, 4, (0, 1, 0b1100, 2)),), work_s=4),
-        record(3, 0, stays=(stay(4, 9, (0, 1, 0b1100, 2)),), work_s=5),
+        record(1, 0, stays=(stay(0, 9, run_on(0, 1, 0b0011, 2)),), work_s=9),
+        record(2, 0, stays=(stay(0, 4, run_on(0, 1, 0b1100, 2)),), work_s=4),
+        record(3, 0, stays=(stay(4, 9, run_on(0, 1, 0b1100, 2)),), work_s=5),
     ]
     boxes = shared_boxes(TWO_NODES, stay_columns(records), 0, 9 * SECOND)
     assert [(box.begin_us, box.end_us, box.jobs_on_node) for box in boxes if box.job == 0] == [(0, 9 * SECOND, 2)]
@@ -131,7 +132,7 @@ def test_boxes_are_cut_at_the_window() -> None:
 
 def test_outlines_join_whole_nodes() -> None:
     records = [record for record in six_jobs() if record.job.spec.id == 1]
-    wide = records[0].intervals[0]._replace(runs=((0, 2, 0b1111, 2),))
+    wide = records[0].intervals[0]._replace(runs=runs_on((0, 2, 0b1111, 2)))
     outlines = job_outlines(TWO_NODES, stay_columns([records[0]._replace(intervals=(wide,))]), 0, 100 * SECOND)
     assert outlines == [Box(0, 100 * SECOND, 0, 2, 0, 0)]
 

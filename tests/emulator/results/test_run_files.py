@@ -21,7 +21,9 @@ from tests.emulator.results.samples import (
     records_on_unequal_nodes,
     stay,
 )
+from tests.runs import run_on
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
@@ -31,10 +33,9 @@ from cosched_emulator.results.figures.metrics import summarise, summarise_column
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -57,10 +58,10 @@ def stored(out: Path) -> dict[str, bytes]:
 def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
     tmp_path: Path, table: Mapping[str, Any], policy: str
 ) -> None:
-    prepared, choice = prepare(read_scenario(None, table)), choose(policy)
+    prepared, choice = prepare(table), choose(policy)
     kept = run(prepared, DirectLink(choice.scheduler))
-    assert [item.job.spec.id for item in kept.records] == list(range(1, kept.jobs + 1))
-    assert kept.jobs == len(prepared.workload.jobs)
+    assert [item.job.spec.id for item in kept.records] == list(range(1, len(kept.jobs) + 1))
+    assert len(kept.jobs) == len(prepared.workload.jobs)
     store(kept, str(tmp_path / "kept"), policy={}, link="direct", force=False)
     with RunFiles(tmp_path / "written", prepared.nodes) as files:
         written = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -73,7 +74,7 @@ def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
 
 def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
-    prepared, choice = prepare(read_scenario(None, short_of_nodes)), choose("easy")
+    prepared, choice = prepare(short_of_nodes), choose("easy")
     waiting = [item.job.spec.id for item in run(prepared, DirectLink(choice.scheduler)).records if item.end_us is None]
     with RunFiles(tmp_path / "run", prepared.nodes) as files:
         finished = run(prepared, DirectLink(choice.scheduler), files=files)
@@ -81,7 +82,7 @@ def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
     assert finished.unfinished == waiting
     assert 1 < len(waiting) < 300
     rows = [line.split(",") for line in (tmp_path / "run" / "jobs.csv").read_text().splitlines()[1:]]
-    assert len(rows) == finished.jobs == 300
+    assert len(rows) == len(finished.jobs) == 300
     assert [int(row[0]) for row in rows if row[7] == "SUBMITTED"] == waiting
     assert [int(row[0]) for row in rows[-len(waiting) :]] == waiting
 
@@ -96,7 +97,7 @@ class _Failing(DirectLink):
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    prepared: Prepared = prepare(read_scenario(None, BUSY))
+    prepared: Prepared = prepare(BUSY)
     with RunFiles(tmp_path / "run", prepared.nodes) as files, pytest.raises(LinkError, match="lost"):
         run(prepared, _Failing(choose("easy").scheduler), files=files)
     assert list(tmp_path.iterdir()) == []
@@ -121,7 +122,7 @@ def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], ch
 
 def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submission() -> None:
     jobs = [
-        record(number, 40 - number, stays=(stay(50, 60 + number % 7, (0, 1, 1, 1)),), work_s=1)
+        record(number, 40 - number, stays=(stay(50, 60 + number % 7, run_on(0, 1, 1, 1)),), work_s=1)
         for number in range(1, 31)
     ]
     assert [line.split(",")[0] for line in lines_of("allocations.csv", jobs)[1:]] == [str(n) for n in range(1, 31)]
@@ -139,7 +140,7 @@ def test_a_full_disk_is_an_error_of_the_folder(tmp_path: Path, monkeypatch: pyte
     def fill() -> None:
         with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
             for number in range(10_000):
-                files.add(record(number, 0, stays=(stay(0, number, (0, 1, 1, 1)),)))
+                files.add(record(number, 0, stays=(stay(0, number, run_on(0, 1, 1, 1)),)))
 
     with pytest.raises(InputError, match="folder that can be written, got No space left on device"):
         fill()
@@ -189,7 +190,7 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
 
         def add(first: int, last: int) -> None:
             for number in range(first, last):
-                one = record(number, number, stays=(stay(number, number + 1, (0, 1, 1, 1)),), work_s=1)
+                one = record(number, number, stays=(stay(number, number + 1, run_on(0, 1, 1, 1)),), work_s=1)
                 builder.add(one)
                 files.add(one)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.emulator.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
+from tests.runs import run_on
 
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.seconds import parse_seconds, seconds_text
@@ -141,7 +142,7 @@ def test_jobs_csv_of_the_example() -> None:
 
 def test_every_row_has_all_columns_whatever_users_write() -> None:
     nasty = 'a,"b"\r\nc;d%=é'
-    job = record(1, 0, stays=(stay(0, 1, (0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
+    job = record(1, 0, stays=(stay(0, 1, run_on(0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
     text = "".join(lines_of("jobs.csv", [job]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert len(row) == len(header) == 17
@@ -151,9 +152,9 @@ def test_every_row_has_all_columns_whatever_users_write() -> None:
 
 
 def test_jobs_that_never_ended_come_last() -> None:
-    running = record(1, 0, "RUNNING", stays=(stay(2, 5, (0, 1, 1, 1)),), work_s=3, run_s=9)._replace(end_us=None)
+    running = record(1, 0, "RUNNING", stays=(stay(2, 5, run_on(0, 1, 1, 1)),), work_s=3, run_s=9)._replace(end_us=None)
     waiting = record(2, 0, "PENDING", run_s=9)
-    ended = record(3, 0, stays=(stay(2, 50, (0, 1, 2, 1)),), work_s=48)
+    ended = record(3, 0, stays=(stay(2, 50, run_on(0, 1, 2, 1)),), work_s=48)
     rows = [line.split(",") for line in lines_of("jobs.csv", [running, waiting, ended])][1:]
     assert [row[0] for row in rows] == ["3", "1", "2"]
     assert rows[1][7:14] == ["RUNNING", "2", "3", "", "2", "", ""]
@@ -161,7 +162,7 @@ def test_jobs_that_never_ended_come_last() -> None:
 
 
 def test_equal_ends_are_ordered_by_number_and_not_by_text() -> None:
-    jobs = [record(number, 0, stays=(stay(0, 5, (0, 1, 1, 1)),), work_s=5) for number in (10, 9, 2)]
+    jobs = [record(number, 0, stays=(stay(0, 5, run_on(0, 1, 1, 1)),), work_s=5) for number in (10, 9, 2)]
     rows = lines_of("jobs.csv", jobs)[1:]
     assert [row.split(",")[0] for row in rows] == ["2", "9", "10"]
 
@@ -170,7 +171,7 @@ def test_equal_ends_are_ordered_by_number_and_not_by_text() -> None:
 
 
 def test_allocations_csv_of_the_example() -> None:
-    wide = record(7, 60, stays=(stay(106, 106.5, (0, 1, 3, 2), (1, 1, 1, 1)),), work_s=0.5)
+    wide = record(7, 60, stays=(stay(106, 106.5, run_on(0, 1, 3, 2), run_on(1, 1, 1, 1)),), work_s=0.5)
     assert "".join(lines_of("allocations.csv", [wide, *six_jobs()[::-1]])) == (
         "job_id,interval,start_s,end_s,first_node,node_count,thread_mask,processes_per_node\n"
         "1,0,0,100,0,1,0xf,4\n"
@@ -199,8 +200,8 @@ def test_schedule_swf_of_the_example() -> None:
 
 
 def test_schedule_swf_rounds_up_without_making_jobs_overlap() -> None:
-    first = record(1, 0.1, stays=(stay(0.2, 5.3, (0, 1, 1, 1)),), work_s=5)
-    second = record(2, 0.3, stays=(stay(5.3, 7.9, (0, 1, 1, 1)),), work_s=2)
+    first = record(1, 0.1, stays=(stay(0.2, 5.3, run_on(0, 1, 1, 1)),), work_s=5)
+    second = record(2, 0.3, stays=(stay(5.3, 7.9, run_on(0, 1, 1, 1)),), work_s=2)
     rows = [line.split() for line in lines_of("schedule.swf", [first, second]) if not line.startswith(";")]
     assert [row[1:4] for row in rows] == [["1", "0", "5"], ["1", "5", "2"]]
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
@@ -62,7 +61,7 @@ class Counting(DirectLink):
 def played(table: Mapping[str, Any], scenario: Mapping[str, Any]) -> tuple[list[JobRecord], Counter[str]]:
     link = Counting(table)
     sections = {"seed": 1, "preemption": {"resume_s": 60.0}, **scenario}
-    finished = run(prepare(read_scenario(None, sections)), link)
+    finished = run(prepare(sections), link)
     assert finished.refused == 0
     return finished.records, link.seen
 

@@ -7,12 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator import prepare, simulate
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
+from cosched_emulator.run.prepare import Prepared
 
 DISTURBED: Final[dict[str, Any]] = {
     "requeue": True,
@@ -38,16 +35,16 @@ SCENARIOS: Final[dict[str, dict[str, Any]]] = {
 
 
 def play(prepared: Prepared, policy: str) -> list[JobRecord]:
-    return run(prepared, DirectLink(choose(policy).scheduler)).records
+    return simulate(prepared, policy).records
 
 
 @pytest.mark.by_default(1)
 @pytest.mark.parametrize("policy", list(SCENARIOS))
 def test_runs_of_one_preparation_share_nothing(policy: str) -> None:
     table = {"seed": 4, **DISTURBED, **SCENARIOS[policy]}
-    expected = play(prepare(read_scenario(None, table)), policy)
+    expected = play(prepare(table), policy)
     assert any(len(record.intervals) > 1 or record.state == "CANCELLED" for record in expected)  # it was disturbed
-    prepared = prepare(read_scenario(None, table))
+    prepared = prepare(table)
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: play(prepared, policy), range(3)))
     assert found == [expected] * 3

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
+from tests.runs import runs_on
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.agenda import Agenda
@@ -402,7 +403,7 @@ class Anyhow:
         for job_id in random.sample(sorted(self._waiting), min(2, len(self._waiting))):
             spec = self._waiting.pop(job_id)
             nodes = random.sample(range(self._machine.nodes), spec.processes)
-            runs = tuple((node, 1, 1 << random.randrange(2), 1) for node in nodes)
+            runs = runs_on(*[(node, 1, 1 << random.randrange(2), 1) for node in nodes])
             limit_us = None if spec.limit_us is None else spec.limit_us + random.choice((0, 30))
             actions.append(m.StartJob(job_id, runs, spec.estimate_us, limit_us))
         if self._waiting:

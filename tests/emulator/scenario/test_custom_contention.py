@@ -15,16 +15,11 @@ import pytest
 from tests.commands import Commands, commands_in
 from tests.processes import ended, wait_until
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.build import build_manager
-from cosched_emulator.run.coupling import coupling
 from cosched_emulator.run.policy_warnings import idle_matching
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.run.prepare import Prepared
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.pairs import JobFacts
@@ -86,7 +81,7 @@ def prepared_of(log: Path, **sections: object) -> Prepared:
         "cluster": {"nodes": 4, "preset": "lomarc-ht"},
         **sections,
     }
-    return prepare(read_scenario(None, table))
+    return prepare(table)
 
 
 PAIRS = [["1", "2", 1.25], ["2", "1", 1.5]]
@@ -99,8 +94,7 @@ TRUTH = {"contention": TABLE, "parameters": {"pairs": PAIRS, "otherwise": 4}}
 def test_a_table_is_truth_and_belief(log: Path) -> None:
     """Of two jobs beside each other, 2000 s at 1.25 and 1000 s at 1.5, the shorter ends at 1500 s; the other has 800 s left then."""
     prepared = prepared_of(log, truth=TRUTH)
-    with coupling("direct", choose("lomarc-u1"), prepared) as link:
-        finished = run(prepared, link)
+    finished = simulate(prepared, "lomarc-u1")
     ends = {record.job.spec.id: record.end_us for record in finished.records}
     assert (ends[2], ends[1]) == (1500 * SECOND, 2300 * SECOND)
     assert prepared.belief.parameters == (("pairs", (("1", "2", 1.25), ("2", "1", 1.5))), ("otherwise", 4))
@@ -114,8 +108,8 @@ def test_schedules_are_the_same_by_every_coupling(policy: str, log: Path) -> Non
     assert idle_matching(choose(policy), prepared) is None
     ended = []
     for kind in ("direct", "loopback"):
-        with coupling(kind, choose(policy), prepared) as link:
-            ended.append([(record.intervals[0].start_us, record.end_us) for record in run(prepared, link).records])
+        records = simulate(prepared, policy, link=kind).records
+        ended.append([(record.intervals[0].start_us, record.end_us) for record in records])
     assert ended[0] == ended[1]
     assert len({start_us for start_us, _ in ended[0]}) < 4  # some started together
 
@@ -150,8 +144,8 @@ def test_a_belief_beside_a_truth_that_ships(log: Path) -> None:
 def test_a_truth_of_nodes(log: Path) -> None:
     prepared = prepared_of(log, truth={"contention": CROWD, "parameters": {"each": 0.25}})
     assert prepared.belief.contention == "none"
-    for link in (DirectLink(choose("ac").scheduler), LoopbackLink(choose("ac").scheduler)):
-        finished = run(prepared, link)
+    for link in ("direct", "loopback"):
+        finished = simulate(prepared, "ac", link=link)
         assert min(record.end_us or 0 for record in finished.records) == 1250 * SECOND  # beside one process
 
 
@@ -192,11 +186,10 @@ def test_what_cannot_be(section: str, values: dict[str, object], text: str, log:
 
 def test_a_truth_that_says_what_cannot_be(log: Path) -> None:
     prepared = prepared_of(log, truth={"contention": f"{__name__}:Wrong"}, belief={"contention": "none"})
-    link: Link = DirectLink(choose("ac").scheduler)
     with pytest.raises(
         ContentionError, match=r"slowdown of job 1 and job 2: expected a number from 1 to 1000, .* got -8\.5"
     ):
-        run(prepared, link)
+        simulate(prepared, "ac")
 
 
 # ---------------------------------------------------------------- through the command line

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator import prepare
 from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
@@ -16,7 +17,6 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
@@ -208,7 +208,7 @@ def test_nothing_said_is_all_defaults() -> None:
 def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: LomarcModel | None) -> None:
     truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
     table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
-    prepared = prepare(read_scenario(None, table))
+    prepared = prepare(table)
     manager = build_manager(prepared)
     found = manager.inventory().belief
     assert found.parameters == (() if told is None else told.parameters())
@@ -220,14 +220,14 @@ def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: Lom
 def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
     truth = {"contention": "none", "pair_seed": -5, "good_share": 1}
     table = {"workload": {"lublin": 2}, "truth": truth, "belief": {"contention": "lomarc"}}
-    prepared = prepare(read_scenario(None, table))
+    prepared = prepare(table)
     belief = build_manager(prepared).inventory().belief
     assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
 
 
 def test_any_seed_draws_pairs() -> None:
     table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
-    prepared = prepare(read_scenario(None, table))
+    prepared = prepare(table)
     belief = build_manager(prepared).inventory().belief
     assert dict(belief.parameters)["pair_seed"] == -1  # the same draws
 
@@ -244,7 +244,7 @@ def test_every_node_has_swap_space(tmp_path: Path) -> None:
     machine = build_machine(ClusterSection(file=str(file)))
     assert [item.swap_mb for item in machine] == [9, 0]
     with pytest.raises(ConfigurationError, match="either a file or other keys"):
-        prepare(read_scenario(None, {"cluster": {"file": str(file), "swap_mb": 1}, "workload": {"lublin": 3}}))
+        prepare({"cluster": {"file": str(file), "swap_mb": 1}, "workload": {"lublin": 3}})
 
 
 def ends(scenario: Scenario) -> tuple[int, ...]:
@@ -341,7 +341,7 @@ def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> Non
         ("[cluster]\nnodes = 1\nprocessors = 1", "cluster"),
         ("[cluster]\ncores = 0", "cluster"),
         ("[cluster]\ncores = 5000", "cluster"),
-        ("[cluster]\npreset = 'rua'", "cluster"),
+        ("[cluster]\npreset = 'rua'", "cluster.preset"),
         ("[cluster]\nmemory_mb = -1", "cluster"),
         ("[cluster]\nswap_mb = -1", "cluster"),
         ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
@@ -425,7 +425,7 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
 )
 def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        prepare(read_scenario(None, {"workload": table}))
+        prepare({"workload": table})
     assert caught.value.path == path
 
 
@@ -508,7 +508,7 @@ def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[
     log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
     for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
         table = {"cluster": {"preset": preset, **cluster}, "workload": workload}
-        prepared = prepare(read_scenario(None, table))
+        prepared = prepare(table)
         assert [item[:4] for item in prepared.nodes] == classes
         assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
 
@@ -542,7 +542,7 @@ STATISTICAL = {"contention": "statistical"}
 def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
     table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
     choice = choose(policy)
-    found = idle_matching(choice, prepare(read_scenario(None, table)))
+    found = idle_matching(choice, prepare(table))
     expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
     assert found == (None if told is None else expected)
 
@@ -556,7 +556,7 @@ def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, 
         "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
         "workload": {"lublin": 3, "memory_mb": memory_mb},
     }
-    found = idle_slices(choose(policy), prepare(read_scenario(None, table)))
+    found = idle_slices(choose(policy), prepare(table))
     assert (found is not None) == warns
     if found is not None:
         assert "nodes with 0 MB of swap space" in found

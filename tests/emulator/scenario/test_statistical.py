@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator import prepare, simulate
 from cosched_emulator.cli.commands.scenario_options import overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.loopback import LoopbackLink
@@ -16,10 +17,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -41,7 +39,7 @@ TABLE_4 = {"lublin": 200, "self_slowdowns": "table4"}
 
 def prepared_of(**sections: Mapping[str, Any] | int) -> Prepared:
     table: dict[str, Any] = {"cluster": NODE, "workload": TABLE_4, "truth": {"contention": "statistical"}, **sections}
-    return prepare(read_scenario(None, table))
+    return prepare(table)
 
 
 def told_by(prepared: Prepared) -> Belief:
@@ -51,9 +49,8 @@ def told_by(prepared: Prepared) -> Belief:
 def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
     """They are written beside the workload also where nothing is known of how jobs use their nodes."""
     prepared = prepared_of(seed=5, workload={**TABLE_4, "lublin": 10})
-    choice = choose("easy")
     out = tmp_path / "run"
-    store(run(prepared, DirectLink(choice.scheduler)), str(out), policy={}, link="direct", force=False)
+    simulate(prepared, "easy", out=out)
     found = read_annotations(str(out / "workload-usage.csv"))
     assert found.usages == {}
     assert list(found.selves.values()) == [job.self_slowdown for job in prepared.workload.jobs]
@@ -269,7 +266,7 @@ def test_jobs_of_a_log_grow_on_a_machine_that_is_named(tmp_path: Path) -> None:
 def test_values_that_make_no_sense(section: str, keys: Mapping[str, Any], path: str) -> None:
     table = {"workload": {"lublin": 5}, section: {"lublin": 5, **keys} if section == "workload" else keys}
     with pytest.raises(ConfigurationError) as caught:
-        prepare(read_scenario(None, table))
+        prepare(table)
     assert caught.value.path == path
 
 

@@ -104,7 +104,7 @@ def test_who_cannot_be_known_is_refused(site: Site) -> None:
     send_raw(old, *STATUS)
     assert received(door, milliseconds=400) == []
     said = b""
-    while b"not known who is at your end" not in said:
+    while b"cannot tell whose connection this is" not in said:
         said += old.recv(4096)
     for _ in range(30):
         send_raw(old, *STATUS)

@@ -99,8 +99,8 @@ def test_answers_that_cannot_be_sent(site: Site, monkeypatch: pytest.MonkeyPatch
     client = site.client(door.endpoint)
     for result, text in (
         ({"x": "y" * 1000}, "limit is 1000: ask for less"),
-        ({"x": 2**64}, "no form"),
-        ({"x": {1}}, "no form"),
+        ({"x": 2**64}, "cannot encode"),
+        ({"x": {1}}, "cannot encode"),
     ):
         client.send_multipart(STATUS)
         (asked,) = received(door)

@@ -9,7 +9,9 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runs import layers_on, run_on, runs_on
 
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -64,7 +66,7 @@ def places_named(runs: tuple[Run, ...]) -> list[Place]:
 
 
 def layers_from(places: set[Place], depth: int) -> Layers:
-    return tuple(sum(1 << node for node, thread in places if thread == layer) for layer in range(depth))
+    return layers_on(*[sum(1 << node for node, thread in places if thread == layer) for layer in range(depth)])
 
 
 def busy_pool(random: Random, machine: Machine) -> ThreadPool:
@@ -74,9 +76,9 @@ def busy_pool(random: Random, machine: Machine) -> ThreadPool:
         node = random.randrange(machine.nodes)
         mask = thread_mask(pool.free, node)
         if mask:
-            run = (node, 1, lowest_threads(mask, random.randint(1, mask.bit_count())), 1)
+            run = run_on(node, 1, lowest_threads(mask, random.randint(1, mask.bit_count())), 1)
             memory_mb = random.choice((0, min(2, pool.free_memory_mb[node])))
-            taker = JobSpec(9, 0, 1, 1, memory_mb=memory_mb, threads_per_process=run[2].bit_count())
+            taker = JobSpec(9, 0, 1, 1, memory_mb=memory_mb, threads_per_process=run.mask.bit_count())
             assert refusal_of(pool, taker, (run,)) is None
             pool.take(taker, (run,), layers_of((run,), machine.depth))
     return pool
@@ -120,7 +122,7 @@ def room_by_trial(job: JobSpec, node: int, pool: ThreadPool) -> int:
     for processes in range(1, mask.bit_count() + 1):
         taken = mask if job.exclusive else lowest_threads(mask, processes * job.threads_per_process)
         alone = job._replace(processes=processes, ppn_min=1)
-        if is_legal(alone, ((node, 1, taken, processes),), pool):
+        if is_legal(alone, runs_on((node, 1, taken, processes)), pool):
             best = processes
     return best if best >= min(job.ppn_min, job.processes) else 0
 
@@ -156,7 +158,7 @@ def test_sets_of_threads(some: set[Place], others: set[Place]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 7), st.integers(1, 3)), unique_by=lambda item: item[0]))
 @settings(deadline=None, max_examples=60)
 def test_runs_are_the_nodes_joined(placed: list[tuple[int, int, int]]) -> None:
-    runs = runs_from(placed)
+    runs = runs_from([(node, ThreadMask(mask), ppn) for node, mask, ppn in placed])
     written_out = [(n, mask, ppn) for first, count, mask, ppn in runs for n in range(first, first + count)]
     assert written_out == sorted(placed)
     assert all(a[0] + a[1] < b[0] or a[2:] != b[2:] for a, b in pairwise(runs))  # as few as can be
@@ -178,7 +180,7 @@ def test_refusal_is_the_protocols_rule() -> None:
         )
         runs = list(guess or ())
         if not runs or random.random() < 0.6:  # something like an allocation, but most likely wrong
-            run = (
+            run = run_on(
                 random.randint(-1, machine.nodes),
                 random.choice((1, 1, 1, 2, 0)),
                 random.choice((1, 2, 3, 7, 15, 16, 0)),
@@ -220,7 +222,7 @@ MACHINE = Machine((nodes_of(2, 4, 16), nodes_of(1, 2, 16)))
 def test_refusals_say_why(job: dict[str, int], runs: tuple[Run, ...], reason: str | None) -> None:
     pool = ThreadPool(MACHINE)
     one = JobSpec(1, 0, 1, 1)
-    pool.take(one, ((1, 1, 1, 1),), layers_of(((1, 1, 1, 1),), 4))
+    pool.take(one, runs_on((1, 1, 1, 1)), layers_of(runs_on((1, 1, 1, 1)), 4))
     refusal = refusal_of(pool, JobSpec(2, 0, estimate_us=1, **job), runs)  # type: ignore[arg-type]
     assert refusal is None if reason is None else refusal is not None and reason in refusal
 
@@ -240,7 +242,7 @@ def test_refusals_say_why(job: dict[str, int], runs: tuple[Run, ...], reason: st
 )
 def test_times_of_a_start(own_us: int | None, estimate_us: int, limit_us: int | None, fine: bool) -> None:
     job = JobSpec(1, 0, 1, 5, own_us)
-    assert (times_refusal(job.limit_us, StartJob(1, ((0, 1, 1, 1),), estimate_us, limit_us)) is None) == fine
+    assert (times_refusal(job.limit_us, StartJob(1, runs_on((0, 1, 1, 1)), estimate_us, limit_us)) is None) == fine
 
 
 # ---------------------------------------------------------------- first fit and packed

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tests.runs import runs_on
+
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import (
@@ -37,13 +39,13 @@ WELCOME = Welcome(
     nodes=NODES,
     down=(),
     belief=Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",)),
-    running=(RunningJob(RUNNING, 900, ((0, 1, 1, 1),), 500, None),),
+    running=(RunningJob(RUNNING, 900, runs_on((0, 1, 1, 1)), 500, None),),
     pending=(PendingJob(WHOLE, False), PendingJob(PLAIN, False), PendingJob(LIMITED, False), PendingJob(HELD, True)),
     notes=(Note(2, "seen", 3), Note(4, "seen", 1), Note(None, "level", "high")),
     wakes=(5000,),
 )
-START_PLAIN = StartJob(2, ((1, 1, 3, 2),), 100, None)
-START_LIMITED = StartJob(3, ((2, 1, 1, 1),), 150, 200)
+START_PLAIN = StartJob(2, runs_on((1, 1, 3, 2)), 100, None)
+START_LIMITED = StartJob(3, runs_on((2, 1, 1, 1)), 150, 200)
 
 
 class Scripted:

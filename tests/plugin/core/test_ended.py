@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME
+from tests.runs import runs_on
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.api import Ended
 from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
@@ -39,11 +41,11 @@ JOBS = {number: JobSpec(number, 0, 1, 100 * number, None) for number in range(1,
 SITE = WELCOME._replace(
     nodes=tuple(item._replace(swap_mb=100) for item in NODES),
     running=(
-        RunningJob(JOBS[1], 900, ((0, 1, 1, 1),), 500, None),
-        RunningJob(JOBS[2], 900, ((0, 1, 2, 1),), 500, None, idle_us=30),
-        RunningJob(JOBS[3], 900, ((1, 1, 1, 1),), 500, None, suspended_us=980),
-        RunningJob(JOBS[4], 900, ((1, 1, 2, 1),), 500, None, suspended_us=960, on_disk=True),
-        RunningJob(JOBS[5], 900, ((2, 1, 1, 1),), 500, None, idle_us=90, ready_us=1040),
+        RunningJob(JOBS[1], 900, runs_on((0, 1, 1, 1)), 500, None),
+        RunningJob(JOBS[2], 900, runs_on((0, 1, 2, 1)), 500, None, idle_us=30),
+        RunningJob(JOBS[3], 900, runs_on((1, 1, 1, 1)), 500, None, suspended_us=980),
+        RunningJob(JOBS[4], 900, runs_on((1, 1, 2, 1)), 500, None, suspended_us=960, on_disk=True),
+        RunningJob(JOBS[5], 900, runs_on((2, 1, 1, 1)), 500, None, idle_us=90, ready_us=1040),
     ),
     pending=(PendingJob(JobSpec(6, 10, 1, 100), False), PendingJob(JobSpec(7, 10, 1, 100), True)),
     notes=(),
@@ -126,7 +128,7 @@ def test_also_after_a_batch_that_failed() -> None:
 
 
 def test_neither_a_refused_start_nor_a_rejected_job_has_ended() -> None:
-    start = StartJob(6, ((2, 1, 1, 1),), 100, None)
+    start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
     policy = Watching(start)
     core = SchedulerCore(policy, SITE._replace(running=SITE.running[:4]))
     assert core.handle(NOW_US + 1, ()) == [start]
@@ -139,7 +141,7 @@ def test_neither_a_refused_start_nor_a_rejected_job_has_ended() -> None:
 
 
 def test_a_core_that_has_just_been_welcomed_sees_the_same() -> None:
-    start = StartJob(6, ((2, 1, 1, 1),), 100, None)
+    start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
     lived = Watching(start)
     core = SchedulerCore(lived, SITE._replace(running=SITE.running[:2]))
     core.handle(NOW_US + 1, ())
@@ -160,7 +162,7 @@ def test_another_shape_shows_all_and_a_part_its_own() -> None:
 
     def part(view: View) -> View:
         machine = VirtualMachine(view, 100, 300)  # jobs 2 and 3
-        machine.turn_to(5000, -1, int)
+        machine.turn_to(5000, NodeSet(-1), int)
         return machine
 
     own = Watching(shape=part)

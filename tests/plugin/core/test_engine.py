@@ -19,6 +19,7 @@ from tests.plugin.core.parts import (
     ids,
     looks,
 )
+from tests.runs import layers_on, runs_on
 
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
@@ -38,6 +39,7 @@ from cosched_plugin.protocol.messages import (
     NodeFailed,
     NodeReturned,
     RejectJob,
+    Run,
     SetNote,
     StartJob,
     StartTogether,
@@ -77,30 +79,38 @@ def test_a_belief_of_which_nobody_has_heard() -> None:
         core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
 
 
+def test_a_policy_may_place_a_job_by_plain_tuples() -> None:
+    core = core_with(START_PLAIN._replace(runs=cast("tuple[Run, ...]", ((1, 1, 3, 2),))))
+    core.handle(NOW_US, [])
+    (run,) = core.view.running[2].runs
+    assert (run.first, run.count, run.mask, run.processes) == (1, 1, 3, 2)
+    core.check()
+
+
 # ---------------------------------------------------------------- impossible decisions
 
 IMPOSSIBLE: list[tuple[Action, str]] = [
     (START_PLAIN._replace(job_id=99), "job 99 does not wait"),
     (START_PLAIN._replace(job_id=1), "job 1 does not wait"),  # it runs
-    (StartJob(4, ((1, 1, 1, 1),), 100, None), "job 4 does not wait"),  # it is held
+    (StartJob(4, runs_on((1, 1, 1, 1)), 100, None), "job 4 does not wait"),  # it is held
     (START_PLAIN._replace(runs=()), "0 processes placed, 2 wanted"),
-    (START_PLAIN._replace(runs=((0, 1, 3, 2),)), "node 0 is not free there"),
-    (START_PLAIN._replace(runs=((2, 1, 3, 2),)), "node 2 is not free there"),
-    (START_PLAIN._replace(runs=((3, 1, 3, 2),)), "names nodes outside 0..2"),
-    (START_PLAIN._replace(runs=((-1, 1, 3, 2),)), "names nodes outside 0..2"),
-    (START_PLAIN._replace(runs=((1, 1, 4, 1), (2, 1, 1, 1))), "names threads outside 0..1"),
-    (START_PLAIN._replace(runs=((1, 1, 1, 2),)), "1 threads to 2 processes of 1"),
-    (START_PLAIN._replace(runs=((1, 1, 1, 1), (1, 1, 2, 1))), "names a node twice"),
-    (START_PLAIN._replace(runs=((1, 1, 1, 1),)), "1 processes placed, 2 wanted"),
+    (START_PLAIN._replace(runs=runs_on((0, 1, 3, 2))), "node 0 is not free there"),
+    (START_PLAIN._replace(runs=runs_on((2, 1, 3, 2))), "node 2 is not free there"),
+    (START_PLAIN._replace(runs=runs_on((3, 1, 3, 2))), "names nodes outside 0..2"),
+    (START_PLAIN._replace(runs=runs_on((-1, 1, 3, 2))), "names nodes outside 0..2"),
+    (START_PLAIN._replace(runs=runs_on((1, 1, 4, 1), (2, 1, 1, 1))), "names threads outside 0..1"),
+    (START_PLAIN._replace(runs=runs_on((1, 1, 1, 2))), "1 threads to 2 processes of 1"),
+    (START_PLAIN._replace(runs=runs_on((1, 1, 1, 1), (1, 1, 2, 1))), "names a node twice"),
+    (START_PLAIN._replace(runs=runs_on((1, 1, 1, 1))), "1 processes placed, 2 wanted"),
     (START_PLAIN._replace(estimate_us=0), "an estimate of 0 us"),
     (START_PLAIN._replace(limit_us=100), "limit 100 for a job whose own is None"),
     (START_LIMITED._replace(limit_us=None), "limit None for a job whose own is 200"),
     (START_LIMITED._replace(limit_us=199), "limit 199 us is below the job's own, 200 us"),
-    (StartJob(5, ((1, 1, 1, 1),), 100, None), "node 1 is not taken whole for an exclusive job"),
+    (StartJob(5, runs_on((1, 1, 1, 1)), 100, None), "node 1 is not taken whole for an exclusive job"),
     (StartTogether((START_PLAIN, START_PLAIN)), "job 2 does not wait"),
-    (StartTogether((START_PLAIN, StartJob(5, ((1, 1, 3, 1),), 100, None))), "job 5: node 1 is not free there"),
+    (StartTogether((START_PLAIN, StartJob(5, runs_on((1, 1, 3, 1)), 100, None))), "job 5: node 1 is not free there"),
     (StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))), "job 2: an estimate of -1 us"),
-    (StartTogether((START_LIMITED, StartJob(4, ((1, 1, 1, 1),), 100, None))), "job 4 does not wait"),
+    (StartTogether((START_LIMITED, StartJob(4, runs_on((1, 1, 1, 1)), 100, None))), "job 4 does not wait"),
     (SetNote(99, "new", 1), "there is no job 99"),
     (WakeAt(NOW_US), f"a wake must lie after now, {NOW_US}"),
     (WakeAt(0), "a wake must lie after now"),
@@ -325,7 +335,7 @@ def test_a_job_over_its_time_may_end_any_moment() -> None:
 
 
 def _lose_thread(core: SchedulerCore) -> None:
-    core._state.pool.free = (0, 0)
+    core._state.pool.free = layers_on(0, 0)
 
 
 def _lose_memory(core: SchedulerCore) -> None:
@@ -413,7 +423,7 @@ def test_a_policy_that_never_ends_is_ended() -> None:
         SetNote(None, cast(Any, 1), 1),
         WakeAt(cast(Any, NOW_US + 1.5)),
         WakeAt(1 << 63),
-        StartJob(2, ((1, 1, 3, 2),), cast(Any, 100.0), None),
+        StartJob(2, runs_on((1, 1, 3, 2)), cast(Any, 100.0), None),
     ],
 )
 def test_what_could_not_travel_is_no_decision_in_one_process_either(decision: Action) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
+from tests.runs import run_on, runs_on
 
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
@@ -47,10 +48,10 @@ THREE = JobSpec(3, 0, 1, 500, None)
 FOUR = JobSpec(4, 0, 1, 500, 600)
 SHARING = WELCOME._replace(
     running=(
-        RunningJob(ONE, 900, ((0, 1, 1, 1),), 700, 800, None, 1_500_000),
-        RunningJob(TWO, 800, ((0, 1, 2, 1), (1, 1, 1, 1)), 900, None, None, 1_500_000),
-        RunningJob(THREE, 800, ((1, 1, 2, 1),), 300, None, None, 1_200_000),
-        RunningJob(FOUR, 800, ((2, 1, 1, 1),), 1000, 900, 950, 0),
+        RunningJob(ONE, 900, runs_on((0, 1, 1, 1)), 700, 800, None, 1_500_000),
+        RunningJob(TWO, 800, runs_on((0, 1, 2, 1), (1, 1, 1, 1)), 900, None, None, 1_500_000),
+        RunningJob(THREE, 800, runs_on((1, 1, 2, 1)), 300, None, None, 1_200_000),
+        RunningJob(FOUR, 800, runs_on((2, 1, 1, 1)), 1000, 900, 950, 0),
     ),
     pending=(PendingJob(JobSpec(5, 10, 1, 100), False), PendingJob(JobSpec(6, 10, 1, 100), True)),
     notes=(),
@@ -155,7 +156,7 @@ def test_a_suspended_job_may_end_or_wait_again(event: Event) -> None:
     assert 4 not in core.view.running
     assert core.view.free == (0b100, 0)
     if isinstance(event, JobRequeued):
-        decide(core, 1200, StartJob(4, ((2, 1, 1, 1),), 500, 600))
+        decide(core, 1200, StartJob(4, runs_on((2, 1, 1, 1)), 500, 600))
         four = core.view.running[4]
         assert (four.suspended_us, four.limit_us, four.start_us) == (None, 600, 1200)
 
@@ -236,7 +237,7 @@ def test_room_on_disk_and_back() -> None:
     with pytest.raises(PolicyError, match="node 0 has 3 MB of swap space free, 4 wanted"):
         decide(core, NOW_US, SuspendJob(1, to_disk=True))
     decide(core, NOW_US, SuspendJob(2, to_disk=True))  # without memory
-    core = handled(SuspendJob(1, to_disk=True), StartJob(5, ((0, 1, 1, 1),), 100, None), welcome=SWAPPING)
+    core = handled(SuspendJob(1, to_disk=True), StartJob(5, runs_on((0, 1, 1, 1)), 100, None), welcome=SWAPPING)
     assert not core.view.may_resume(core.view.running[1])
     assert core.handle(NOW_US + 1, (JobEnded(5, COMPLETED),)) == []
     assert core.view.may_resume(core.view.running[1])
@@ -275,7 +276,7 @@ def test_a_measurement_holds_until_a_neighbour_comes_or_goes(event: Event, left:
 
 def test_a_newcomer_voids_what_was_measured_on_its_nodes_alone() -> None:
     core = after(JobEnded(3, COMPLETED), ProgressMeasured(1, 1_100_000), ProgressMeasured(4, 2), welcome=SHARING)
-    decide(core, NOW_US, StartJob(5, ((1, 1, 2, 1),), 100, None))
+    decide(core, NOW_US, StartJob(5, runs_on((1, 1, 2, 1)), 100, None))
     assert set(measured(core)) == {1, 4}
     core = handled(ResumeJob(4))
     assert set(measured(core)) == {1, 2, 3}  # it is alone on its node
@@ -424,8 +425,8 @@ class Books:
                 events.append(JobSubmitted(job))
             case "start" if self.pending:
                 job = self.pending[random.choice(sorted(self.pending))]
-                runs = [(node, 1, 1 << thread, 1) for node, thread in self.room(random)[: job.processes]]
-                if len(runs) == job.processes and len({run[0] for run in runs}) == len(runs):
+                runs = [run_on(node, 1, 1 << thread, 1) for node, thread in self.room(random)[: job.processes]]
+                if len(runs) == job.processes and len({run.first for run in runs}) == len(runs):
                     del self.pending[job.id]
                     self.running[job.id] = RunningJob(job, self.now_us, tuple(sorted(runs)), 60, job.limit_us)
                     self.disturb(job.id)

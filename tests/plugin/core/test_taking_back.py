@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, looks
+from tests.runs import runs_on
 
 from cosched_plugin.common.errors import RemoteProtocolError, UsageError
 from cosched_plugin.core.engine import SchedulerCore
@@ -21,6 +22,7 @@ from cosched_plugin.protocol.messages import (
     NodeFailed,
     ResumeJob,
     ReviseJob,
+    Run,
     RunningJob,
     StartJob,
     StartTogether,
@@ -35,11 +37,11 @@ STOPPED = JobSpec(6, 0, 1, 500, None)
 SITE = WELCOME._replace(
     nodes=SWAP,
     running=(
-        RunningJob(LOADED, 900, ((0, 1, 3, 2),), 500, 900),
-        RunningJob(STOPPED, 900, ((1, 1, 1, 1),), 500, None, suspended_us=950),
+        RunningJob(LOADED, 900, runs_on((0, 1, 3, 2)), 500, 900),
+        RunningJob(STOPPED, 900, runs_on((1, 1, 1, 1)), 500, None, suspended_us=950),
     ),
 )
-START = StartJob(2, ((0, 1, 3, 2),), 100, None)  # on the threads that job 1 leaves
+START = StartJob(2, runs_on((0, 1, 3, 2)), 100, None)  # on the threads that job 1 leaves
 DECIDED = [
     [SuspendJob(1)],
     [SuspendJob(1, to_disk=True)],
@@ -122,10 +124,10 @@ def test_events_that_cannot_be_are_the_managers_fault() -> None:
 
 @pytest.mark.parametrize(
     "runs",
-    [((9, 1, 1, 1),), ((0, 1, 8, 1),), ((2, 5, 1, 1),)],
+    [runs_on((9, 1, 1, 1)), runs_on((0, 1, 8, 1)), runs_on((2, 5, 1, 1))],
     ids=["no such node", "no such thread", "beyond the last node"],
 )
-def test_a_welcome_that_contradicts_itself_is_the_managers_fault(runs: tuple[tuple[int, int, int, int], ...]) -> None:
+def test_a_welcome_that_contradicts_itself_is_the_managers_fault(runs: tuple[Run, ...]) -> None:
     impossible = RunningJob(JobSpec(1, 0, 1, 500, None), 900, runs, 500, None)
     with pytest.raises(RemoteProtocolError, match="contradicts itself"):
         SchedulerCore(Scripted(), SITE._replace(running=(impossible,))).check()

@@ -6,7 +6,9 @@ from random import Random
 
 import pytest
 from tests.plugin.core.parts import WELCOME, core_with
+from tests.runs import runs_on
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -51,7 +53,7 @@ def random_welcome(random: Random) -> Welcome:
             RunningJob(
                 job,
                 start_us,
-                tuple(runs),
+                runs_on(*runs),
                 random.randint(500, 12_000),
                 None,
                 suspended_us,
@@ -98,7 +100,7 @@ def test_as_seen_job_by_job(seed: int) -> None:
     view, machine = machine_of(told)
     virtual_us = random.choice((0, 777, NOW_US, 50_000))
     open_nodes = random.choice((0, -1, random.randrange(1 << NODES)))
-    machine.turn_to(virtual_us, open_nodes, lambda at_us: at_us * 3)
+    machine.turn_to(virtual_us, NodeSet(open_nodes), lambda at_us: at_us * 3)
     own = [job for job in told.running if ABOVE_US < job.spec.estimate_us <= MOST_US]
 
     assert machine.now_us == virtual_us
@@ -120,7 +122,9 @@ def test_as_seen_job_by_job(seed: int) -> None:
         assert (running.runs, running.on_disk) == (job.runs, job.on_disk)
     ends = sorted((max(virtual_us + left_us[job.spec.id], virtual_us + 1), job.spec.id) for job in own)
     assert machine.releases == ends
-    assert machine.occupancies() == [Occupancy(end_us, job, bits(nodes_of(by_id(own, job)))) for end_us, job in ends]
+    assert machine.occupancies() == [
+        Occupancy(end_us, job, NodeSet(bits(nodes_of(by_id(own, job))))) for end_us, job in ends
+    ]
 
     up = set(range(NODES)) - set(told.down)
     is_open = {node for node in range(NODES) if open_nodes >> node & 1}
@@ -148,9 +152,9 @@ def test_what_will_be_free(seed: int) -> None:
     told = random_welcome(random)
     _, machine = machine_of(told)
     open_nodes = random.choice((-1, random.randrange(1 << NODES)))
-    machine.turn_to(500, open_nodes, int)
+    machine.turn_to(500, NodeSet(open_nodes), int)
     besides = [
-        Occupancy(500 + random.randint(1, 9000), 900 + number, random.randrange(1, 1 << NODES))
+        Occupancy(500 + random.randint(1, 9000), 900 + number, NodeSet(random.randrange(1, 1 << NODES)))
         for number in range(random.choice((0, 0, 2)))
     ]
     up = bits(set(range(NODES)) - set(told.down))
@@ -181,12 +185,12 @@ def by_id(jobs: list[RunningJob], number: int) -> RunningJob:
 def test_caches_follow_the_clock_and_the_nodes() -> None:
     told = random_welcome(Random("virtual 5"))
     _, machine = machine_of(told)
-    machine.turn_to(100, -1, int)
+    machine.turn_to(100, NodeSet(-1), int)
     before = (machine.releases, machine.availability(), machine.free)
-    machine.turn_to(130, -1, int)
+    machine.turn_to(130, NodeSet(-1), int)
     assert machine.releases == [(end_us + 30, job) for end_us, job in before[0]]
-    machine.turn_to(130, 0, int)
+    machine.turn_to(130, NodeSet(0), int)
     assert machine.free_nodes == 0
     assert not any(machine.free)
-    machine.turn_to(100, -1, int)
+    machine.turn_to(100, NodeSet(-1), int)
     assert (machine.releases, machine.availability(), machine.free) == before

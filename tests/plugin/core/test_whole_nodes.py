@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 import pytest
 from tests.plugin.core.parts import WELCOME, Scripted, core_with
+from tests.runs import layers_on, run_on, runs_on
 
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.core.engine import SchedulerCore
@@ -60,9 +61,9 @@ def random_welcome(random: Random) -> Welcome:
             else:
                 continue
             free[node] -= set(taken)
-            runs.append((node, 1, sum(1 << thread for thread in taken), len(taken)))
+            runs.append(run_on(node, 1, sum(1 << thread for thread in taken), len(taken)))
         if runs:
-            job = JobSpec(number, 0, sum(run[3] for run in runs), 100, exclusive=exclusive)
+            job = JobSpec(number, 0, sum(run.processes for run in runs), 100, exclusive=exclusive)
             estimate_us = random.choice((100, 400, 401, 500, 900))  # from 600 on: some ends have passed
             running.append(RunningJob(job, 600, tuple(runs), estimate_us, None))
     down = tuple(sorted(random.sample(range(len(width)), random.choice((0, 0, 1)))))
@@ -90,8 +91,8 @@ def nodes_of(view: View, down: set[int]) -> list[Node]:
 
 def layers(view: View, threads: Mapping[int, range]) -> Layers:
     """Return these threads of these nodes."""
-    return tuple(
-        sum(1 << node for node, there in threads.items() if layer in there) for layer in range(view.machine.depth)
+    return layers_on(
+        *[sum(1 << node for node, there in threads.items() if layer in there) for layer in range(view.machine.depth)]
     )
 
 
@@ -193,7 +194,7 @@ def start_on_a_free_node(core: SchedulerCore, view: WholeNodesView) -> None:
     """Start the job that waits on the first thread of a free node, if there are both."""
     node = next((n for n in range(view.machine.nodes) if view.free[0] >> n & 1), None)
     if node is not None and view.queue:
-        start = StartJob(99, ((node, 1, 1, 1),), 10, None)
+        start = StartJob(99, runs_on((node, 1, 1, 1)), 10, None)
         cast(Scripted, core._policy).decisions = [start]
         assert core.handle(view.now_us, ()) == [start]
         assert not view.free[0] >> node & 1
@@ -204,7 +205,7 @@ def test_a_second_thread_is_left_over_for_a_partner() -> None:
     welcome = WELCOME._replace(
         now_us=NOW_US,
         nodes=(NodeClass(2, 1, 1, 2, 8, 0, 0, 0),),
-        running=(RunningJob(JobSpec(1, 0, 1, 100), 950, ((0, 1, 1, 1),), 100, None),),
+        running=(RunningJob(JobSpec(1, 0, 1, 100), 950, runs_on((0, 1, 1, 1)), 100, None),),
     )
     core = core_with(welcome=welcome)
     view = WholeNodesView(core.view)
@@ -217,7 +218,7 @@ def test_a_second_thread_is_left_over_for_a_partner() -> None:
 
 def test_the_plain_view_plans_with_all_threads() -> None:
     view = core_with(welcome=WELCOME).view
-    runs = ((0, 2, 2, 1),)
+    runs = runs_on((0, 2, 2, 1))
     assert view.claim(runs) == (0, 0b11)
     assert view.open_to(JobSpec(7, 0, 1, 1, exclusive=True), view.free) is view.free
     assert view.all_free == view.free

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.reference.sharing import Bucket, Node, Placement, Process, Request
+from tests.runs import run_on
 
 from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.core.engine import SchedulerCore
@@ -73,7 +74,7 @@ def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = 
         end = random.randint(1, 8)
         demand_mbs = random.choice((500, 1000, 2000))
         job = job_of(1000 + len(running), len(taken), demand_mbs, NOW_US + end)
-        runs: tuple[Run, ...] = tuple((node, 1, mask, mask.bit_count()) for node, mask in sorted(masks.items()))
+        runs: tuple[Run, ...] = tuple(run_on(node, 1, mask, mask.bit_count()) for node, mask in sorted(masks.items()))
         running.append(RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + end, None))
         for node, thread in taken:
             residents[node].append(Process(thread, -NOW_US, end, (demand_mbs,)))

@@ -11,10 +11,9 @@ from tests.contract.cases import lomarc, statistical
 from tests.plugin.policies.cases import variants, welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
@@ -61,7 +60,7 @@ class Watched(DirectLink):
 def play(preset: str, units: int | None, *, anew: bool = False) -> tuple[Any, Watched]:
     settings = () if units is None else ("budget=counted", f"budget.units={units}")
     link = Watched(choose(preset, settings).scheduler, anew=anew)
-    return run(prepare(read_scenario(None, SCENARIOS[preset]())), link), link
+    return run(prepare(SCENARIOS[preset]()), link), link
 
 
 # The variants of a policy that differ in a parameter alone are slow ones.

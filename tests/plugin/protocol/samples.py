@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+from tests.runs import runs_on
 
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
@@ -15,7 +16,7 @@ from cosched_plugin.protocol.limits import (
 
 JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, (500, 0, 10))
 USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)
-START = m.StartJob(3, ((0, 2, 15, 4), (7, 1, 3, 1)), 60_000_000, 90_000_000)
+START = m.StartJob(3, runs_on((0, 2, 15, 4), (7, 1, 3, 1)), 60_000_000, 90_000_000)
 PARAMETERS = (("remainder", True), ("c_scope", "all"), ("pair_seed", -1), ("levels", (1, 2.5, None)))
 BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",), PARAMETERS)
 WELCOME = m.Welcome(

@@ -23,6 +23,7 @@ from tests.plugin.protocol.samples import (
     outcome,
     raw_of,
 )
+from tests.runs import run_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import codec, fast
@@ -47,7 +48,7 @@ words = st.text(max_size=12)
 names = st.text(max_size=20)
 nodes = st.integers(0, MAX_NODES - 1)
 masks = st.integers(1, 255) | st.integers(2**62, 2**300)
-runs = st.lists(st.tuples(nodes, st.integers(1, MAX_NODES), masks, spans), min_size=1, max_size=3).map(tuple)
+runs = st.lists(st.builds(run_on, nodes, st.integers(1, MAX_NODES), masks, spans), min_size=1, max_size=3).map(tuple)
 limits = st.none() | spans
 parts = st.integers(0, 1_000_000)
 usages = st.tuples(st.sampled_from(("cpu", "network", "disk")), parts, parts, parts).map(

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from tests.plugin.protocol.samples import JOB_RAW, SAMPLES, WELCOME, decode_raw, nested, outcome, raw_of
+from tests.runs import runs_on
 
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
@@ -235,7 +236,7 @@ def test_each_part_of_a_run_is_checked(place: str, run: object) -> None:
 
 
 def test_masks_of_wide_nodes_travel_as_text() -> None:
-    wide = m.StartJob(1, ((0, 1, 1, 1), (1, 1, (1 << 256) - 1, 1), (2, 1, INT64_MAX, 1)), 1, None)
+    wide = m.StartJob(1, runs_on((0, 1, 1, 1), (1, 1, (1 << 256) - 1, 1), (2, 1, INT64_MAX, 1)), 1, None)
     message = m.Actions(1, 0, (wide,))
     masks = [run[2] for run in raw_of(message)["actions"][0]["runs"]]
     assert masks == [1, "f" * 64, INT64_MAX]

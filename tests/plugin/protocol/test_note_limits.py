@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugin.protocol.samples import WELCOME, decode_raw, nested, raw_of
+from tests.runs import runs_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
@@ -82,3 +83,14 @@ values = st.recursive(
 @given(values)
 def test_a_value_counts_at_least_its_bytes(value: Any) -> None:
     assert value_bytes(value) >= len(msgpack.packb(value))
+
+
+def test_a_note_may_hold_runs() -> None:
+    """They travel as plain tuples do, and count as much."""
+    value = (5, *runs_on((0, 2, 0b11, 2), (4, 1, 0b1, 1)))
+    plain = (5, (0, 2, 0b11, 2), (4, 1, 0b1, 1))
+    for noted in (value, value[1]):
+        check_note("k", noted)
+        assert decode(encode(reply("k", noted))) == reply("k", noted)
+    assert value_bytes(value) == value_bytes(plain)
+    assert encode(reply("k", value)) == encode(reply("k", plain))

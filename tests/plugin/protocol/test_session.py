@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 import pytest
+from tests.runs import runs_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
@@ -264,14 +265,14 @@ def test_versions_and_features_come_from_what_both_have() -> None:
     assert (answer.version, answer.features) == (2, ("wakes", "notes"))
     manager.receive(m.Ready(0))
     manager.submit(1, NOW_US + 1, ())
-    start = m.StartJob(1, ((0, 1, 1, 1),), 1, None)
+    start = m.StartJob(1, runs_on((0, 1, 1, 1)), 1, None)
     said = (m.StartTogether((start,)), m.SetNote(None, "k", 1), start)
     heard = manager.receive(m.Actions(1, NOW_US + 1, said)).deliver
     assert isinstance(heard, m.Actions)
     assert heard.actions == (m.UnknownAction("start_together (not agreed on)"), *said[1:])
 
 
-START = m.StartJob(1, ((0, 1, 1, 1),), 1, None)
+START = m.StartJob(1, runs_on((0, 1, 1, 1)), 1, None)
 OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name, and the features that it needs
     (m.SetNote(None, "k", 1), "set_note", ("notes",)),
     (m.StartTogether((START,)), "start_together", ("groups",)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from cosched_emulator.cli.commands.begin_time import read_begin
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US
 
@@ -120,6 +121,18 @@ def read_memory(text: str) -> int:
     return amount_mb
 
 
+def read_node_memory(text: str) -> int:
+    """Return the same, or 0 for all memory of a node."""
+    return 0 if re.fullmatch(r"0+[KMGTkmgt]?", text, re.ASCII) else read_memory(text)
+
+
+def read_exclusive(text: str) -> str:
+    """Return with what a job shares no node: ``node``, with no other job, or what was asked for beside it."""
+    if text not in ("node", "user", "mcs"):
+        raise ValueError("nothing, user or mcs")
+    return text
+
+
 def read_array(text: str) -> Array:
     """Return the tasks of ``0-9``, ``1,3,7``, ``0-15:4``, and after a ``%`` how many may run at once."""
     tasks, percent, at_once = text.partition("%")
@@ -191,18 +204,19 @@ def job_options() -> list[click.Option]:
     """Return the options, new ones each time; the value of one that was not given is None."""
     return [
         _read(read_count, "N", "-n", "--ntasks", text="Processes.  [default: 1, or one a node]"),
-        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes over which they are spread."),
+        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes for the processes."),
         _read(read_count, "N", "-c", "--cpus-per-task", text="Hardware threads of a process.  [default: 1]"),
-        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks at most so many."),
+        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks the most."),
         _read(read_memory, "MB", "--mem-per-task", text="Memory of a process; suffixes K, M, G, T."),
-        _read(read_memory, "MB", "--mem-per-cpu", text="The same, of each hardware thread of a process."),
-        _read(read_memory, "MB", "--mem", text="The same, of all processes on a node, whose number must be known."),
+        _read(read_memory, "MB", "--mem-per-cpu", text="Memory of each hardware thread of a process."),
+        _read(read_node_memory, "MB", "--mem", text="Memory of all processes on a node; 0: all memory of the node."),
         _read(read_time, "TIME", "-t", "--time", text=f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
-        _read(read_span, "TIME", "--estimate", text="How long it is believed to take.  [default: its time limit]"),
-        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: that of the script]"),
+        _read(read_span, "TIME", "--estimate", text="Expected run time.  [default: the time limit]"),
+        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: name of the script]"),
         _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
         _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
-        _flag("--exclusive", text="Whole nodes, shared with nobody."),
+        _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
+        _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, which no other job shares."),
         _flag("-H", "--hold", text="Hold it until it is released."),
         click.Option(["--requeue/--no-requeue"], default=None, help="Run it again where a node fails.  [default: yes]"),
         _read(read_demand, "M:N:D", "--demand", text="MB/s a process of memory bandwidth, network, disk."),
@@ -210,47 +224,11 @@ def job_options() -> list[click.Option]:
         _read(
             read_self_slowdown, "N:C", "--self-slowdown", text="Factors of its processes on all CPUs, and all cores."
         ),
-        _read(read_seconds, "S", "--run", text="Emulation: seconds it really takes alone.  [default: its estimate]"),
+        _read(read_seconds, "S", "--run", text="Emulation: true run time alone, in seconds.  [default: the estimate]"),
         click.Option(
-            ["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: how it ends.  [default: 0]"
+            ["--exit-code"],
+            type=click.IntRange(0, 255),
+            metavar="N",
+            help="Emulation: exit code of the job.  [default: 0]",
         ),
     ]
-
-
-# Options of sbatch without a meaning here: with a value, and without one or with one that may be left out.
-_IGNORED_VALUES: Final = (
-    "-A --account|--acctg-freq|--batch|--bb|--bbf|-b --begin|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
-    "-C --constraint|--container|--container-id|-S --core-spec|--cores-per-socket|--cpu-freq|--cpus-per-gpu|--deadline|"
-    "--delay-boot|-m --distribution|-e --error|-x --exclude|--export|--export-file|--extra|-B --extra-node-info|--gid|"
-    "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres|--gres-flags|--hint|-i --input|"
-    "--kill-on-invalid-dep|-L --licenses|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
-    "-F --nodefile|-w --nodelist|--ntasks-per-core|--ntasks-per-gpu|--ntasks-per-socket|--open-mode|-o --output|"
-    "-p --partition|--power|--prefer|--priority|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
-    "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap"
-)
-_IGNORED_FLAGS: Final = (
-    "--contiguous|--get-user-env|--ignore-pbs|--nice|-k --no-kill|-O --overcommit|-s --oversubscribe|--propagate|-Q --quiet|"
-    "--reboot|--spread-job|--stepmgr|--test-only|--use-min-nodes|-v --verbose"
-)
-
-
-def ignored_options(*more_flags: str) -> list[click.Option]:
-    """Return sbatch's other options, hidden; each leaves its name in the context (see `ignored_names`). ``more_flags`` as well."""
-    with_values = [click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_VALUES.split("|")]
-    flags = [*_IGNORED_FLAGS.split("|"), *more_flags]
-    return with_values + [click.Option(names.split(), is_flag=True, callback=_note, **_QUIET) for names in flags]
-
-
-_QUIET: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "multiple": False, "default": None}
-_IGNORED: Final = "cosched_emulator.cli.commands.job_options.ignored"  # key in a context
-
-
-def ignored_names(context: click.Context) -> list[str]:
-    """Return the options that were given and mean nothing here."""
-    names: list[str] = context.meta.get(_IGNORED, [])
-    return names
-
-
-def _note(context: click.Context, option: click.Parameter, value: object) -> None:
-    if value is not None:
-        context.meta.setdefault(_IGNORED, []).append(option.opts[-1])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.commands.job_options import ignored_options, job_options
+from cosched_emulator.cli.commands.job_options import job_options
 from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.manager_options import JOBS, SECONDS, common_options, whose
+from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_options
 
 
-@click.command(params=[*job_options(), *ignored_options()])
+@click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--parsable", is_flag=True, help="Print the job's number alone.")
+@click.option("--parsable", is_flag=True, help="Print only the number of the job.")
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
 @click.pass_context
@@ -22,7 +23,8 @@ def submit() -> None:
 
     Lines "#SBATCH" and "#COSCHED" in the head of SCRIPT hold the same options; the command line wins. SCRIPT is not executed: nodes
     are emulated, and --run says how long the job takes. TIME is one of min, min:s, h:m:s, d-h, d-h:m, d-h:m:s, in emulated time.
-    Other options of sbatch are taken and ignored, with a note.
+    WHEN is one of HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], now+COUNT[UNIT], today, tomorrow, midnight, noon, teatime.
+    Other options of sbatch have no effect; a note names them.
 
     \b
     Examples:
@@ -36,7 +38,7 @@ def submit() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def cancel() -> None:
-    """End jobs, waiting or running: 12, a task 12_3, several 12_[1-3,7]; the number of an array is all of it.
+    """End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks.
 
     \b
     Example:
@@ -49,7 +51,7 @@ def cancel() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def hold() -> None:
-    """Keep waiting jobs from being started.
+    """Keep pending jobs from being started.
 
     \b
     Example:
@@ -71,12 +73,12 @@ def release() -> None:
 
 
 @click.command()
-@click.option("-r", "--array", "expand", is_flag=True, help="A line for each task of an array, also of waiting ones.")
+@click.option("-r", "--array", "expand", is_flag=True, help="A line for each task of an array, also for pending tasks.")
 @whose
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def queue() -> None:
-    """List the jobs that run or wait, with whom they share nodes, and how much that was found to slow them.
+    """List the running and the pending jobs, which jobs share their nodes, and their measured slowdown.
 
     \b
     Example:
@@ -89,7 +91,7 @@ def queue() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def job() -> None:
-    """Show all that is known of jobs, also of those that have ended.
+    """Show all that is known of jobs, also of jobs that have ended.
 
     \b
     Example:
@@ -99,15 +101,13 @@ def job() -> None:
 
 @click.command()
 @JOBS
-@click.option(
-    "--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after so many seconds.  [default: never]"
-)
+@click.option("--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after S seconds.  [default: never]")
 @common_options(timeout=False)
 @implementation("cosched_emulator.cli.users.jobs")
 def wait() -> None:
     """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
 
-    A manager that is restarted meanwhile is waited for, for a minute.
+    The command waits up to a minute for a manager that is restarted meanwhile.
 
     \b
     Example:
@@ -118,9 +118,14 @@ def wait() -> None:
 @click.command()
 @whose
 @click.option(
-    "-n", "--most", type=click.IntRange(1, 10_000), default=100, show_default=True, help="The latest so many."
+    "-n",
+    "--most",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="At most so many of the latest.",
 )
-@click.option("--db", "database", metavar="FILE", help="Read the manager's database instead; it need not run.")
+@click.option("--db", "database", metavar="FILE", help="Read the manager's database; no manager is needed.")
 @common_options()
 @implementation("cosched_emulator.cli.users.history")
 def history() -> None:

@@ -14,7 +14,7 @@ Example, a manager, one scheduler, one user:
   cosched-emulator keys new ~/.cosched alice
   cosched-emulator keys allow keyring user alice ~/.cosched/alice.key
 
-Give the file keyring/manager.key to everybody: it is how they know the manager. A file that ends in .key_secret never leaves the
+Give the file keyring/manager.key to all peers: by it they recognise the manager. A file that ends in .key_secret never leaves the
 account, or the machine, that it was made for.
 """
 _ROLE = click.Choice(["plugin", "user", "operator"])
@@ -22,7 +22,7 @@ _ROLE = click.Choice(["plugin", "user", "operator"])
 
 @click.group(epilog=_EXAMPLES)
 def keys() -> None:
-    """Make keys for connections off this machine, and say whose keys a manager accepts."""
+    """Make keys for connections off this machine, and set whose keys a manager accepts."""
 
 
 @keys.command()
@@ -30,7 +30,7 @@ def keys() -> None:
 @click.argument("name")
 @implementation("cosched_emulator.cli.keys")
 def new() -> None:
-    """Make a pair of keys in FOLDER: NAME.key for others, NAME.key_secret for nobody else."""
+    """Make a pair of keys in FOLDER: NAME.key for peers, NAME.key_secret, which stays secret."""
 
 
 @keys.command()
@@ -47,7 +47,7 @@ def manager() -> None:
 @click.argument("public_file", type=click.Path())
 @implementation("cosched_emulator.cli.keys")
 def allow() -> None:
-    """Let who has the secret of PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
+    """Let the owner of the key PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
 
 
 @keys.command()
@@ -64,4 +64,4 @@ def revoke() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @implementation("cosched_emulator.cli.keys")
 def list_keys() -> None:
-    """List whom a keyring knows, and their public keys."""
+    """List the peers that a keyring accepts, and their public keys."""

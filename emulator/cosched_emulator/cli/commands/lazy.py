@@ -10,18 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
+_WIDTH: Final = 8  # of a name, so that the helps of all groups begin in one column
+
 
 class LazyGroup(click.Group):
-    """A group that prints its help from ``table``, module -> name -> help in one line; the command that is called is imported."""
+    """A group that prints its help from ``table``, and imports the command that is called.
 
-    def __init__(self, table: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
-        self._module_of = {name: module for module, helps in table.items() for name in helps}
-        summaries = [click.Command(name, help=text) for helps in table.values() for name, text in helps.items()]
+    The table maps the title of a group of commands in the help to module -> name -> help in one line.
+    """
+
+    def __init__(self, table: Mapping[str, Mapping[str, Mapping[str, str]]], **settings: Any) -> None:
+        self._table = table
+        modules = [item for group in table.values() for item in group.items()]
+        self._module_of = {name: module for module, helps in modules for name in helps}
+        summaries = [click.Command(name, help=text) for _, helps in modules for name, text in helps.items()]
         super().__init__(commands=summaries, **settings)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click has it
+        """Write the commands, group by group, in the order of the table."""
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        for title, modules in self._table.items():
+            names = [name for helps in modules.values() for name in helps]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{_WIDTH}}", self.commands[name].get_short_help_str(limit)) for name in names]
+                )
 
     def load(self, name: str) -> click.Command:
         """Return a command with its options, which the module declares under the same name."""

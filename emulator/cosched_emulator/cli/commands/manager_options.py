@@ -19,10 +19,10 @@ SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
 
 
 class Caller(NamedTuple):
-    """What the common options say: where the manager is, how long it may take to answer, our keys, and how to print."""
+    """What the common options say: where the manager is, how long to wait for it, our keys, and how to print."""
 
     manager: str
-    timeout_s: float
+    timeout_s: float | None  # None: not given
     key: str
     manager_key: str
     as_json: bool
@@ -34,10 +34,8 @@ def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
         "--timeout",
         "timeout_s",
         type=SECONDS,
-        default=DEFAULT_TIMEOUT_S,
-        show_default=True,
         metavar="S",
-        help="Seconds that the manager may take to answer.",
+        help=f"Seconds to wait for a manager and its answer.  [default: {DEFAULT_TIMEOUT_S:g}, but only for one that is there]",
     )
     options = [
         click.option(
@@ -64,7 +62,7 @@ def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @wraps(command)
         def call(
-            manager: str, key: str, manager_key: str, as_json: bool, timeout_s: float = DEFAULT_TIMEOUT_S, **rest: Any
+            manager: str, key: str, manager_key: str, as_json: bool, timeout_s: float | None = None, **rest: Any
         ) -> object:
             return command(Caller(manager, timeout_s, key, manager_key, as_json), **rest)
 
@@ -83,7 +81,7 @@ JOBS: Final = click.argument(
 NODES: Final = click.argument("nodes", nargs=-1, required=True, metavar="NODE...", type=Reader(read_idset, "NODE"))
 WHOSE: Final = (
     click.option("-u", "--user", default="", metavar="NAME", help="Only jobs of this user."),
-    click.option("--me", is_flag=True, help="Only one's own."),
+    click.option("--me", is_flag=True, help="Only your own jobs."),
 )
 
 

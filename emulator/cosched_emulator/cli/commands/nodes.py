@@ -23,11 +23,11 @@ def nodes() -> None:
 
 @click.command()
 @NODES
-@click.option("--reason", default="", help="Why, for those who look.")
+@click.option("--reason", default="", help="The reason, which nodes and top show.")
 @common_options()
 @implementation("cosched_emulator.cli.users.nodes")
 def drain() -> None:
-    """Give nodes no more work: 3, 0-3,7. What runs there goes on. For operators.
+    """Start no more jobs on nodes: 3, 0-3,7. Jobs that run there go on. For operators.
 
     \b
     Example:
@@ -40,7 +40,7 @@ def drain() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.nodes")
 def resume() -> None:
-    """Put nodes back into service that were drained or have failed. For operators.
+    """Put drained or failed nodes back into service. For operators.
 
     \b
     Example:
@@ -52,7 +52,7 @@ def resume() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.nodes")
 def status() -> None:
-    """Show how the manager and its scheduler are.
+    """Show the state of the manager and its scheduler.
 
     \b
     Example:
@@ -71,14 +71,14 @@ def status() -> None:
     metavar="S",
     help="Seconds between two pictures.",
 )
-@click.option("--once", is_flag=True, help="Print one picture as text, for no terminal at all.")
+@click.option("--once", is_flag=True, help="Print one picture as text; needs no terminal.")
 @click.option(
-    "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Jobs to show, at most."
+    "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Most jobs to show."
 )
 @common_options()
 @implementation("cosched_emulator.cli.users.top")
 def top() -> None:
-    """Watch the machine: utilisation, nodes and who shares them, queue, last decisions. q ends it, arrows scroll and choose a node.
+    """Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, arrows scroll and choose a node.
 
     \b
     Example:

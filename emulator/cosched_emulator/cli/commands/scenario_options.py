@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -33,6 +34,9 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "processors": ("cluster", "processors"),
     "cores": ("cluster", "cores"),
     "node": ("cluster", "preset"),
+    "memory_gb": ("cluster", "memory_mb"),
+    "bandwidth_gbs": ("cluster", "memory_bandwidth_mbs"),
+    "machine": ("cluster", "file"),
     "contention": ("truth", "contention"),
     "composition": ("truth", "composition"),
     "belief_demand": ("belief", "demand"),
@@ -43,12 +47,22 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "warmup": ("results", "warmup"),
     "deadline": ("clock", "deadline_s"),
 }
+# Options whose unit is so many times that of their key: memory counts in 1024s, rates in 1000s.
+FACTORS: Mapping[str, int] = {"memory_gb": 1024, "bandwidth_gbs": 1000}
+_ABOVE_ZERO, _FROM_ZERO = click.FloatRange(0, 1e9, min_open=True), click.FloatRange(0, 1e9)
 
 
 def a_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return a file's name as it is; an empty one, from a variable that is not set, is refused."""
     if value == "":
         raise click.BadParameter("expected the name of a file, got ''")
+    return value
+
+
+def an_amount(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """Return a number as it is; NaN, which no range refuses, is refused."""
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("expected a number, got nan")
     return value
 
 
@@ -77,7 +91,10 @@ def scenario_options(command: Command) -> Command:
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
-        click.option("--node", metavar="SHAPE", help="Shape of a node (see `presets`).  [default: single]"),
+        click.option("--node", metavar="SHAPE", help="Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: single]"),
+        click.option("--memory-gb", type=_ABOVE_ZERO, callback=an_amount, metavar="GB", help="Memory of a node."),
+        click.option("--bandwidth-gbs", type=_FROM_ZERO, callback=an_amount, metavar="N", help="GB/s of a node's memory; 0: no limit."),
+        click.option("--machine", callback=a_file, metavar="FILE", help="Nodes: a TOML file of [[nodes]], instead of these options."),
         click.option("--contention", metavar="MODEL", help="How jobs slow down: bandwidth, lomarc, statistical, none, MODULE:CLASS."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
@@ -98,7 +115,8 @@ def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for option, (section, key) in PLACES.items():
         if values.get(option) is not None:
-            table.setdefault(section, {})[key] = values[option]
+            value = values[option]
+            table.setdefault(section, {})[key] = round(value * FACTORS[option]) if option in FACTORS else value
     if values.get("seed") is not None:
         table["seed"] = values["seed"]
     return table

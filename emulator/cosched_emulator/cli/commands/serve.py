@@ -23,32 +23,34 @@ from cosched_emulator.cli.commands.scenario_options import a_file, scenario_opti
 @click.option(
     "--users", metavar="ENDPOINT", help="Running clock: where to listen for users (ipc://, or tcp:// with --keys)."
 )
-@click.option("--db", callback=a_file, metavar="FILE", help="Keep accounts there, and go on from there after a crash.")
-@click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of those who may connect.")
-@click.option("--operator", "operators", multiple=True, metavar="USER", help="Who may do everything; may be repeated.")
+@click.option(
+    "--db", callback=a_file, metavar="FILE", help="Keep accounts there; after a crash the run resumes from them."
+)
+@click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
+@click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
 @click.option("--faults", callback=a_file, metavar="FILE.toml", help="A fault plan, instead of the scenario's.")
 @click.option("--until", type=click.FloatRange(min=0), metavar="S", help="Running clock: end after S emulated seconds.")
 @click.option("--check", is_flag=True, help="Running clock: check all invariants after every step.")
 @click.option("--metrics", metavar="HOST:PORT", help="Running clock: serve Prometheus there (loopback only).")
-@click.option("--log-json", is_flag=True, help="What happens as JSON lines on standard error.")
+@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
 @click.option(
     "--wait", type=click.FloatRange(min=0), metavar="S", help="Virtual: seconds to wait for a scheduler.  [default: 60]"
 )
-@click.option("--out", type=click.Path(), metavar="DIR", help="Write the run folder there when it is over.")
+@click.option("--out", type=click.Path(), metavar="DIR", help="Write the run folder there at the end.")
 @click.option("--force", is_flag=True, help="Replace an older run folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @implementation("cosched_emulator.cli.serve")
 def serve() -> None:
-    """Be the manager for a scheduler in another terminal.
+    """Run the manager for a scheduler in another terminal.
 
-    In virtual time: wait for it, run the scenario, say goodbye. With a clock that runs: emulate the scenario's jobs, and those that
-    users submit, until stopped; jobs wait while there is no scheduler.
+    In virtual time: wait for the scheduler, run the scenario, end. With a running clock: emulate the jobs of the scenario and of
+    users until a signal stops it; jobs wait while there is no scheduler.
 
     \b
     Examples, in two terminals:
       cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock --out runs/rua
       cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
-    and a manager to live with:
+    and a live manager for users:
       cosched-emulator serve --nodes 16 --clock scaled --speed 100 --bind ipc:///tmp/cosched.sock \\
           --users ipc:///tmp/cosched-users.sock --db cluster.db
     """

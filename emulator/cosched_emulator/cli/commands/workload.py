@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator.cli.commands.lazy import implementation
+from cosched_emulator.cli.commands.scenario_options import Command, a_file
 
 _DESCRIBE_EXAMPLES = """Examples:
 
@@ -21,6 +22,7 @@ _LUBLIN_EXAMPLES = """Examples:
   cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
   cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
   cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --nodes 64 --node 2x16x2 --out large.swf
   cosched-emulator workload lublin --jobs 20 --out -
 """
 _POSITIVE = click.IntRange(min=1)
@@ -30,6 +32,17 @@ _SELF_SLOWDOWNS = click.option(
 _GROW = click.option(
     "--grow", is_flag=True, help="Let sizes grow: --processors are nodes of two CPUs with two cores each."
 )
+
+
+def _machine_options(command: Command) -> Command:
+    """Add the options that describe a machine instead of ``--processors``."""
+    for option in (
+        click.option("--machine", callback=a_file, metavar="FILE", help="Machine: a TOML file of [[nodes]]."),
+        click.option("--node", metavar="SHAPE", help="Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS."),
+        click.option("--nodes", type=_POSITIVE, metavar="N", help="Machine: how many nodes.  [default: 128]"),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -49,6 +62,7 @@ def workload() -> None:
 @click.option(
     "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
 )
+@_machine_options
 @_SELF_SLOWDOWNS
 @_GROW
 @click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
@@ -63,7 +77,8 @@ def describe() -> None:
 
 @workload.command(epilog=_LUBLIN_EXAMPLES)
 @click.option("--jobs", type=_POSITIVE, required=True, help="Number of jobs.")
-@click.option("--processors", type=_POSITIVE, default=128, show_default=True, help="Size of the machine.")
+@click.option("--processors", type=_POSITIVE, help="Size of the machine.  [default: 128]")
+@_machine_options
 @click.option("--aarr", type=float, help="Parameter of the arrival rate; smaller is busier.  [default: 10.2303]")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all draws.")
 @click.option("--gap-factor", type=float, default=1.0, show_default=True, help="Multiply the gaps between arrivals.")

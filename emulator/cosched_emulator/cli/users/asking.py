@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from cosched_emulator.cli.commands.manager_options import Caller
+from cosched_emulator.cli.commands.manager_options import DEFAULT_TIMEOUT_S, Caller
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import Request
@@ -23,9 +23,11 @@ MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 def connect(caller: Caller) -> Connection:
     """Return a connection to the manager, to be closed."""
     if not caller.manager:
-        expected = "the endpoint of a manager, here or as COSCHED_MANAGER in the environment"
+        expected = "the endpoint of a manager for users, here or as COSCHED_MANAGER in the environment"
         raise ConfigurationError("--manager", expected, "none")
-    return Connection(caller.manager, caller.timeout_s, caller.key, caller.manager_key)
+    given = caller.timeout_s is not None
+    timeout_s = caller.timeout_s if caller.timeout_s is not None else DEFAULT_TIMEOUT_S
+    return Connection(caller.manager, timeout_s, caller.key, caller.manager_key, awaits_manager=given)
 
 
 def ask(caller: Caller, request: Request) -> Mapping[str, Any]:

@@ -19,11 +19,10 @@ from cosched_emulator.cli.commands.job_options import (
     DEFAULT_TIME,
     Array,
     Misread,
-    ignored_names,
-    ignored_options,
     job_options,
     read_time,
 )
+from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_names, ignored_options
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.requests import MOST_TASKS, Dependency, SubmitJob
 from cosched_hwmodel.units import MIB
@@ -33,7 +32,7 @@ _MOST_BYTES: Final = 16 * MIB
 
 
 class Script(NamedTuple):
-    """What the head of a script says: the options by their names in Python, and those of sbatch that mean nothing here."""
+    """What the head of a script says: the options by their names in Python, and those of sbatch that have no effect here."""
 
     values: Mapping[str, Any]
     ignored: tuple[str, ...]
@@ -45,7 +44,7 @@ def read_script(file: str) -> Script:
     lines = _text_of(file, name).splitlines()
     if not lines or not lines[0].startswith("#!"):
         raise InputError(name, "a script that begins with #!", repr(lines[0][:40]) if lines else "nothing", 1)
-    command = click.Command("script", params=[*job_options(), *ignored_options("--parsable", "-W --wait")])
+    command = JobCommand("script", params=[*job_options(), *ignored_options("--parsable", "-W --wait")])
     values: dict[str, Any] = {}
     ignored: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -53,9 +52,9 @@ def read_script(file: str) -> Script:
         if words and not words[0].startswith("#"):
             break
         if len(words) == 2 and words[0] in _MARKS:
-            given, meaningless = _read_line(command, words[1], name, number)
+            given, without_effect = _read_line(command, words[1], name, number)
             values.update(given)
-            ignored += meaningless
+            ignored += without_effect
     return Script(values, tuple(dict.fromkeys(ignored)))
 
 
@@ -71,11 +70,11 @@ def _text_of(file: str, name: str) -> str:
 
 
 def _read_line(command: click.Command, text: str, file: str, line: int) -> tuple[dict[str, Any], list[str]]:
-    """Return the options of one line, and those without a meaning here."""
+    """Return the options of one line, and those without effect here."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
-        raise InputError(file, f"options ({error})", repr(text), line) from None
+        raise InputError(file, f"options as in a shell ({error})", repr(text), line) from None
     try:
         with command.make_context("script", words) as context:
             return {key: value for key, value in context.params.items() if value is not None}, ignored_names(context)
@@ -102,10 +101,19 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
     limit_us = given.get("time", read_time(DEFAULT_TIME))
     estimate_us = given.get("estimate", limit_us)
     if not estimate_us:
-        raise ConfigurationError("--time", "an --estimate where there is no limit", "none")
+        raise ConfigurationError("--time", "an --estimate, because there is no limit", "none")
     array: Array = given.get("array", Array((), 0))
     if len(array.tasks) > MOST_TASKS:
         raise ConfigurationError("--array", f"at most {MOST_TASKS} tasks", str(len(array.tasks)))
+    exclusive = given.get("exclusive")
+    if exclusive not in (None, "node"):
+        notes.append(
+            f"--exclusive={exclusive}: the job gets whole nodes; other jobs do not share them, those of the same user included"
+        )
+    delay_us: int | None = given.get("begin")
+    if delay_us == 0:
+        notes.append("--begin: that time has come; the job may start at once")
+    memory_mb = _memory_mb(given, 1 if processes == 1 else ppn_max if ppn_min == ppn_max else 0, threads)
     request = SubmitJob(
         processes=processes,
         estimate_us=estimate_us,
@@ -115,8 +123,8 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
         ppn_min=ppn_min,
         ppn_max=ppn_max,
         threads_per_process=threads,
-        memory_mb=_memory_mb(given, 1 if processes == 1 else ppn_max if ppn_min == ppn_max else 0, threads),
-        exclusive=given.get("exclusive", False),
+        memory_mb=memory_mb,
+        exclusive=exclusive is not None,
         demand=given.get("demand"),
         usage=given.get("usage"),
         self_slowdown=given.get("self_slowdown"),
@@ -126,6 +134,8 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
         held=given.get("hold", False),
         requeue=given.get("requeue", True),
         exit_code=given.get("exit_code", 0),
+        delay_us=delay_us or 0,
+        all_memory=given.get("mem") == 0,
     )
     return request, notes
 
@@ -161,7 +171,9 @@ def _layout(given: Mapping[str, Any]) -> tuple[int, int, int, list[str]]:
     if ppn_min > ppn_max:
         wanted = f"{processes} processes on {fewest} nodes" if fewest == most else f"{processes} on {fewest} to {most}"
         limit = "" if per_node is None else f", at most {per_node} on a node"
-        raise ConfigurationError("--nodes", "as many processes on each node, but for the last", f"{wanted}{limit}")
+        raise ConfigurationError(
+            "--nodes", "the same number of processes on each node except the last", f"{wanted}{limit}"
+        )
     return processes, ppn_min, ppn_max, notes
 
 
@@ -169,13 +181,12 @@ def _memory_mb(given: Mapping[str, Any], per_node: int, threads: int) -> int:
     """Return the memory of a process, of which ``per_node`` are on a node (0: not known)."""
     named = [key for key in ("mem", "mem_per_cpu", "mem_per_task") if key in given]
     if len(named) > 1:
-        raise ConfigurationError(_flag(named[0]), f"it without {_flag(named[1])}", "both")
+        raise ConfigurationError(_flag(named[0]), f"no {_flag(named[1])} beside it", "both")
     match named:
         case ["mem"]:
             if not per_node:
-                raise ConfigurationError(
-                    "--mem", "--mem-per-task where the number of processes on a node is not fixed", "it"
-                )
+                expected = "a fixed number of processes on a node (--nodes, --ntasks-per-node), or --mem-per-task"
+                raise ConfigurationError("--mem", expected, "neither")
             return _divide_up(given["mem"], per_node)
         case ["mem_per_cpu"]:
             return int(given["mem_per_cpu"]) * threads

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from cosched_emulator.cli.commands.job_options import ignored_names
 from cosched_emulator.cli.commands.manager_options import Caller
+from cosched_emulator.cli.commands.sbatch_options import ignored_names
 from cosched_emulator.cli.users.asking import connect, show
 from cosched_emulator.cli.users.job_script import read_script, request_of
 from cosched_emulator.cli.users.wait import check_success, wait_at_terminal
@@ -51,5 +51,5 @@ def _request(script: str | None, options: dict[str, Any], ignored: list[str]) ->
     values.update({key: value for key, value in options.items() if value is not None})
     request, notes = request_of(values, name)
     if ignored:
-        notes.append(f"without a meaning here, ignored: {', '.join(dict.fromkeys(ignored))}")
+        notes.append(f"without effect here: {', '.join(dict.fromkeys(ignored))}")
     return request, notes

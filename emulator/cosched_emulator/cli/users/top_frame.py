@@ -130,15 +130,15 @@ def _cell(row: Mapping[str, Any]) -> Segment:
 
 
 def _chosen_node(row: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Line:
-    known = {job["job_id"]: job for job in jobs}
+    known = {job_label(job): job for job in jobs}
     names = []
-    for job_id in row["jobs"]:
-        job = known.get(job_id)
+    for label in map(str, row["jobs"]):
+        job = known.get(label)
         if job is None:
-            names.append(str(job_id))
+            names.append(label)
             continue
         slowdown = "" if job["slowdown"] is None else f" x{job['slowdown']:.2f}"
-        names.append(f"{job_label(job)} {short(job['name'] or '-', 16)} ({job['user'] or '-'}){slowdown}")
+        names.append(f"{label} {short(job['name'] or '-', 16)} ({job['user'] or '-'}){slowdown}")
     reason = f" ({row['reason']})" if row["reason"] else ""
     slow = "" if row["slowed"] is None else f", {row['slowed']:g} times as slow"
     text = f"node {row['node']}: {row['state']}{reason}, {row['threads_used']} of {row['threads']} threads{slow}"

@@ -2,7 +2,7 @@
 
 One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask``
 (hexadecimal) says which hardware threads it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by
-job id, stay and run; times are exact decimals of seconds.
+job id, stay and run; times are exact decimals of seconds. The end is empty where the run was cut short before it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ COLUMNS = (
 def allocation_rows(record: JobRecord) -> str:
     """Return the rows of a job, each with its line end; nothing where it never ran."""
     text = ""
-    for number, stay in enumerate(record.intervals):
-        head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{seconds_text(stay.end_us)}"
+    for number, stay in enumerate(record.stays):
+        end = "" if stay is record.present else seconds_text(stay.end_us)
+        head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{end}"
         for first, count, mask, processes in stay.runs:
             text += f"{head},{first},{count},{mask:#x},{processes}\n"
     return text

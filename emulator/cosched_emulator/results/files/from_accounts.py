@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +15,8 @@ from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.workload.job import Workload
-from cosched_plugin.protocol.messages import NodeClass
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.messages import NodeClass, Run
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, node_count, thread_mask, processes_per_node
@@ -25,11 +26,13 @@ _JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_u
     FROM jobs ORDER BY id"""
 
 
-def records_of(accounting: Accounting) -> list[JobRecord]:
+def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> list[JobRecord]:
     """Return every job's record, in order of id.
 
-    Of a job that has not ended its record tells what is over: its earlier stays, but neither the present one nor its work.
+    ``unfinished`` are the manager's records of jobs that have not ended. The accounts alone have only those of their stays that are
+    over, and not their work.
     """
+    known = {record.job.spec.id: record for record in unfinished}
     stays = _by_job(accounting.select(_STAYS))
     disk = _by_job(accounting.select(_ON_DISK))
     records = []
@@ -45,6 +48,9 @@ def records_of(accounting: Accounting) -> list[JobRecord]:
         suspended_us,
         finished,
     ) in accounting.select(_JOBS):
+        if job_id in known:
+            records.append(known[job_id])
+            continue
         job = job_from_json(text)
         records.append(
             JobRecord(
@@ -86,9 +92,10 @@ def export_run(
     seed: int | None = None,
     selection: Selection = ALL_JOBS,
     force: bool = False,
+    unfinished: Iterable[JobRecord] = (),
 ) -> Path:
-    """Write the run folder of what the accounts tell, and return its path; see `write_run`."""
-    records = records_of(accounting)
+    """Write the run folder of what the accounts tell, and return its path; see `write_run`, for ``unfinished`` `records_of`."""
+    records = records_of(accounting, unfinished)
     return write_run(
         out,
         records,
@@ -110,5 +117,5 @@ def _intervals(rows: Sequence[tuple[Any, ...]]) -> Iterator[Interval]:
     for _, runs in groupby(rows, key=itemgetter(1)):
         some = list(runs)
         _, _, start_us, end_us, resumed, *_ = some[0]
-        places = tuple((first, count, int(mask, 16), ppn) for *_, first, count, mask, ppn in some)
+        places = tuple(Run(first, count, ThreadMask(int(mask, 16)), ppn) for *_, first, count, mask, ppn in some)
         yield Interval(start_us, end_us, places, bool(resumed))

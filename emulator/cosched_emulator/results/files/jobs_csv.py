@@ -9,7 +9,8 @@ execution time, to six places. Energy is not measured: -1, as Batsim writes.
 percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply
 ``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to
 disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``,
-``source`` (number in the trace), ``reason``, and ``end_s`` (of a job that was refused: Batsim leaves its times empty).
+``source`` (number in the trace), ``reason``, ``end_s`` (of a job that was refused: Batsim leaves its times empty), and ``until_s``
+(of a job that ran when the run was cut short: when that was; its execution time is empty).
 """
 
 from __future__ import annotations
@@ -56,17 +57,17 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
     if end_us is not None and record.state != REJECTED:
         finish = seconds_text(end_us)
         turnaround = seconds_text(end_us - spec.submit_us)
-    if record.intervals:
+    if record.stays:
         stay = record.last_stays[0]
-        wall_us = record.left_us - stay.start_us
+        wall_us = 0 if record.present is not None else record.left_us - stay.start_us
         start = seconds_text(stay.start_us)
-        execution = seconds_text(wall_us)
+        execution = "" if record.present is not None else seconds_text(wall_us)
         waiting = seconds_text(stay.start_us - spec.submit_us)
         resources = numbering.text(stay.runs)
         if end_us is not None and wall_us > 0:
             # In integers: seconds_text of millionths is six places of the ratio, rounded half up.
             stretch = seconds_text(((end_us - spec.submit_us) * 2_000_000 + wall_us) // (2 * wall_us))
-    unfinished = "RUNNING" if record.intervals else "SUBMITTED"
+    unfinished = "RUNNING" if record.stays else "SUBMITTED"
     state = unfinished if end_us is None else BATSIM_STATES[record.state]
     success = 1 if record.state == COMPLETED else 0
     asked = spec.processes * spec.threads_per_process
@@ -80,7 +81,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
 def _metadata(record: JobRecord) -> str:
     job = record.job
     text = f"state={record.state};run_s={seconds_text(job.run_us)}"
-    if record.intervals:
+    if record.stays:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"
@@ -88,6 +89,8 @@ def _metadata(record: JobRecord) -> str:
             text += f";starts={record.starts}"
         if record.disk:
             text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
+    if record.present is not None:
+        text += f";until_s={seconds_text(record.present.end_us)}"
     if record.state == REJECTED and record.end_us is not None:
         text += f";end_s={seconds_text(record.end_us)}"
     if job.spec.user:

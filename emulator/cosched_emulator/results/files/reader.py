@@ -40,7 +40,9 @@ _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     "started": np.bool_,
     "ended": np.bool_,
     "state": np.uint32,
+    "until_us": np.int64,  # of a job that ran when the run was cut short; else _NEVER
 }
+_NEVER = -1
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
     ("job", "start_us", "end_us", "first_node", "node_count", "threads", "mask", "interval"), np.int64
 )
@@ -99,7 +101,7 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     machine = _read_machine(folder)
     jobs, states = _read_jobs(Path(folder) / JOBS)
     index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
-    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, index_of, machine)
+    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
     disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
     selection = summary["selection"]
     try:
@@ -145,7 +147,7 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
         start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
         if end_us is None and told.get("end_s"):
             end_us = row.read("metadata end_s", told["end_s"], parse_seconds, _A_TIME)
-        work_s = told.get("work_s")
+        work_s, until_s = told.get("work_s"), told.get("until_s")
         state = row.read("metadata state", told.get("state"), unquote, "a job state")
         rows.add(
             row.count("job_id"),
@@ -159,12 +161,18 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
             start_us is not None,
             end_us is not None,
             states.setdefault(state, len(states)),
+            row.read("metadata until_s", until_s, parse_seconds, _A_TIME) if until_s else _NEVER,
         )
     return rows.drain(np.lexsort((rows.column("id"), rows.column("submit_us")))), tuple(states)
 
 
-def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClass]) -> tuple[StayColumns, IntArray]:
-    """Return the stays, and which of its job's each of them is."""
+def _read_stays(
+    file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
+) -> tuple[StayColumns, IntArray]:
+    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short.
+
+    ``until_us`` by job: when that was.
+    """
     nodes = sum(node_class.nodes for node_class in machine)
     rows = RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
@@ -173,10 +181,12 @@ def _read_stays(file: Path, index_of: dict[int, int], machine: Sequence[NodeClas
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
             raise InputError(str(file), f"nodes below {nodes}", f"{first} + {count}", row.line, "first_node")
+        job = _job_of(row, index_of)
+        is_open = not row.text("end_s") and until_us[job] != _NEVER
         rows.add(
-            _job_of(row, index_of),
+            job,
             row.time_us("start_s"),
-            row.time_us("end_s"),
+            int(until_us[job]) if is_open else row.time_us("end_s"),
             first,
             count,
             mask.bit_count(),

@@ -45,7 +45,7 @@ def schedule_row(record: JobRecord) -> str:
     submit_us = _whole(spec.submit_us)
     wait_us = run_us = None
     allocated = -1
-    if record.intervals:
+    if record.stays:
         stay = record.last_stays[0]
         start_us = _whole(stay.start_us)
         wait_us = start_us - submit_us

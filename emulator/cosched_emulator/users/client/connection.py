@@ -1,11 +1,12 @@
-"""The user's end of a running manager: one question at a time, and a deadline for each.
+"""The client's connection to a running manager: one request at a time, and a deadline for each.
 
-A request is never sent twice. While there is nobody to take it, it does not leave; once it has left and no answer comes, nobody here
-can know whether it was carried out, and the error says so.
+A request is never sent twice. While there is no manager, it does not leave. Once it has left and no answer comes, the client cannot
+know whether the manager carried it out, and the error says so.
 """
 
 from __future__ import annotations
 
+import socket as unix
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -37,6 +38,13 @@ QUESTIONS: Final = (ListJobs, ListNodes, ShowJobs, ListHistory, ShowStatus, Show
 TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same question may be asked again
 _NO_TICKET: Final = 0  # of an answer to a request that could not even be read
 _SLICE_MS: Final = 100  # longest wait that notices nothing
+_FIRST_MS: Final = 20  # the first of these waits: on ipc, time enough for a connection
+CONNECT_S: Final = 3.0  # time enough for a connection on tcp
+_UNKNOWN: Final = "; whether it carried the request out is not known: look before you repeat it"
+_NO_MANAGER: Final = (
+    "the answer is not that of a manager to its users: expected the endpoint that serve has as --users, not as --bind, "
+    "and the same version of cosched"
+)
 
 
 class SilenceError(LinkError):
@@ -46,18 +54,24 @@ class SilenceError(LinkError):
 class Connection:
     """A connection to the manager at ``endpoint``; with both keys, and where it takes any, a secured one.
 
+    With ``awaits_manager`` a request waits up to ``timeout_s`` for a manager that is not there yet. Without, it fails at once where no
+    process listens at an ipc endpoint, and after `CONNECT_S` where no connection comes about.
+
     Raises ConfigurationError for an endpoint or a combination of keys that cannot be.
     """
 
-    def __init__(self, endpoint: str, timeout_s: float, key: str = "", manager_key: str = "") -> None:
+    def __init__(
+        self, endpoint: str, timeout_s: float, key: str = "", manager_key: str = "", *, awaits_manager: bool = True
+    ) -> None:
         if bool(key) != bool(manager_key):
             missing, given = ("--manager-key", "--key") if key else ("--key", "--manager-key")
-            raise ConfigurationError(missing, f"both keys or none; {given} was given", "nothing")
+            raise ConfigurationError(missing, f"a key file, because {given} is given", "nothing")
         reason = why_not(endpoint, secured=bool(key))
         if reason is not None:
             raise ConfigurationError("--manager", f"the endpoint of a manager ({reason})", repr(endpoint))
         self.endpoint = endpoint
         self._timeout_s = timeout_s
+        self._awaits_manager = awaits_manager
         self._keys = (key, manager_key) if key and takes_keys(endpoint) else None
         self._ticket = 0
         self._context = zmq.Context()
@@ -109,27 +123,32 @@ class Connection:
     def _converse(
         self, frames: list[bytes], request: Request, deadline: float, timeout_s: float, meanwhile: Callable[[], None]
     ) -> Done | Refused:
+        began = deadline - timeout_s
+        connected_by = deadline if self._awaits_manager else min(deadline, began + CONNECT_S)
         socket = self._dial()
-        while not (socket.poll(_left_ms(deadline), zmq.POLLOUT) and _is_sent(socket, frames)):
+        wait_ms = min(_FIRST_MS, _left_ms(deadline))
+        while not (socket.poll(wait_ms, zmq.POLLOUT) and _is_sent(socket, frames)):
             meanwhile()
-            if time.monotonic() >= deadline:
-                raise SilenceError(f"no manager there within {timeout_s:g} s{self._handshake_trouble()}", self.endpoint)
+            absence = None if self._awaits_manager else why_absent(self.endpoint)
+            if absence is not None:
+                raise SilenceError(f"no manager there: {absence}", self.endpoint)
+            if time.monotonic() >= connected_by:
+                raise SilenceError(
+                    f"no manager there within {connected_by - began:g} s{self._handshake_trouble()}", self.endpoint
+                )
+            wait_ms = _left_ms(deadline)
         while True:
             if socket.poll(_left_ms(deadline), zmq.POLLIN):
                 try:
                     ticket, answer = decode_answer(socket.recv_multipart(zmq.NOBLOCK))
-                except RemoteProtocolError as error:
-                    raise LinkError(f"an answer that is none: {error}", self.endpoint) from None
+                except RemoteProtocolError:
+                    raise LinkError(_NO_MANAGER, self.endpoint) from None
                 if ticket in (self._ticket, _NO_TICKET):
                     return answer
                 continue
             meanwhile()
             if time.monotonic() >= deadline:
-                unknown = (
-                    ""
-                    if isinstance(request, QUESTIONS)
-                    else "; whether the request was carried out is not known: look before you repeat it"
-                )
+                unknown = "" if isinstance(request, QUESTIONS) else _UNKNOWN
                 raise SilenceError(f"the manager did not answer within {timeout_s:g} s{unknown}", self.endpoint)
 
     def _dial(self) -> zmq.Socket[bytes]:
@@ -174,7 +193,7 @@ class Connection:
         if self._events is None or not self._events.poll(0):
             return ""
         recv_monitor_message(self._events, zmq.NOBLOCK)
-        return "; something is there that does not take this connection: wrong or missing keys, or no manager"
+        return "; a process listens there and does not accept this connection: expected other keys, or another endpoint"
 
 
 _HANDSHAKE_FAILED: Final = (
@@ -183,9 +202,60 @@ _HANDSHAKE_FAILED: Final = (
 
 
 def refusal_text(refused: Refused) -> str:
-    """Return a refusal in one line."""
-    place = f"{refused.path}: " if refused.path else ""
-    return f"refused ({refused.code}): {place}{refused.text}"
+    """Return a refusal in one line, with the option of the command line that it is about."""
+    field = refused.path.split("[")[0].split(".")[0]
+    option = _OPTIONS.get(field, "") or (_ARGUMENTS.get(field, "") if refused.code == "request" else "")
+    return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
+
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "jobs": "JOB",
+    "nodes": "NODE",
+}  # named where the text does not name the job or node
+# Field of a request -> the option of the command that has its value.
+_OPTIONS: Final[Mapping[str, str]] = {
+    "processes": "--ntasks",
+    "estimate_us": "--estimate",
+    "limit_us": "--time",
+    "run_us": "--run",
+    "name": "--job-name",
+    "ppn_min": "--ntasks-per-node",
+    "ppn_max": "--ntasks-per-node",
+    "threads_per_process": "--cpus-per-task",
+    "memory_mb": "--mem",
+    "all_memory": "--mem",
+    "exclusive": "--exclusive",
+    "demand": "--demand",
+    "usage": "--usage",
+    "self_slowdown": "--self-slowdown",
+    "tasks": "--array",
+    "at_once": "--array",
+    "after": "--dependency",
+    "delay_us": "--begin",
+    "reason": "--reason",
+    "user": "--user",
+    "most": "--most",
+}
+
+
+def why_absent(endpoint: str) -> str | None:
+    """Return why no process listens at an ipc endpoint; None where one does, and for other endpoints."""
+    scheme, _, path = endpoint.partition("://")
+    if scheme != "ipc":
+        return None
+    with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # a manager that is busy may have a full queue of connections
+        try:
+            probe.connect("\0" + path[1:] if path.startswith("@") else path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "there is no such socket; is the manager running?"
+        except ConnectionRefusedError:
+            return "no process listens there; is the manager running?"
+        except PermissionError:
+            return "no permission to connect to this socket"
+        except OSError:
+            return None
+    return None
 
 
 def _nothing() -> None:

@@ -86,7 +86,7 @@ class UserDoor:
     ) -> None:
         reason = why_not_for_users(endpoint, secured=keys is not None)
         if reason is not None:
-            raise ConfigurationError("endpoint", f"one that users may use ({reason})", endpoint)
+            raise ConfigurationError("endpoint", f"an endpoint for users ({reason})", endpoint)
         self.dropped = 0  # messages that got no answer
         self.shut = 0  # connections that were too many
         self._keys = keys if takes_keys(endpoint) else None
@@ -146,7 +146,7 @@ class UserDoor:
         try:
             frames = encode_answer(answer, asked.ticket)
         except (TypeError, ValueError, OverflowError) as error:
-            self._refuse(asked.sender, asked.ticket, Refused("limit", f"the answer has no form on the wire: {error}"))
+            self._refuse(asked.sender, asked.ticket, Refused("limit", f"the manager cannot encode its answer: {error}"))
             return
         size = len(frames[-1])
         self._requests.charge(name, size / BYTES_A_TOKEN, self._clock_s())
@@ -176,7 +176,7 @@ class UserDoor:
         who = self._who(frames[-1])
         if who is None:
             if self._strangers.take(1, now_s):
-                text = "it is not known who is at your end: the key was revoked, or the connection is of an old kind"
+                text = "the manager cannot tell whose connection this is: its key was revoked, or the client is too old"
                 self._refuse(sender, _ticket_in(parts), Refused("permission", text))
             else:
                 self.dropped += 1
@@ -231,7 +231,7 @@ def _user_name(uid: int) -> str:
 def _refusal(error: _TooFast | RemoteProtocolError) -> Refused:
     if isinstance(error, RemoteProtocolError):
         return Refused("request", error.text, error.path)
-    return Refused("rate", "more requests, or more data, than one user may have a second: try again in a moment")
+    return Refused("rate", "too many requests, or too much data, for one user in a second: try again in a moment")
 
 
 def _ticket_in(parts: list[bytes]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, size
 from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
@@ -154,7 +155,7 @@ class View:
     def in_service(self) -> Layers:
         """Return all threads of the nodes in service, free or not."""
         up = self._state.pool.up
-        return tuple([layer & up for layer in self._state.machine.exists])
+        return tuple([NodeSet(layer & up) for layer in self._state.machine.exists])
 
     @property
     def all_free(self) -> Layers:

@@ -10,7 +10,9 @@ Whoever turns the slices sets what the clock says, and on which nodes jobs of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, each_node, size
 from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.running import Ended, Running
@@ -45,11 +47,11 @@ class VirtualMachine(WholeNodesView):
         self._above_us = above_us
         self._most_us = most_us
         self._virtual_us = 0
-        self._open = 0
+        self._open = NodeSet(0)
         self._wall_us: Callable[[int], int] = int
         self._jobs: dict[int, Running] = {}
         self._jobs_key: object = None
-        self._nodes: dict[int, int] = {}  # of each running job, as a set of bits
+        self._nodes: dict[int, NodeSet] = {}  # of each running job
         self._held = 0  # all of these nodes
         self._held_at = -1
         self._queue: list[JobSpec] = []
@@ -57,7 +59,7 @@ class VirtualMachine(WholeNodesView):
         self._occupancies: list[Occupancy] = []
         self._occupancies_key: object = None
 
-    def turn_to(self, virtual_us: int, open_nodes: int, wall_us: Callable[[int], int]) -> None:
+    def turn_to(self, virtual_us: int, open_nodes: NodeSet, wall_us: Callable[[int], int]) -> None:
         """Set the clock, the nodes on which jobs may be started now, and when later instants of the clock will be."""
         self._virtual_us = virtual_us
         self._open = open_nodes
@@ -129,23 +131,23 @@ class VirtualMachine(WholeNodesView):
         return max(running.end_us, self._virtual_us + 1)
 
     @property
-    def free_nodes(self) -> int:
-        """Return the nodes, as a set of bits, that no job of the class holds and that are open to it now."""
+    def free_nodes(self) -> NodeSet:
+        """Return the nodes that no job of the class holds and that are open to it now."""
         self._nodes_now()
-        return self._state.pool.up & self._open & ~self._held
+        return NodeSet(self._state.pool.up & self._open & ~self._held)
 
     @property
-    def idle_nodes(self) -> int:
-        """Return the free nodes, as a set of bits, that no job of another class has to leave first."""
-        return super().free_nodes & self.free_nodes
+    def idle_nodes(self) -> NodeSet:
+        """Return the free nodes that no job of another class has to leave first."""
+        return NodeSet(super().free_nodes & self.free_nodes)
 
     @property
-    def unclaimed_nodes(self) -> int:
-        """Return the idle nodes, as a set of bits, to which no job of another class on disk will want to come back."""
+    def unclaimed_nodes(self) -> NodeSet:
+        """Return the idle nodes to which no job of another class on disk will want to come back."""
         claim = 0
         for job_id in self._state.on_disk:
             claim |= any_layer(self._state.running[job_id].layers)
-        return self.idle_nodes & ~claim
+        return NodeSet(self.idle_nodes & ~claim)
 
     @property
     def all_free(self) -> Layers:
@@ -154,7 +156,7 @@ class VirtualMachine(WholeNodesView):
         free = [layer & nodes for layer in self._state.machine.exists]
         for running in self.running.values():
             free = [layer & ~held for layer, held in zip(free, running.layers, strict=True)]
-        return tuple(free)
+        return cast("Layers", tuple(free))
 
     @property
     def free_memory_mb(self) -> Sequence[int]:
@@ -174,9 +176,9 @@ class VirtualMachine(WholeNodesView):
                     memory[node] += processes * running.job.memory_mb
         return memory
 
-    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
-        """Return (instant, free nodes from then on as a set of bits), ascending: nodes closed to the class now are open at the next."""
-        closed = self._state.pool.up & ~self._open
+    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, NodeSet]]:
+        """Return (instant, free nodes from then on), ascending: nodes closed to the class now are open at the next."""
+        closed = NodeSet(self._state.pool.up & ~self._open)
         return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if closed else besides)
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
@@ -212,7 +214,7 @@ class VirtualMachine(WholeNodesView):
             self._queue = [job for job in queue.values() if above_us < job.estimate_us <= most_us]
         return self._queue
 
-    def _nodes_now(self) -> dict[int, int]:
+    def _nodes_now(self) -> dict[int, NodeSet]:
         """Return the nodes of each job of the class that has been started."""
         if self._held_at != self._state.version:
             self._held_at = self._state.version

@@ -8,9 +8,10 @@ the plain one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.availability import Availability, side_by_side
@@ -24,7 +25,7 @@ class Occupancy(NamedTuple):
 
     end_us: int
     job_id: int
-    nodes: int  # a set of bits
+    nodes: NodeSet
 
 
 class WholeNodesView(View):
@@ -73,22 +74,22 @@ class WholeNodesView(View):
         return (self._state.now_us, self._state.version)
 
     @property
-    def free_nodes(self) -> int:
-        """Return the nodes, as a set of bits, that a job may start on now."""
+    def free_nodes(self) -> NodeSet:
+        """Return the nodes that a job may start on now."""
         pool = self._state.pool
         held = 0
         for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
             held |= exists & ~free
-        return pool.up & ~held
+        return NodeSet(pool.up & ~held)
 
     @property
-    def idle_nodes(self) -> int:
-        """Return the free nodes, as a set of bits, that nobody has to leave first."""
+    def idle_nodes(self) -> NodeSet:
+        """Return the free nodes that nobody has to leave first."""
         return self.free_nodes
 
     @property
-    def unclaimed_nodes(self) -> int:
-        """Return the idle nodes, as a set of bits, to which nobody will want to come back."""
+    def unclaimed_nodes(self) -> NodeSet:
+        """Return the idle nodes to which nobody will want to come back."""
         return self.idle_nodes
 
     @property
@@ -118,16 +119,16 @@ class WholeNodesView(View):
             self._empty_nodes = self.empty_node_table()
         return self._empty_nodes
 
-    def firsts(self, nodes: int) -> Layers:
-        """Return the first threads of the cores of ``nodes``, a set of bits."""
-        return tuple([layer & nodes for layer in self._state.machine.first_threads])
+    def firsts(self, nodes: NodeSet) -> Layers:
+        """Return the first threads of the cores of ``nodes``."""
+        return cast("Layers", tuple([layer & nodes for layer in self._state.machine.first_threads]))
 
     def open_to(self, job: JobSpec, free: Layers) -> Layers:
         """Return ``free``, and for a job that wants whole nodes for itself the other threads of these nodes, too."""
         if not job.exclusive:
             return free
         nodes = any_layer(free)
-        return tuple([layer & nodes for layer in self._state.machine.exists])
+        return cast("Layers", tuple([layer & nodes for layer in self._state.machine.exists]))
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether ``job`` does not fit on the first threads of all cores: a manager counts the second ones, too."""
@@ -158,7 +159,7 @@ class WholeNodesView(View):
             if leaving.on_disk:
                 continue
             if end_us != at_us:
-                nodes = up & ~busy
+                nodes = NodeSet(up & ~busy)
                 extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
                 if extra < 0:
                     return found
@@ -182,14 +183,14 @@ class WholeNodesView(View):
         """Return (instant, number of free threads from then on) now and at every expected end: of nodes that all jobs have left."""
         return [(at_us, size(free)) for at_us, free in self.availability()]
 
-    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, int]]:
-        """Return (instant, free nodes from then on as a set of bits) now and at every expected end, ascending.
+    def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, NodeSet]]:
+        """Return (instant, free nodes from then on) now and at every expected end, ascending.
 
         ``besides``: further stays, as if those jobs were there from now on.
         """
         occupancies = sorted([*self.occupancies(), *besides]) if besides else self.occupancies()
         now_us = self.now_us
-        steps = [(now_us, 0)]
+        steps: list[tuple[int, int]] = [(now_us, 0)]
         for end_us, _, nodes in occupancies:
             if steps[-1][0] == end_us:
                 steps[-1] = (end_us, steps[-1][1] | nodes)
@@ -204,7 +205,7 @@ class WholeNodesView(View):
         free.reverse()
         # Now also less the nodes that a job on its way out of service holds.
         free[0] = (now_us, free[0][1] & self.free_nodes)
-        return free
+        return cast("list[tuple[int, NodeSet]]", free)
 
     def occupancies(self) -> list[Occupancy]:
         """Return who holds nodes until when, by (expected end, job id); an end that has passed is at the next instant."""

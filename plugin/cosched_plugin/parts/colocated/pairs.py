@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, layers_of, minus, size
 from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.running import Running
@@ -189,6 +190,8 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
 def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
     """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
     view = context.view
+    if partner_of(host.job.id, view) is not None:
+        return None  # it has a partner: what is noted of a pair speaks of two
     end_us = view.expected_end(host)
     left_us = end_us - view.now_us
     if not _may_hold((end_us, left_us, host.job.processes), (end_us, guest), slowdown, view, gate):
@@ -233,7 +236,7 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
         others = machine.first_threads
     else:
         return None  # on both threads of some core: whoever put it there wanted no company
-    open_ = tuple([layer & free & nodes for layer, free in zip(others, view.all_free, strict=True)])
+    open_ = tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
     memory = view.free_memory_mb
     if starting is not None and starting.memory_mb and guest.memory_mb:
         memory = list(memory)
@@ -264,3 +267,9 @@ def pace_of(job_id: int, view: View) -> Pace | None:
     if type(note) is tuple and [type(part) for part in note] == _PACE:
         return Pace(*note)  # type: ignore[arg-type]
     return None
+
+
+def partner_of(job_id: int, view: View) -> int | None:
+    """Return the running job that shares the nodes of a running job as its partner; None if there is none."""
+    pace = pace_of(job_id, view)
+    return pace.partner if pace is not None and pace.partner in view.running else None

@@ -76,14 +76,15 @@ class MovableJobs:
 
     def add_by(self, change: Change) -> list[int]:
         """Add the jobs that may move by what a change has freed, going by numbers; return those that are new."""
+        columns, timeline = self._columns, self._profile.timeline
         places = self._meet(change)
         known = self._movable[places]
-        if known.any():
-            self._widen(places[known], change)
+        again = places[known]
+        if len(again):
+            self._widen(again, change)
             places = places[~known]
         if not len(places):
             return []
-        timeline, columns = self._profile.timeline, self._columns
         if not self._profile.counts or timeline.steps_in(change) > MANY_STEPS:
             return self._add_any(places)
         starts_us = columns.starts_us[places]
@@ -148,10 +149,11 @@ class MovableJobs:
 
     def _add(self, places: NDArray[np.intp], soonest_us: Ints) -> list[int]:
         """Add those of these jobs whose soonest start is before the promised one; return their places."""
-        sooner = soonest_us < self._columns.starts_us[places]
+        columns = self._columns
+        sooner = soonest_us < columns.starts_us[places]
         moving = places[sooner]
         self._since_us[moving] = soonest_us[sooner]
         self._movable[moving] = True
-        self._columns.unsure[moving] = False
+        columns.unsure[moving] = False
         found: list[int] = moving.tolist()
         return found

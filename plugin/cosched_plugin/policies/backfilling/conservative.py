@@ -144,8 +144,8 @@ def _are_plain(pending: list[JobSpec], view: View, last: ReservationTable | None
     jobs = pending
     if last is not None and type(last.profile) is kind and pending[: len(last.pending)] == last.pending:
         jobs = pending[len(last.pending) :]  # of the others it is known, and those that run have been among them
-    elif view.any_threads and not all(is_plain(job.job) for job in view.running.values()):
-        return False  # what such a job gives back may not be what a number says; whole nodes it gives back as a whole
+    elif not all(is_plain(job.job) for job in view.running.values()):
+        return False  # also on whole nodes: a start must not change how the next pass plans
     return all(map(is_plain, jobs))
 
 

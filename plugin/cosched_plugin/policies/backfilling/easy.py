@@ -50,6 +50,7 @@ class Easy(Backfill):
 
     def __init__(self) -> None:
         self._counting = Counting(self.candidates)
+        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and what `_counts` tells of it
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
@@ -58,7 +59,11 @@ class Easy(Backfill):
         if queue is not None:
             if not queue:
                 return _NOTHING
-            if not queue.particular and view.trace is None and _counts(context):
+            known, counts = self._known
+            if known is not context:
+                counts = _counts(context)
+                self._known = (context, counts)
+            if counts and not queue.particular and view.trace is None:
                 starts = self._counting.starts(queue, view, context.placement)
                 return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
         return self._passes(context)

@@ -124,7 +124,9 @@ class ReservationTable:
             turn = heappop(turns)
             place = turn % number
             freed = self._move_sooner(place, movable.take(place))
-            for other in () if freed is None else movable.add_by(freed):
+            if freed is None:
+                continue
+            for other in movable.add_by(freed):
                 # A job further behind has its turn in this sweep, others in the next.
                 heappush(turns, turn - place + other + (0 if other > place else number))
         movable.give_back()

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from cosched_plugin.api import PAIR_NOTE as PACE
 from cosched_plugin.policies.backfilling.conservative import Conservative
 from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
+from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
 from cosched_plugin.policies.composition.parameters import (
     Parameter,
     extend_limit,
@@ -18,11 +20,15 @@ from cosched_plugin.policies.composition.parameters import (
     is_whole,
     one_of,
 )
+from cosched_plugin.policies.fairness.slack import NOTE as RESPONSE
 from cosched_plugin.policies.fairness.slack import NoFairness, Slack
+from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.lomarc.heuristics import FUTURES, First, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.lookahead import Lookahead
 from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
+from cosched_plugin.policies.orders.history import NOTE as HISTORY
+from cosched_plugin.policies.orders.history import RemembersStarts
 from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
 from cosched_plugin.policies.placement.shapes import Nodes, Threads
@@ -31,6 +37,7 @@ from cosched_plugin.policies.planning.budget import Counted
 from cosched_plugin.policies.planning.matching import NoMatching
 from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
 from cosched_plugin.policies.rua.lessconsume import LessConsume
+from cosched_plugin.policies.slices.calendar import NOTE as CALENDAR
 from cosched_plugin.policies.slices.time_slices import Classes
 
 
@@ -261,6 +268,15 @@ BUDGETS: Mapping[str, Entry] = {
             )
         },
     ),
+}
+# Keys of the notes that parts of cosched leave, and which parts from outside may share them: those that inherit how they are kept.
+OWN_NOTES: Mapping[str, Callable[..., object] | None] = {
+    HISTORY: RemembersStarts.remember,
+    CALENDAR: None,
+    PROMISE: None,
+    RESPONSE: None,
+    GROUP: None,
+    PACE: None,
 }
 KINDS: Mapping[str, Mapping[str, Entry]] = {
     "order": ORDERS,

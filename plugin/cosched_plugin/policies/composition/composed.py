@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 from typing import cast
 
@@ -23,33 +23,28 @@ from cosched_plugin.api import (
     Part,
     Placement,
     Policy,
+    PolicyError,
     ResumeJob,
     SetNote,
     Shape,
     Slices,
+    UsageError,
     View,
+    nodes_view,
     started_by,
 )
+from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
 from cosched_plugin.policies.placement.spread import Spread
 
 
 class Composed:
-    """A policy made of parts; ``shape`` is None where the view has its shape already: that of a class in time slices."""
+    """A policy made of parts."""
 
     __slots__ = (
-        "_backfill",
-        "_context",
-        "_matching",
-        "_order",
-        "_parts",
-        "_placement",
-        "_plain",
-        "_remember_by",
-        "_shape",
-        "_view",
-    )
+        "_backfill", "_context", "_matching", "_memory", "_order", "_parts", "_placement", "_plain", "_shape", "_view", "_whole",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -57,30 +52,31 @@ class Composed:
         backfill: Backfill,
         placement: Placement,
         matching: Matching,
-        shape: Shape | None,
+        shape: Shape,
         besides: tuple[Part, ...] = (),
+        *,
+        whole: bool = True,
     ) -> None:
-        """``besides``: further parts of the composition, which may remember something."""
+        """``besides``: further parts of the composition, which may remember something or decline a machine.
+
+        ``whole``: it decides for all jobs; else for a class of them in time slices.
+        """
         self._order = order
         self._backfill = backfill
         self._placement = placement
         self._matching = matching
         self._shape = shape
+        self._whole = whole
         self._view: View | None = None  # that the context is for
         self._context: Context
-        parts: tuple[Part, ...] = (order, backfill, placement, matching, *besides)
-        self._parts = parts
-        self._remember_by = {part.note: part for part in reversed(parts) if part.note}
-        self._plain = matching.alone and not self._remember_by  # nothing has to be prepared or remembered
+        self._parts: tuple[Part, ...] = (order, backfill, placement, matching, shape, *besides)
+        self._memory = Memory(self._parts)
+        self._plain = matching.alone and not self._memory.parts  # nothing has to be prepared or remembered
 
     def check(self, view: View) -> None:
         """Raise MachineError if the parts cannot work on this machine."""
         for part in self._parts:
             part.check(view)
-
-    def observe(self, view: View) -> Iterator[Action]:
-        """Yield what parts remember of the jobs that have ended or were requeued in this batch."""
-        return self._remember(Changes((), view.ended), view)
 
     def may_start(self, view: View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
@@ -93,7 +89,7 @@ class Composed:
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
         context = self._context if self._view is view else self._context_of(view)
-        if self._shape is not None and view.on_disk:
+        if self._whole and view.on_disk:
             return chain(_resume_from_disk(view), self._passes(context))
         if self._plain:
             return self._backfill.decide(context)
@@ -101,7 +97,8 @@ class Composed:
 
     def _context_of(self, view: View) -> Context:
         if self._view is not view:
-            shaped = view if self._shape is None else self._shape.shaped(view)
+            # Time slices hand a view of whole nodes, of one class of jobs.
+            shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
             placement = self._placement
             # Where jobs have whole nodes, one process a core is what they take under any other placement.
             footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
@@ -111,7 +108,7 @@ class Composed:
         return self._context
 
     def _passes(self, context: Context) -> Iterator[Action]:
-        return self._remembered_passes(context) if self._remember_by else self._pass(context)
+        return self._remembered_passes(context) if self._memory.parts else self._pass(context)
 
     def _pass(self, context: Context) -> Iterator[Action]:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
@@ -119,8 +116,6 @@ class Composed:
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
         """Yield passes, and what parts remember of the jobs that each started, as long as that may change the next."""
         view = context.view
-        if self._shape is not None and view.ended:  # of a class in time slices, the layer above sees to it
-            yield from self.observe(view)
         while True:
             started: list[int] = []
             for action in self._pass(context):
@@ -129,18 +124,44 @@ class Composed:
             if not started:
                 return
             changes = Changes([view.running[job_id].job for job_id in started], ())
-            if not (yield from self._remember(changes, view)):
+            if not (yield from self._memory.remember(changes, view)):
                 return
 
-    def _remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
+
+class Memory:
+    """The notes about the cluster in which parts remember things, one for each key."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self.parts = {part.note: part for part in parts if part.note}
+
+    def remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
         """Yield the notes that change, and tell whether any did."""
         changed = False
-        for key, part in self._remember_by.items():
+        for key, part in self.parts.items():
             value = part.remember(changes, view)
             if value != view.note(None, key):
                 changed = True
                 yield SetNote(None, key, value)
         return changed
+
+
+class Remembering:
+    """A policy whose parts remember jobs that have ended, before it decides."""
+
+    __slots__ = ("_memory", "_policy")
+
+    def __init__(self, policy: Policy, memory: Memory) -> None:
+        self._policy = policy
+        self._memory = memory
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield notes, then the decisions of one pass."""
+        ended = view.ended
+        if not ended:
+            return self._policy.decide(view)
+        return chain(self._memory.remember(Changes((), ended), view), _later(self._policy, view))
 
 
 class Budgeted:
@@ -154,8 +175,16 @@ class Budgeted:
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
-        view.work.begin(self._budget.units(view))
+        units = self._budget.units(view)
+        if type(units) is not int or units < 1:
+            raise PolicyError(None, f"policy.budget: units: expected a whole number of units, 1 or more, got {units!r}")
+        view.work.begin(units)
         return self._policy.decide(view)
+
+
+def _later(policy: Policy, view: View) -> Iterator[Action]:
+    """Yield what a policy decides once what comes before it has taken effect."""
+    yield from policy.decide(view)
 
 
 def _resume_from_disk(view: View) -> Iterator[Action]:
@@ -166,26 +195,56 @@ def _resume_from_disk(view: View) -> Iterator[Action]:
 
 
 def compose(table: Table) -> Policy:
-    """Build the policy that a table describes (`resolve`)."""
+    """Build the policy that a table describes (`resolve`); UsageError where a part from outside fails to take part."""
     resolved = resolve(table)
     slices: Slices | None = build_part("slices", resolved)
     budget: Budget | None = build_part("budget", resolved)
-    besides = () if budget is None else (budget,)
+    above = tuple([part for part in (slices, budget) if part is not None])
     if slices is None:
-        policy: Policy = _build(resolved, build_part("shape", resolved), besides)
+        policy: Policy = _build(resolved, above, whole=True)
     else:
-        policy = slices.divide(lambda: _build(resolved, None, besides))
+        policy = _divided(slices, resolved, above)
+    memory = Memory([part for kind in KINDS if (part := build_part(kind, resolved)) is not None])
+    if memory.parts:
+        policy = Remembering(policy, memory)
     return policy if budget is None else Budgeted(policy, budget)
 
 
-def _build(resolved: Resolved, shape: Shape | None, besides: tuple[Part, ...]) -> Composed:
+def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:
+    name = f"policy.slices: {resolved['slices']['name']}"
+    try:
+        policy = slices.divide(lambda: _build(resolved, above, whole=False))
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a part from outside can raise
+        raise UsageError(f"{name}: divide: {type(error).__name__}: {error}") from error
+    if not callable(getattr(policy, "decide", None)):
+        raise UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
+    return policy
+
+
+def _build(resolved: Resolved, above: tuple[Part, ...], *, whole: bool) -> Composed:
     matching: Matching = build_part("matching", resolved)
     fairness: Fairness = build_part("fairness", resolved)
+    limited = _limited(fairness, matching, resolved["fairness"]["name"])
     return Composed(
         build_part("order", resolved),
         build_part("backfill", resolved),
         build_part("placement", resolved),
-        fairness.limit(matching),
-        shape,
-        (fairness, *besides) if shape is None else (fairness, shape, *besides),
+        limited,
+        build_part("shape", resolved),
+        (fairness, *above) if limited is matching else (matching, fairness, *above),
+        whole=whole,
     )
+
+
+def _limited(fairness: Fairness, matching: Matching, name: str) -> Matching:
+    try:
+        limited = fairness.limit(matching)
+    except (Exception, SystemExit) as error:  # whatever a part from outside can raise
+        raise UsageError(f"policy.fairness: {name}: limit: {type(error).__name__}: {error}") from error
+    if Matching not in type(limited).__mro__:
+        raise UsageError(
+            f"policy.fairness: {name}: limit: expected a matching, derived from cosched_plugin.api.Matching, got {limited!r}"
+        )
+    return limited

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,12 +15,13 @@ from cosched_plugin.api import (
     Fairness,
     Matching,
     Order,
+    Part,
     Placement,
     Shape,
     Slices,
     UsageError,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS, Entry
+from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES, Entry
 from cosched_plugin.policies.composition.parameters import Parameter
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 
@@ -36,10 +38,9 @@ PROTOCOLS: Final[Mapping[str, type]] = {
     "slices": Slices,
     "budget": Budget,
 }
-PRESET_GROUP: Final = (
-    "cosched.presets"  # entry points of compositions; those of parts are in cosched.order, cosched.matching, ...
-)
-_SETTING: Final = (bool, int, float, str, list, tuple, dict)  # what a file can say
+# Entry points of compositions; those of parts are in cosched.order, cosched.matching, ...
+PRESET_GROUP: Final = "cosched.presets"
+_SETTING: Final = "true or false, a whole number, a finite number, a text, or a list or table of these"
 
 
 def entry_named(kind: str, name: object) -> Entry:
@@ -49,9 +50,9 @@ def entry_named(kind: str, name: object) -> Entry:
             return KINDS[kind][name]
         if ":" in name:
             return _entry_of(kind, name, load(f"policy.{kind}", name))
-        point = installed(f"cosched.{kind}").get(name)
-        if point is not None:
-            return _entry_of(kind, name, load(f"policy.{kind}", point.value))
+        path = _installed_path(f"policy.{kind}", f"cosched.{kind}", name)
+        if path is not None:
+            return _entry_of(kind, name, load(f"policy.{kind}: {name}", path))
     known = [*KINDS[kind], *installed(f"cosched.{kind}")]
     raise UsageError(f"policy.{kind}: no {kind} {name!r}{suggest(str(name), known)}")
 
@@ -62,12 +63,12 @@ def preset_named(name: object) -> Preset:
         name = ALIASES.get(name, name)
         if name in PRESETS:
             return PRESETS[name]
-        point = installed(PRESET_GROUP).get(name)
-        if point is not None:
-            table = load("policy.preset", point.value)
+        path = _installed_path("policy.preset", PRESET_GROUP, name)
+        if path is not None:
+            table = load(f"policy.preset: {name}", path)
             if not isinstance(table, Mapping):
-                raise UsageError(f"policy.preset: {name} ({point.value}): expected a table such as a [policy] one")
-            return Preset(f"installed as {point.value}", table)
+                raise UsageError(f"policy.preset: {name} ({path}): expected a table such as a [policy] one")
+            return Preset(f"installed as {path}", table)
     raise UsageError(f"policy.preset: no policy {name!r}{suggest(str(name), [*PRESETS, *installed(PRESET_GROUP)])}")
 
 
@@ -78,6 +79,17 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
+def _installed_path(key: str, group: str, name: str) -> str | None:
+    """Return the ``module:Class`` of an installed name; None where there is none, UsageError where two packages give it."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as above
+
+    found = {f"{point.module}:{point.attr}": point for point in entry_points(group=group) if point.name == name}
+    if len(found) > 1:
+        packages = [f"{path} of {point.dist.name if point.dist else 'a package'}" for path, point in found.items()]
+        raise UsageError(f"{key}: {name}: expected one package that has it installed, got {' and '.join(packages)}")
+    return next(iter(found), None)
+
+
 def load(key: str, path: str) -> Any:
     """Return what ``module:Class`` names; UsageError, naming ``key``, where it cannot be imported."""
     module, _, attribute = path.partition(":")
@@ -85,19 +97,22 @@ def load(key: str, path: str) -> Any:
         found: Any = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except Exception as error:  # whatever importing somebody's module can raise
+    except (Exception, SystemExit) as error:  # whatever a module from outside can raise
         raise UsageError(f"{key}: {path}: {type(error).__name__}: {error}") from error
     return found
 
 
 def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
     """Return a hint at the nearest name, or at all."""
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+    names = list(dict.fromkeys(known))
+    close = get_close_matches(word, names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else "; there are none"
 
 
 def _entry_of(kind: str, name: str, make: Any) -> Entry:
-    """Return somebody's class as a part: its settings are its keyword arguments."""
+    """Return a class from outside as a part: its settings are its keyword arguments."""
     if not callable(make):
         raise UsageError(f"policy.{kind}: {name}: expected a class, got {make!r}")
 
@@ -111,13 +126,34 @@ def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str
     protocol = PROTOCOLS[kind]
     try:
         part = make(**settings)
-    except Exception as error:  # whatever somebody's constructor can raise
+    except (Exception, SystemExit) as error:  # whatever a constructor from outside can raise
         raise UsageError(f"policy.{kind}: {name}: {type(error).__name__}: {error}") from error
     if protocol not in type(part).__mro__:
         raise UsageError(
             f"policy.{kind}: {name}: expected a part derived from cosched_plugin.api.{protocol.__name__}, got {type(part).__name__}"
         )
+    _check_words(kind, name, part)
     return part
+
+
+def _check_words(kind: str, name: str, part: Part) -> None:
+    """Raise UsageError where a part does not say in words what it needs, what it provides, and where it remembers things."""
+    for attribute in ("needs", "provides"):
+        words = _value_of(kind, name, part, attribute)
+        if not isinstance(words, Set) or not all(isinstance(word, str) for word in words):
+            raise UsageError(f"policy.{kind}: {name}: {attribute}: expected a set of texts, got {words!r}")
+    key = _value_of(kind, name, part, "note")
+    if not isinstance(key, str):
+        raise UsageError(f"policy.{kind}: {name}: note: expected a text, the key of its note, got {key!r}")
+    if key in OWN_NOTES and type(part).remember is not OWN_NOTES[key]:
+        raise UsageError(f"policy.{kind}: {name}: note: {key!r} is a key that cosched uses; expected one of its own")
+
+
+def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
+    try:
+        return getattr(part, attribute)
+    except (Exception, SystemExit) as error:  # it may be a property
+        raise UsageError(f"policy.{kind}: {name}: {attribute}: {type(error).__name__}: {error}") from error
 
 
 def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
@@ -129,8 +165,8 @@ def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
         return found
     for argument in arguments:
         if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
-            default = argument.default if isinstance(argument.default, _SETTING) else REQUIRED
-            found[argument.name] = Parameter(_anything, "what its class accepts", default, "")
+            default = argument.default if _is_setting(argument.default) else REQUIRED
+            found[argument.name] = Parameter(_is_setting, _SETTING, default, "")
     return found
 
 
@@ -144,5 +180,16 @@ class _Required:
 REQUIRED: Final = _Required()
 
 
-def _anything(value: object) -> bool:  # noqa: ARG001 - its class will say
-    return True
+def _is_setting(value: object) -> bool:
+    """Tell whether a file can say it, and a run's record hold it."""
+    match value:
+        case bool() | int() | str():
+            return True
+        case float():
+            return math.isfinite(value)
+        case list() | tuple():
+            return all(map(_is_setting, value))
+        case dict():
+            return all(isinstance(key, str) for key in value) and all(map(_is_setting, value.values()))
+        case _:
+            return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cosched_plugin.api import NONE, Member, UsageError, refusal
+from cosched_plugin.api import NONE, Member, Part, UsageError, refusal
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.finding import REQUIRED, entry_named, preset_named, suggest
 from cosched_plugin.policies.composition.presets import DEFAULTS, Table
@@ -22,20 +22,38 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """
     parts = _merged(table, ())
     resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}
-    reason = refusal(members(resolved), _providers)
+    built: dict[str, Part | None] = {kind: build_part(kind, resolved) for kind in KINDS}
+    reason = refusal(_members(resolved, built), _providers)
     if reason is not None:
         raise UsageError(f"policy: {reason}")
+    _check_notes(resolved, built)
     return resolved
 
 
 def members(resolved: Resolved) -> list[Member]:
     """Return what the parts of a composition need and provide."""
-    found = []
-    for kind in KINDS:
-        part = build_part(kind, resolved)
-        needs, provides = (NONE, NONE) if part is None else (part.needs, part.provides)
-        found.append(Member(kind, resolved[kind]["name"], needs, provides))
-    return found
+    return _members(resolved, {kind: build_part(kind, resolved) for kind in KINDS})
+
+
+def _members(resolved: Resolved, parts: Mapping[str, Part | None]) -> list[Member]:
+    return [
+        Member(kind, resolved[kind]["name"], *((NONE, NONE) if part is None else (part.needs, part.provides)))
+        for kind, part in parts.items()
+    ]
+
+
+def _check_notes(resolved: Resolved, parts: Mapping[str, Part | None]) -> None:
+    """Raise UsageError where two parts would write the same note, each in its own way."""
+    of: dict[str, tuple[str, Part]] = {}
+    for kind, part in parts.items():
+        if part is None or not part.note:
+            continue
+        other, first = of.setdefault(part.note, (kind, part))
+        if type(first).remember is not type(part).remember:
+            one, two = f"{other} {resolved[other]['name']}", f"{kind} {resolved[kind]['name']}"
+            raise UsageError(
+                f"policy: {one} and {two} both remember in the note {part.note!r}: expected a key for each"
+            )
 
 
 def build_part(kind: str, resolved: Resolved) -> Any:
@@ -60,7 +78,7 @@ def _merged(table: Table, below: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return the entries of all parts, those of presets under those of the table; ``below``: presets on the way here."""
     for key in table:
         if key != "preset" and key not in KINDS:
-            raise UsageError(f"policy.{key}: no such key{suggest(key, ['preset', *KINDS])}")
+            raise UsageError(f"policy.{key}: no such key{suggest(str(key), ['preset', *KINDS])}")
     preset = table.get("preset")
     if preset is None:
         base = {kind: {"name": name} for kind, name in DEFAULTS.items()}

@@ -15,7 +15,6 @@ from cosched_plugin.api import (
     UNRESERVED,
     WHOLE_NODES,
     Action,
-    Changes,
     Context,
     Fairness,
     Gate,
@@ -24,7 +23,6 @@ from cosched_plugin.api import (
     Matching,
     Needs,
     NodePlacement,
-    NoteValue,
     Occupancy,
     Offer,
     Running,
@@ -94,15 +92,6 @@ class _FairMatching(Matching):
     def settled(self) -> bool:
         """Tell what the matching tells."""
         return self._settled
-
-    @property
-    def note(self) -> str:
-        """Return the matching's note."""
-        return self._matching.note
-
-    def remember(self, changes: Changes, view: View) -> NoteValue:
-        """Return what the matching remembers."""
-        return self._matching.remember(changes, view)
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""

@@ -9,10 +9,12 @@ from cosched_plugin.api import (
     Action,
     Layers,
     NodePlacement,
+    NodeSet,
     Occupancy,
     Run,
     StartJob,
     StartTogether,
+    ThreadMask,
     View,
     WholeNodesView,
     any_layer,
@@ -63,7 +65,7 @@ class Group(NamedTuple):
             before = expected.get(occupancy.job_id)
             if before is not None and before.end_us > at_us:
                 nodes &= ~before.nodes
-        return nodes_view.firsts(nodes)
+        return nodes_view.firsts(NodeSet(nodes))
 
     def count_held(self, at_us: int, view: View) -> int:
         """Return how many threads these are."""
@@ -82,7 +84,7 @@ def seat_group(found: Found, footprints: NodePlacement, halves: NodeHalves, view
     revisions: list[Action] = []
     occupancies: list[Occupancy] = []
     for member, span_us, held in zip(members, found.outcome.spans_us, nodes, strict=True):
-        occupancies.append(Occupancy(now_us + span_us, member.job.id, _bits(held)))
+        occupancies.append(Occupancy(now_us + span_us, member.job.id, _set_of(held)))
         if member.running is None:
             runs = _beside(member, held, halves, taken)
             starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
@@ -119,17 +121,17 @@ def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> 
     return placed
 
 
-def _threads_of(members: Sequence[Member]) -> dict[int, int]:
+def _threads_of(members: Sequence[Member]) -> dict[int, ThreadMask]:
     """Return the hardware threads, by node, of those that run already."""
-    taken: dict[int, int] = {}
+    taken: dict[int, ThreadMask] = {}
     for member in members:
-        for first, count, mask, _ in () if member.running is None else member.running.runs:
-            for node in range(first, first + count):
-                taken[node] = mask
+        for run in () if member.running is None else member.running.runs:
+            for node in range(run.first, run.first + run.count):
+                taken[node] = run.mask
     return taken
 
 
-def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dict[int, int]) -> tuple[Run, ...]:
+def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dict[int, ThreadMask]) -> tuple[Run, ...]:
     """Return the runs of a job that starts: on each node the side that nobody has; its threads are entered in ``taken``."""
     placed = []
     left = member.job.processes
@@ -139,10 +141,10 @@ def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dic
         mask = halves.mask(count)
         if mask & taken.get(node, 0):
             mask = halves.mask(count, upper=True)
-        taken[node] = taken.get(node, 0) | mask
+        taken[node] = ThreadMask(taken.get(node, 0) | mask)
         placed.append((node, mask, count))
     return runs_from(placed)
 
 
-def _bits(nodes: Sequence[int]) -> int:
-    return sum([1 << node for node in nodes])
+def _set_of(nodes: Sequence[int]) -> NodeSet:
+    return NodeSet(sum([1 << node for node in nodes]))

@@ -229,8 +229,8 @@ class Grouping(Matching):
             member = None
             job = running.job
             if (
-                max(run[3] for run in running.runs) <= halves.most_shared(job)
-                and all(halves.on_one_side(run[2]) for run in running.runs)  # whoever placed it
+                max(run.processes for run in running.runs) <= halves.most_shared(job)
+                and all(halves.on_one_side(run.mask) for run in running.runs)  # whoever placed it
             ):
                 member = member_in_place(running, halves)
             known = self._running[job.id] = (running.runs, member)

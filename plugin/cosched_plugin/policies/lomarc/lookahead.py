@@ -14,7 +14,6 @@ from cosched_plugin.api import (
     UNRESERVED,
     WHOLE_NODES,
     Action,
-    Changes,
     Context,
     Floats,
     Gate,
@@ -24,7 +23,6 @@ from cosched_plugin.api import (
     JobSpec,
     Matching,
     Needs,
-    NoteValue,
     Offer,
     Pair,
     PairMonitor,
@@ -43,13 +41,13 @@ from cosched_plugin.policies.lomarc.job_columns import JobTable, may_share
 from cosched_plugin.policies.lomarc.neighbours import is_weak
 from cosched_plugin.policies.lomarc.profit import Match
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
-from cosched_plugin.policies.orders.history import NOTE, remembered
+from cosched_plugin.policies.orders.history import RemembersStarts
 
 Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
 _NOBODY: Final[Ranking] = {}
 
 
-class Lookahead(Matching):
+class Lookahead(RemembersStarts, Matching):
     """Company by a heuristic: the first match, or the one with the highest profit above 0.
 
     ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
@@ -57,7 +55,6 @@ class Lookahead(Matching):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
-    note: ClassVar[str] = NOTE
 
     def __init__(
         self,
@@ -76,10 +73,6 @@ class Lookahead(Matching):
         # Caches: what was found when the queue was last looked at.
         self._paired: tuple[PendingJobs | None, Pairs | None] = (None, None)
         self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NOBODY)
-
-    def remember(self, changes: Changes, view: View) -> NoteValue:
-        """Return the history of the jobs started, from which arrivals are expected."""
-        return remembered(changes, view)
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the expectations of jobs whose partner is gone, and stop one of a pair that is too slow."""

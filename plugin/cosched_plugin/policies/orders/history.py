@@ -6,9 +6,9 @@ It serves the aging of priorities (mean wait) and the forecast of arrivals (how 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, View
+from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Part, View
 
 NOTE: Final = "history"
 _NUMBERS: Final = [int] * 6
@@ -70,11 +70,16 @@ def history(view: View) -> History:
     return History()
 
 
-def remembered(changes: Changes, view: View) -> NoteValue:
-    """Return what the note is to say now that jobs have started."""
-    if not changes.started:
-        return view.note(None, NOTE)
-    return history(view).plus(changes.started, view.wall_us(view.now_us)).note()
+class RemembersStarts(Part):
+    """The base of parts that look at `history`: they share one note."""
+
+    note: ClassVar[str] = NOTE
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return what the note is to say now that jobs have started."""
+        if not changes.started:
+            return view.note(None, NOTE)
+        return history(view).plus(changes.started, view.wall_us(view.now_us)).note()
 
 
 def is_short(job: JobSpec) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import ClassVar
 
-from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, View
-from cosched_plugin.policies.orders.history import MEDIUM_US, NOTE, SHORT_US, history, remembered
+from cosched_plugin.api import SECOND_US, JobSpec, Order, View
+from cosched_plugin.policies.orders.history import MEDIUM_US, SHORT_US, RemembersStarts, history
 
 
 class Fcfs(Order):
@@ -27,21 +27,15 @@ class Shortest(Order):
         return sorted(jobs, key=_estimate)
 
 
-class ClassPriority(Order):
+class ClassPriority(RemembersStarts, Order):
     """Short before medium before long jobs, first come, first served among equals; a job that waits rises (LOMARC, section 6.2).
 
     It rises by one class for every ``T_age`` that it has waited. ``T_age`` is the mean wait of the jobs started so far, or a
     fixed number of seconds (``age_s``); none rises while there is no mean wait.
     """
 
-    note: ClassVar[str] = NOTE
-
     def __init__(self, *, age_s: float = 0.0) -> None:
         self._age_us = max(1, round(age_s * SECOND_US)) if age_s else 0
-
-    def remember(self, changes: Changes, view: View) -> NoteValue:
-        """Return the history of the jobs started, which has their mean wait."""
-        return remembered(changes, view)
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by class less the classes that they have risen."""

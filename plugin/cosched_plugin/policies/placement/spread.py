@@ -19,9 +19,11 @@ from cosched_plugin.api import (
     Needs,
     NodeClass,
     NodePlacement,
+    NodeSet,
     Offer,
     Run,
     Snapshot,
+    ThreadMask,
     View,
     WholeNodesView,
     any_layer,
@@ -58,7 +60,7 @@ class NodeHalves:
         else:
             self.half = self.whole if self.node.threads_per_core > 1 else 0
 
-    def mask(self, processes: int, *, upper: bool = False) -> int:
+    def mask(self, processes: int, *, upper: bool = False) -> ThreadMask:
         """Return the hardware threads of so many processes, spread over the CPUs."""
         mask = 0
         for number in range(processes):
@@ -66,9 +68,9 @@ class NodeHalves:
             if upper and self.cores > 1:
                 core = self.cores - 1 - core
             mask |= 1 << (cpu * self.cores + core)
-        return mask << self.whole if upper and self.cores == 1 else mask
+        return ThreadMask(mask << self.whole if upper and self.cores == 1 else mask)
 
-    def on_one_side(self, mask: int) -> bool:
+    def on_one_side(self, mask: ThreadMask) -> bool:
         """Tell whether hardware threads of a node leave a whole side of it to somebody else."""
         return not mask & ~self.mask(self.half) or not mask & ~self.mask(self.half, upper=True)
 
@@ -79,7 +81,7 @@ class NodeHalves:
             threads = self._thread_mask(job, processes).bit_count()
         return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
 
-    def factor_on(self, job: JobSpec, mask: int) -> float:
+    def factor_on(self, job: JobSpec, mask: ThreadMask) -> float:
         """Return the same for the job on these hardware threads of a node, wherever they are."""
         counts = [(mask & cpu).bit_count() for cpu in self._cpu_masks]
         return self_factor(job.self_slowdown, sum(count > 0 for count in counts), max(counts))
@@ -115,8 +117,8 @@ class NodeHalves:
             return False
         return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
 
-    def runs(self, job: JobSpec, per_node: int, nodes: int) -> tuple[Run, ...]:
-        """Return the job on the lowest of ``nodes``, a set of bits, of which there must be enough."""
+    def runs(self, job: JobSpec, per_node: int, nodes: NodeSet) -> tuple[Run, ...]:
+        """Return the job on the lowest of ``nodes``, of which there must be enough."""
         placed = []
         left = job.processes
         for node in bits_of(nodes):
@@ -127,12 +129,12 @@ class NodeHalves:
                 break
         return runs_from(placed)
 
-    def _thread_mask(self, job: JobSpec, processes: int) -> int:
+    def _thread_mask(self, job: JobSpec, processes: int) -> ThreadMask:
         if job.exclusive:
-            return (1 << self.node.threads) - 1
+            return ThreadMask((1 << self.node.threads) - 1)
         threads = processes * job.threads_per_process
         if threads > self.whole:  # on the second hardware threads, too
-            return self.mask(self.whole) | self.mask(threads - self.whole) << self.whole
+            return ThreadMask(self.mask(self.whole) | self.mask(threads - self.whole) << self.whole)
         return self.mask(threads)
 
 
@@ -199,7 +201,7 @@ class Spread(NodePlacement):
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
         """Return the job on these threads, slowed down by itself as much as on the node where that is most."""
         halves = self.halves(snapshot.view)
-        factor = max([halves.factor_on(job, mask) for _, _, mask, _ in runs])
+        factor = max([halves.factor_on(job, run.mask) for run in runs])
         run_us = stretch(job.estimate_us, factor)
         return Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
 
@@ -215,19 +217,19 @@ class Spread(NodePlacement):
         runs = self.halves(view).runs(job, footprint.per_node, free)
         return Offer(job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
 
-    def choose_nodes(self, free: int, wanted: int, view: WholeNodesView) -> int:
+    def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
         """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer.
 
         First those that nobody else is on or will want back, then those that nobody is on, last those that must be cleared.
         """
         chosen = 0
         for better in (view.unclaimed_nodes, view.idle_nodes, -1):
-            more = free & better & ~chosen
+            more = NodeSet(free & better & ~chosen)
             missing = wanted - chosen.bit_count()
             if more.bit_count() >= missing:
-                return chosen | lowest_threads(more, missing)
+                return NodeSet(chosen | lowest_threads(more, missing))
             chosen |= more
-        return chosen
+        return NodeSet(chosen)
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place as running jobs leave."""

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from cosched_plugin.api import Floats, Ints, Layers, Run
+from cosched_plugin.api import Floats, Ints, Layers, NodeSet, Run, ThreadMask
 
 
 class Exchange:
@@ -68,20 +68,20 @@ class Exchange:
     def runs(self, nodes: Ints, free: Layers, width: int) -> tuple[Run, ...]:
         """Return the allocation: on every node the lowest free threads, ``width`` for each process."""
         if self._runs is None:
-            alike: dict[int, int] = {}  # processes -> set of nodes
+            alike: dict[int, int] = {}  # processes -> nodes
             for node, count in zip(nodes.tolist(), self._counts.tolist(), strict=False):
                 if count:
                     alike[count] = alike.get(count, 0) | 1 << node
-            self._runs = _lowest(alike.items(), free, width)
+            self._runs = _lowest([(count, NodeSet(found)) for count, found in alike.items()], free, width)
         return self._runs
 
 
-def _lowest(alike: Iterable[tuple[int, int]], free: Layers, width: int) -> tuple[Run, ...]:
-    """Return runs of the lowest free threads on sets of nodes, given as (processes on each, set), in node order."""
-    taken: dict[tuple[int, int], int] = {}  # (threads, processes) -> set of nodes
+def _lowest(alike: Iterable[tuple[int, NodeSet]], free: Layers, width: int) -> tuple[Run, ...]:
+    """Return runs of the lowest free threads on sets of nodes, given as (processes on each, nodes), in node order."""
+    taken: dict[tuple[int, int], int] = {}  # (threads, processes) -> nodes
     for processes, nodes in alike:
         threads = processes * width
-        partial = {0: nodes}  # threads so far -> set of nodes
+        partial: dict[int, int] = {0: nodes}  # threads so far -> nodes
         for thread, layer in enumerate(free):
             split: dict[int, int] = {}
             for mask, part in partial.items():
@@ -96,12 +96,12 @@ def _lowest(alike: Iterable[tuple[int, int]], free: Layers, width: int) -> tuple
                     split[mask] = part ^ there
             partial = split
     runs = []
-    for (mask, processes), nodes in taken.items():
-        left = nodes
+    for (threads, processes), where in taken.items():
+        mask, left = ThreadMask(threads), where
         while left:
             first = (left & -left).bit_length() - 1
             above = left >> first
             count = (~above & (above + 1)).bit_length() - 1
-            runs.append((first, count, mask, processes))
+            runs.append(Run(first, count, mask, processes))
             left ^= ((1 << count) - 1) << first
     return tuple(sorted(runs))

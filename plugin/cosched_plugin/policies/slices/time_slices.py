@@ -9,7 +9,7 @@ such a node they leave it at once, so that no job of the class ever waits for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
@@ -20,9 +20,11 @@ from cosched_plugin.api import (
     ClassPolicy,
     JobSpec,
     Needs,
+    NodeSet,
     Policy,
     ResumeJob,
     Running,
+    SetNote,
     Slices,
     StartJob,
     StartTogether,
@@ -130,8 +132,6 @@ class Sliced:
             self._there_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
             self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
-        if view.ended:
-            yield from self._policies[0].observe(view)
         if not view.queued and not view.running:
             return
         now_us = view.now_us
@@ -143,8 +143,8 @@ class Sliced:
             for kind in _KINDS:
                 for group in self._groups(view, kind, on_disk=False):
                     yield from _preempt(group, view)
-        yield from self._own(view, present)
-        yield from self._others(view, present)
+        while (yield from self._turn(view, present)):
+            pass
         # Where nothing runs and nobody could ever start on the nodes in service, no slice will change that.
         if view.running or (view.queued and self._policies[0].may_start(self._whole)):
             wakes = view.wakes()
@@ -165,6 +165,17 @@ class Sliced:
         if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
+
+    def _turn(self, view: View, present: Slice) -> Generator[Action, None, bool]:
+        """Yield what all classes decide; tell whether parts remember something new of guests, by which an earlier class may decide."""
+        yield from self._own(view, present)
+        remembered = False
+        for action in self._others(view, present):
+            match action:
+                case SetNote(job_id=None):
+                    remembered = True
+            yield action
+        return remembered
 
     def _own(self, view: View, present: Slice) -> Iterator[Action]:
         """Yield what the class decides whose slice it is; whoever of another class is in its way leaves."""
@@ -197,14 +208,14 @@ class Sliced:
                 open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, longer)
             yield from self._decide_for(view, present, kind, open_nodes)
 
-    def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> int:
-        """Return the nodes, as a set of bits, of jobs of these classes, who are there by favour and can make way."""
+    def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> NodeSet:
+        """Return the nodes of jobs of these classes, who are there by favour and can make way."""
         nodes = 0
         for kind in kinds:
             for group in self._groups(view, kind, on_disk=False):
                 if _fits_on_disk(group, view):
                     nodes |= _nodes_of(group)
-        return nodes
+        return NodeSet(nodes)
 
     def _resume(self, group: Sequence[Running], kind: int, view: View) -> Iterator[Action]:
         """Let jobs go on that share nodes, all of them or none, where nobody of another class is."""
@@ -226,7 +237,7 @@ class Sliced:
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
-            open_nodes,
+            NodeSet(open_nodes),
             lambda at_us: present.wall_us(kind, at_us, now_us, lengths),
         )
         policy = self._policies[kind]
@@ -237,8 +248,8 @@ class Sliced:
                 yield from self._clear(nodes_of(start.runs), kind, view)
             yield action
 
-    def _clear(self, nodes: int, kind: int, view: View) -> Iterator[Action]:
-        """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``, a set of bits."""
+    def _clear(self, nodes: NodeSet, kind: int, view: View) -> Iterator[Action]:
+        """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``."""
         if not nodes & ~self._whole.free_nodes:
             return
         for other in _KINDS:
@@ -266,11 +277,11 @@ class Sliced:
 
 
 class _Present(NamedTuple):
-    """Who has been started, by class: jobs that share nodes together; and the nodes that each class is on, as a set of bits."""
+    """Who has been started, by class: jobs that share nodes together; and the nodes that each class is on."""
 
     on_nodes: Sequence[Sequence[Sequence[Running]]]
     on_disk: Sequence[Sequence[Sequence[Running]]]
-    nodes: Sequence[int]
+    nodes: Sequence[NodeSet]
 
 
 class _Groups:
@@ -279,8 +290,8 @@ class _Groups:
     __slots__ = ("_found", "nodes")
 
     def __init__(self) -> None:
-        self._found: tuple[list[tuple[int, list[Running]]], ...] = tuple([] for _ in _KINDS)
-        self.nodes = [0 for _ in _KINDS]
+        self._found: tuple[list[tuple[NodeSet, list[Running]]], ...] = tuple([] for _ in _KINDS)
+        self.nodes = [NodeSet(0) for _ in _KINDS]
 
     def add(self, kind: int, running: Running) -> None:
         """Enter a job; jobs come by id."""
@@ -291,13 +302,13 @@ class _Groups:
             apart = []
             for there, jobs in groups:
                 if there & nodes:
-                    nodes |= there
+                    nodes = NodeSet(nodes | there)
                     members = [*jobs, *members]
                 else:
                     apart.append((there, jobs))
             groups[:] = apart
         groups.append((nodes, members))
-        self.nodes[kind] |= nodes
+        self.nodes[kind] = NodeSet(self.nodes[kind] | nodes)
 
     def jobs(self) -> list[list[list[Running]]]:
         """Return the groups of every class."""
@@ -322,12 +333,12 @@ def _fits_on_disk(group: Sequence[Running], view: View) -> bool:
     return all(megabytes <= view.free_swap_mb[node] for node, megabytes in wanted.items())
 
 
-def _nodes_of(group: Sequence[Running]) -> int:
-    """Return the nodes of these jobs as a set of bits."""
+def _nodes_of(group: Sequence[Running]) -> NodeSet:
+    """Return the nodes of these jobs."""
     nodes = 0
     for running in group:
         nodes |= any_layer(running.layers)
-    return nodes
+    return NodeSet(nodes)
 
 
 def _starts(action: Action) -> tuple[StartJob, ...]:

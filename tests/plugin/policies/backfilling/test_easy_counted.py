@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import Finished, run
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
+from cosched_emulator import prepare, simulate
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.backfilling.easy_counted import Counting
@@ -55,7 +50,7 @@ def restless(seed: int, folder: Path) -> dict[str, Any]:
 def test_numbers_decide_what_the_general_pass_decides(
     seed: int, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(read_scenario(None, restless(seed, tmp_path)))
+    prepared = prepare(restless(seed, tmp_path))
     counted = 0
     starts = Counting.starts
 
@@ -65,18 +60,13 @@ def test_numbers_decide_what_the_general_pass_decides(
         return starts(self, *arguments)
 
     monkeypatch.setattr(Counting, "starts", watched)
-    by_numbers = played(prepared, preset)
+    by_numbers = simulate(prepared, preset)
     assert counted > 100
     monkeypatch.setattr(Easy, "decide", Easy._passes)
-    generally = played(prepared, preset)
+    generally = simulate(prepared, preset)
     assert by_numbers.records == generally.records
     assert by_numbers.summary["machine"]["mean_queue_length"] > 1
     assert not by_numbers.unfinished
-
-
-def played(prepared: Any, preset: str) -> Finished:
-    choice = choose(preset)
-    return run(prepared, DirectLink(lambda welcome: SchedulerCore(choice.make(), welcome)))
 
 
 def test_nobody_is_asked_twice_who_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +83,7 @@ def test_nobody_is_asked_twice_who_cannot_start(tmp_path: Path, monkeypatch: pyt
         return shadow(self, threads)
 
     monkeypatch.setattr(View, "shadow", watched)
-    finished = played(prepare(read_scenario(None, {"cluster": {"nodes": 8}, "workload": {"swf": str(file)}})), "easy")
+    finished = simulate({"cluster": {"nodes": 8}, "workload": {"swf": file}}, "easy")
     assert not finished.unfinished
     # Once for the first that has to wait, and once for each pair that starts later.
     assert len(looks) < 110

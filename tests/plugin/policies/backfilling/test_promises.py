@@ -11,13 +11,12 @@ import pytest
 from tests.contract.cases import scenario_of
 from tests.plugin.policies.harness import NO_CONTENTION
 
+from cosched_emulator import prepare, simulate
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import Finished, run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -162,7 +161,7 @@ class Watching(DirectLink):
 def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> tuple[Finished, Watching]:
     settings = ("budget=counted", f"budget.units={units}")
     link = Watching(choose(preset, settings).scheduler, shadow=shadow)
-    return run(prepare(read_scenario(None, table)), link), link
+    return run(prepare(table), link), link
 
 
 @pytest.mark.by_default(5)
@@ -214,7 +213,7 @@ def test_nobody_is_woken_every_microsecond_while_a_job_is_over_its_time(units: i
 def test_with_plenty_of_work_allowed_the_schedule_is_that_without_a_limit(tmp_path: Any) -> None:
     table = scenario_of("plain", tmp_path)
     finished, link = played("conservative", table, 10**9, shadow=False)
-    free = run(prepare(read_scenario(None, table)), DirectLink(choose("conservative").scheduler))
+    free = simulate(table, "conservative")
     assert finished.records == free.records
     assert link.without == 0
 

@@ -26,6 +26,7 @@ from tests.plugin.policies.harness import random_jobs, starts_under
 
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.parts.needs import MEANING, OF_SITE
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import members, resolve
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
 
@@ -119,6 +120,18 @@ def test_all_pairs_of_parts_work(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(SLOW_CHUNKS))
 def test_all_combinations_work(chunk: int) -> None:
     assert_sound(chunks_of(resolving(), chunk, SLOW_CHUNKS), 2)
+
+
+def test_a_class_decides_again_where_a_guest_changes_its_order() -> None:
+    """A long job starts as a guest; the mean wait moves with it, and another job of the slice's class comes first."""
+    table = {"preset": "pss", "backfill": "none", "matching": "u2", "slices": "classes"}
+    assert check_policy(lambda: compose(table), seed=3, first=20, runs=1).decisions > 0
+
+
+def test_a_start_does_not_change_how_promises_are_planned() -> None:
+    """The last pending job that is not plain starts: one more pass must not count nodes where this one named them."""
+    table = {"backfill": "conservative", "shape": "nodes", "fairness": "slack"}
+    assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=18, runs=1).decisions > 0
 
 
 def test_nodes_are_alike_on_the_sites_meant_for_that() -> None:

@@ -18,7 +18,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.composed import Composed, compose
+from cosched_plugin.policies.composition.composed import Composed, Remembering, compose
 from cosched_plugin.policies.composition.presets import DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.placement.shapes import Nodes, Threads
@@ -171,6 +171,7 @@ def test_every_part_can_be_built() -> None:
                 table["placement"] = "spread"
             policy: Any = compose(table)
             assert callable(policy.decide)
+            policy = getattr(policy, "_policy", policy) if isinstance(policy, Remembering) else policy
             match kind, name:
                 case "shape", _:
                     assert isinstance(policy._shape, {"threads": Threads, "nodes": Nodes}[name])

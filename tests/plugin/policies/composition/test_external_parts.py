@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pytest
+from tests.runs import layers_on
 
 from cosched_plugin.api import (
     COMPANY,
@@ -77,7 +78,7 @@ class HighestFirst(Placement):
         view = snapshot.view
         free = view.open_to(job, snapshot.free)
         for first in reversed(range(view.machine.nodes)):
-            some = tuple(layer >> first << first for layer in free)
+            some = layers_on(*[layer >> first << first for layer in free])
             runs = first_fit(job, some, view.machine, snapshot.memory_for(job))
             if runs is not None:
                 return self.offer_on(job, runs, snapshot)

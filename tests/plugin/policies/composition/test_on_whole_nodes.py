@@ -10,9 +10,11 @@ import pytest
 from tests.plugin.policies.cases import BANDWIDTH, NOW_US, welcome_of
 from tests.plugin.policies.glomarc.glts_cases import nodes_of, spec_of
 from tests.plugin.policies.lomarc.lomarc_cases import GOOD, belief_of
+from tests.runs import runs_on
 
 from cosched_hwmodel.statistical.self_slowdown import self_factor, spread
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.api import Offer, snapshot_now
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import SchedulerCore
@@ -56,7 +58,7 @@ def asking(number: int, processes: int, mbs: int = 1000, seconds: int = 100, lim
 
 def on_nodes(job: JobSpec, first: int, count: int, mask: int, left_s: float) -> RunningJob:
     """Return a job that has run since time 0 on each of these nodes, with so much left."""
-    runs = ((first, count, mask, mask.bit_count()),)
+    runs = runs_on((first, count, mask, mask.bit_count()))
     return RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + round(left_s * S), job.limit_us)
 
 
@@ -79,12 +81,12 @@ def starts(actions: Sequence[Action]) -> dict[int, tuple[Run, ...]]:
 def test_a_penalty_comes_from_the_jobs_own_demand() -> None:
     """Two processes ask a slow node for 2000 MB/s and get 1600; one on each node lose nothing."""
     told = welcome_of(cluster(SLOW, FAST), (), [asking(1, 4)])
-    assert decided(told, placement="lessconsume") == [StartJob(1, ((0, 2, 0b11, 2),), 125 * S, None)]
+    assert decided(told, placement="lessconsume") == [StartJob(1, runs_on((0, 2, 0b11, 2)), 125 * S, None)]
     told = welcome_of(cluster(SLOW, FAST), (), [asking(1, 2)])
-    assert decided(told, placement="lessconsume") == [StartJob(1, ((0, 2, 0b01, 1),), 100 * S, None)]
-    assert decided(told, placement="first-fit") == [StartJob(1, ((0, 1, 0b11, 2),), 100 * S, None)]
+    assert decided(told, placement="lessconsume") == [StartJob(1, runs_on((0, 2, 0b01, 1)), 100 * S, None)]
+    assert decided(told, placement="first-fit") == [StartJob(1, runs_on((0, 1, 0b11, 2)), 100 * S, None)]
     extended = {"name": "packed", "extend_limit": True}
-    assert decided(told, placement=extended) == [StartJob(1, ((0, 1, 0b11, 2),), 125 * S, None)]
+    assert decided(told, placement=extended) == [StartJob(1, runs_on((0, 1, 0b11, 2)), 125 * S, None)]
 
 
 @pytest.mark.parametrize(("left_s", "rua"), [(10, {}), (50, {1: ((0, 1, 0b11, 2),)})])
@@ -112,7 +114,7 @@ def test_a_reserved_job_is_no_neighbour(backfill: str) -> None:
     waiting = [asking(1, 6, 2000, 500), asking(2, 2, 2000, 90)]
     told = welcome_of(cluster(FAST, FAST, FAST, FAST), running, waiting)
     actions = decided(told, placement="lessconsume", backfill=backfill)
-    assert actions == [StartJob(2, ((1, 1, 0b11, 2),), 90 * S, None)]
+    assert actions == [StartJob(2, runs_on((1, 1, 0b11, 2)), 90 * S, None)]
 
 
 def test_an_exclusive_job_has_all_threads_of_its_nodes() -> None:
@@ -148,7 +150,9 @@ def test_a_job_on_given_threads_is_slowed_by_itself_as_the_hardware_has_it() -> 
         job = spec_of(1, 1, 100, (1_300_000, 1_700_000))
         for _ in range(40):
             mask = random.randrange(1, 1 << shape.threads)
-            assert halves.factor_on(job, mask) == self_factor(job.self_slowdown, *spread(shape, mask))
+            assert halves.factor_on(job, ThreadMask(mask)) == self_factor(
+                job.self_slowdown, *spread(shape, ThreadMask(mask))
+            )
 
 
 def pair_on_spread(limit_s: int | None) -> tuple[Welcome, JobSpec, JobSpec]:
@@ -227,7 +231,7 @@ def test_a_job_that_gains_by_more_cores_is_backfilled_by_what_it_takes_there() -
     head = spec_of(1, 8, 100, None)
     fast = spec_of(2, 2, 100, (900_000, 1_000_000))
     told = welcome_of([nodes_of(2)], [running], [head, fast], belief_of(GOOD))
-    assert decided(told, placement="spread") == [StartJob(2, ((1, 1, 0b0101, 2),), 90 * S, None)]
+    assert decided(told, placement="spread") == [StartJob(2, runs_on((1, 1, 0b0101, 2)), 90 * S, None)]
 
 
 # ---------------------------------------------------------------- fairness, and machines that it cannot work on
@@ -251,7 +255,7 @@ def test_fairness_declines_nodes_that_differ_before_anything_is_decided(placemen
 def test_a_snapshot_of_whole_nodes_has_no_planned_neighbours() -> None:
     told = welcome_of(cluster(FAST, FAST), (), [asking(1, 2)], BANDWIDTH)
     plain = SchedulerCore(compose({"preset": "fcfs"}), told).view
-    offer = Offer(plain.queue[0], NOW_US, ((0, 1, 0b11, 2),), 1.0, 100 * S, None)
+    offer = Offer(plain.queue[0], NOW_US, runs_on((0, 1, 0b11, 2)), 1.0, 100 * S, None)
     assert len(snapshot_now(plain).with_planned(offer).planned) == 1
     assert snapshot_now(WholeNodesView(plain)).with_planned(offer).planned == ()
 
@@ -274,7 +278,7 @@ def test_a_job_on_disk_gives_its_nodes_memory_back_when_it_ends() -> None:
     running = on_nodes(small(9, 60, 100), 0, 1, 1, 30)._replace(suspended_us=NOW_US, on_disk=True)
     view = SchedulerCore(compose({"preset": "fcfs"}), welcome_of(nodes, [running], ())).view
     machine = VirtualMachine(view, 0, 1 << 60)
-    machine.turn_to(NOW_US, -1, int)
+    machine.turn_to(NOW_US, NodeSet(-1), int)
     profile = PlacedProfile(machine, FirstFit())
     assert profile.earliest(small(1, 60, 500)) == (NOW_US, (1, 1, 1, 1))
     assert profile.earliest(small(2, 20, 500)._replace(processes=3)) == (NOW_US + 30 * S, (0, 1, 7, 3))

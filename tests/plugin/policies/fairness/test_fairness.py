@@ -23,6 +23,7 @@ from tests.plugin.policies.glomarc.glts_cases import (
 from tests.reference.glomarc import Waiting, nodes_for, ppn, run_factor
 from tests.reference.glomarc import forecast as exact_forecast
 from tests.reference.slices import Calendar, wall_of
+from tests.runs import runs_on
 
 from cosched_plugin.api import (
     JobSpec,
@@ -243,7 +244,7 @@ def test_jobs_of_which_nothing_was_expected_do_not_count() -> None:
 def test_delay_of_running_jobs(notes: list[Note], delay: float) -> None:
     """Its response so far and to come, over what was expected, or else its estimate: submitted 250 s before it started."""
     job = spec_of(1, 4, 1000, submit_us=NOW_US - 750 * SECOND_US)
-    running = RunningJob(job, NOW_US - 500 * SECOND_US, ((0, 2, 5, 2),), 1000 * SECOND_US, None)
+    running = RunningJob(job, NOW_US - 500 * SECOND_US, runs_on((0, 2, 5, 2)), 1000 * SECOND_US, None)
     view = view_of(told(nodes_of(2), (), [running], notes))
     assert delay_of(view.running[1], view) == pytest.approx(delay)
 

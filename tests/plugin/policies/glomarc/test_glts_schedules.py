@@ -16,6 +16,7 @@ from tests.plugin.policies.glomarc.glts_cases import (
     nodes_of,
     play,
 )
+from tests.runs import layers_on
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.scenario.script import Scripted
@@ -59,7 +60,7 @@ def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[Event], _
             for other, there in view.running.items()
             if other != job_id
             and class_of(there.job.estimate_us) == class_of(running.job.estimate_us)
-            and share_nodes(there.layers, tuple(nodes_in(running.layers, view.machine.depth)))
+            and share_nodes(there.layers, layers_on(*nodes_in(running.layers, view.machine.depth)))
         }
         if place is None:
             assert not beside, f"job {job_id} shares nodes with {beside}, and no group is remembered"

@@ -34,6 +34,7 @@ from tests.reference.lomarc import (
     u_gain_1,
     u_gain_2,
 )
+from tests.runs import runs_on
 
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
@@ -210,7 +211,7 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
         while first + 8 <= nodes:
             number += 1
             spec = draw_spec(random, 100 + number, 8)
-            runs = ((first, spec.processes, 1, 1),)
+            runs = runs_on((first, spec.processes, 1, 1))
             left_s = random.uniform(1, spec.estimate_us / SECOND_US)
             one = running_on(spec, runs, left_s, start_us=random.randint(0, 99))
             beside = random.choice(("nobody", "nobody", "nobody", "nobody", "somebody", "suspended"))
@@ -221,7 +222,7 @@ def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
                 alone.append(one)
             if beside == "somebody":
                 guest = draw_spec(random, 200 + number, 1)
-                running.append(running_on(guest, ((first, 1, 2, 1),), 100))
+                running.append(running_on(guest, runs_on((first, 1, 2, 1)), 100))
             first += spec.processes
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]

@@ -24,6 +24,7 @@ from tests.reference.lomarc import (
 )
 from tests.reference.lomarc import Job as PlainJob
 
+from cosched_emulator import prepare
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
@@ -31,8 +32,7 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
@@ -131,7 +131,7 @@ def play(policy: str, tables: Mapping[str, Any], *, sets: Sequence[str] = (), se
         base["cluster"] = {"file": base["cluster"]["file"]}
     if policy == "lomarc-n":
         base["truth"].setdefault("cpu", "standard")
-    prepared = prepare(read_scenario(None, {"seed": seed, **base}))
+    prepared = prepare({"seed": seed, **base})
     manager = build_manager(prepared)
     trace: list[TraceRecord] = []
     choice = choose(policy, sets)

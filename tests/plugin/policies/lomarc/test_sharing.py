@@ -17,6 +17,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
     spec_of,
     welcome,
 )
+from tests.runs import runs_on
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
@@ -68,7 +69,7 @@ def network(number: int, size: int, seconds: float) -> JobSpec:
 
 
 def alone(number: int, first: int, count: int, seconds: int) -> StartJob:
-    return StartJob(number, ((first, count, 1, 1),), seconds * S, None)
+    return StartJob(number, runs_on((first, count, 1, 1)), seconds * S, None)
 
 
 # ---------------------------------------------------------------- pairs that start together
@@ -79,7 +80,7 @@ def test_a_pair() -> None:
     host, guest = cpu(1, 3, 1000), network(2, 2, 300)
     assert decided([host, guest]) == [
         StartTogether(
-            (StartJob(1, ((0, 3, 1, 1),), 1150 * S, None), StartJob(2, ((0, 2, 2, 1),), 450 * S, None)),
+            (StartJob(1, runs_on((0, 3, 1, 1)), 1150 * S, None), StartJob(2, runs_on((0, 2, 2, 1)), 450 * S, None)),
         )
     ]
 
@@ -90,7 +91,10 @@ def test_limits_grow_by_what_company_costs() -> None:
     guest = network(2, 2, 300)._replace(limit_us=300 * S)
     assert decided([host, guest]) == [
         StartTogether(
-            (StartJob(1, ((0, 3, 1, 1),), 1150 * S, 2150 * S), StartJob(2, ((0, 2, 2, 1),), 450 * S, 450 * S)),
+            (
+                StartJob(1, runs_on((0, 3, 1, 1)), 1150 * S, 2150 * S),
+                StartJob(2, runs_on((0, 2, 2, 1)), 450 * S, 450 * S),
+            ),
         )
     ]
 
@@ -101,8 +105,8 @@ def test_on_nodes_of_several_cores() -> None:
     assert decided([host, guest], nodes=hyperthreaded(4, cores=2)) == [
         StartTogether(
             (
-                StartJob(1, ((0, 2, 3, 2), (2, 1, 1, 1)), 1150 * S, None),
-                StartJob(2, ((0, 1, 12, 2), (1, 1, 4, 1)), 450 * S, None),
+                StartJob(1, runs_on((0, 2, 3, 2), (2, 1, 1, 1)), 1150 * S, None),
+                StartJob(2, runs_on((0, 1, 12, 2), (1, 1, 4, 1)), 450 * S, None),
             ),
         )
     ]
@@ -167,7 +171,9 @@ def test_always() -> None:
     """The next job comes along whatever it is; if it is the larger one, the first one comes onto its nodes."""
     first, larger = cpu(1, 1, 100), cpu(2, 3, 200)._replace(usage=None)
     assert decided([first, larger], "always") == [  # of one job nothing is known: 2 is expected
-        StartTogether((StartJob(2, ((0, 3, 1, 1),), 300 * S, None), StartJob(1, ((0, 1, 2, 1),), 200 * S, None)))
+        StartTogether(
+            (StartJob(2, runs_on((0, 3, 1, 1)), 300 * S, None), StartJob(1, runs_on((0, 1, 2, 1)), 200 * S, None))
+        )
     ]
     # 1 + .5 + .4·.5 = 1.7, though memory fits; 2.5 where it does not.
     (pair,) = decided([first, cpu(2, 1, 200)], "always")
@@ -181,12 +187,12 @@ def test_always() -> None:
 
 def test_always_alone_where_the_next_one_finds_no_room() -> None:
     """The larger one would need more nodes than are free, or all threads of its own."""
-    there = [running_on(cpu(9, 2, 1000), ((0, 2, 1, 1),), 1000)]
+    there = [running_on(cpu(9, 2, 1000), runs_on((0, 2, 1, 1)), 1000)]
     assert decided([cpu(1, 1, 100), cpu(2, 3, 200)], "always", running=there) == [alone(1, 2, 1, 100)]
     hermit = cpu(2, 1, 200)._replace(exclusive=True)
     assert decided([cpu(1, 1, 100), hermit], "always") == [
         alone(1, 0, 1, 100),
-        StartJob(2, ((1, 1, 3, 1),), 200 * S, None),
+        StartJob(2, runs_on((1, 1, 3, 1)), 200 * S, None),
     ]
 
 
@@ -202,7 +208,7 @@ def test_adjacent_looks_at_the_next_one_only() -> None:
 
 
 def host(seconds: float, size: int = 2, first: int = 0) -> RunningJob:
-    return running_on(cpu(10 + first, size, 5000), ((first, size, 1, 1),), seconds)
+    return running_on(cpu(10 + first, size, 5000), runs_on((first, size, 1, 1)), seconds)
 
 
 def revised(number: int, seconds: int) -> ReviseJob:
@@ -214,12 +220,12 @@ def test_a_guest() -> None:
     """The host has 1000 s left. Beside a guest of 300 s it takes 450 s for 300 of them, and 700 for the rest."""
     busy = host(2000, 2, 2)
     assert decided([network(1, 1, 300)], running=[host(1000), busy]) == [
-        StartJob(1, ((0, 1, 2, 1),), 450 * S, None),
+        StartJob(1, runs_on((0, 1, 2, 1)), 450 * S, None),
         revised(10, 1150),
     ]
     # A host that is the first to end: the guest has 200 s left then.
     assert decided([network(1, 1, 1200)], running=[host(1000), busy]) == [
-        StartJob(1, ((0, 1, 2, 1),), 1700 * S, None),
+        StartJob(1, runs_on((0, 1, 2, 1)), 1700 * S, None),
         revised(10, 1500),
     ]
 
@@ -229,13 +235,13 @@ def test_a_guest_and_limits() -> None:
     limited = limited._replace(spec=limited.spec._replace(limit_us=5000 * S))
     guest = network(1, 1, 300)._replace(limit_us=310 * S)
     assert decided([guest], running=[limited, host(2000, 2, 2)]) == [
-        StartJob(1, ((0, 1, 2, 1),), 450 * S, 460 * S),
+        StartJob(1, runs_on((0, 1, 2, 1)), 450 * S, 460 * S),
         ReviseJob(10, NOW_US + 1150 * S, 6150 * S),
     ]
 
 
 def test_nobody_joins_those_who_share_or_stand_still() -> None:
-    guest = running_on(network(20, 1, 5000), ((0, 1, 2, 1),), 1000)
+    guest = running_on(network(20, 1, 5000), runs_on((0, 1, 2, 1)), 1000)
     still = host(1000, 2, 2)._replace(suspended_us=50)
     assert decided([network(1, 1, 300)], running=[host(1000), guest, still]) == []
 
@@ -244,13 +250,13 @@ def test_a_lengthened_host_must_not_delay_the_head() -> None:
     """Both pairs of nodes are taken; the head wants all four. A guest of 500 s makes its host end at 1250 instead of 1000."""
     head, guest = cpu(1, 4, 100), network(2, 2, 500)
     assert decided([head, guest], running=[host(1000), host(1200, 2, 2)]) == []  # the head could start at 1200
-    joined = [StartJob(2, ((0, 2, 2, 1),), 750 * S, None), revised(10, 1250)]
+    joined = [StartJob(2, runs_on((0, 2, 2, 1)), 750 * S, None), revised(10, 1250)]
     assert decided([head, guest], running=[host(1000), host(1250, 2, 2)]) == joined
     # The head wants two nodes only, and has two others at 1000: those of either may be held for longer.
     assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1000, 2, 2)]) == joined
     # At 1000 only the first host's nodes will be free, and the head counts on them. The other host may end whenever it likes.
     assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1001, 2, 2)]) == [
-        StartJob(2, ((2, 2, 2, 1),), 750 * S, None),
+        StartJob(2, runs_on((2, 2, 2, 1)), 750 * S, None),
         revised(12, 1251),
     ]
 
@@ -278,8 +284,8 @@ def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> Sche
     first, second = cpu(1, 1, 600), network(2, 1, 800)
     if limited:
         first, second = first._replace(limit_us=600 * S), second._replace(limit_us=800 * S)
-    one = RunningJob(first, 0, ((0, 1, 1, 1),), 850 * S, 850 * S if limited else None, None, measured_ppm)
-    two = RunningJob(second, 100 * S, ((0, 1, 2, 1),), 1050 * S, 1050 * S if limited else None)
+    one = RunningJob(first, 0, runs_on((0, 1, 1, 1)), 850 * S, 850 * S if limited else None, None, measured_ppm)
+    two = RunningJob(second, 100 * S, runs_on((0, 1, 2, 1)), 1050 * S, 1050 * S if limited else None)
     notes = [Note(1, "pace", (2, 100 * S, 500 * S, 1.5)), Note(2, "pace", (1, 0, 800 * S, 1.5))]
     told = welcome(hyperthreaded(1), GOOD, (), (one, two), notes)
     return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
@@ -413,7 +419,7 @@ def test_a_requeued_job_is_no_partner_any_more(table: dict[str, object]) -> None
     later = NOW_US + 150 * S
     actions = core.handle(later, (JobRequeued(2),))
     assert SetNote(2, "pace", None) in actions
-    assert StartJob(2, ((1, 1, 1, 1),), 300 * S, None) in actions
+    assert StartJob(2, runs_on((1, 1, 1, 1)), 300 * S, None) in actions
     assert ReviseJob(1, 1050 * S, None) in actions  # 150 s at 1.5 were worth 100
     assert core.handle(later, ()) == []
     assert core.view.note(2, "pace") is None

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator import prepare, simulate
 from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.work import Work
@@ -69,7 +68,7 @@ def test_a_budget_bounds_the_work_and_breaks_nothing(preset: str, units: int, mo
         return spend(work, price)
 
     monkeypatch.setattr(Work, "spend", counted)
-    prepared = prepare(read_scenario(None, busy()))
+    prepared = prepare(busy())
     link = Judge(preset, units, spent)
     records = run(prepared, link).records
     assert len(records) == 120
@@ -82,10 +81,10 @@ def test_a_budget_bounds_the_work_and_breaks_nothing(preset: str, units: int, mo
 
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
 def test_a_large_budget_is_none(preset: str) -> None:
-    prepared = prepare(read_scenario(None, busy()))
-    plain = run(prepared, DirectLink(choose(preset).scheduler)).records
-    ample = run(prepared, DirectLink(choose(preset, ("budget=counted", "budget.units=1000000000")).scheduler)).records
-    small = run(prepared, DirectLink(choose(preset, ("budget=counted", "budget.units=1")).scheduler)).records
+    prepared = prepare(busy())
+    plain = simulate(prepared, preset).records
+    ample = simulate(prepared, preset, settings=("budget=counted", "budget.units=1000000000")).records
+    small = simulate(prepared, preset, settings=("budget=counted", "budget.units=1")).records
     assert ample == plain
     assert small != plain
 
@@ -103,6 +102,5 @@ def test_who_cannot_be_held_costs_nobody_behind_him_his_turn(preset: str, units:
         "workload": {"swf": str(file), "mix": "med", "memory_mb": 12_000},
         "script": [{"at_s": 0.0, "do": "fail-node", "node": 3}],
     }
-    choice = choose(preset, ("budget=counted", f"budget.units={units}"))
-    left = run(prepare(read_scenario(None, table)), DirectLink(choice.scheduler)).unfinished
+    left = simulate(table, preset, settings=("budget=counted", f"budget.units={units}")).unfinished
     assert left == list(range(1, 31))

@@ -18,6 +18,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 from tests.reference.lomarc import class_order
 
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -124,7 +125,7 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     machine = VirtualMachine(
         view_of(welcome(NODES, GOOD, jobs, notes=[Note(None, NOTE, seen)])._replace(now_us=now_us)), 0, now_us
     )
-    machine.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+    machine.turn_to(600 * SECOND_US, NodeSet(0b11), lambda at_us: at_us + now_us - 600 * SECOND_US)
     assert machine.now_us == 600 * SECOND_US
     assert [job.id for job in ClassPriority().arrange(machine.queue, machine)] == [
         1,
@@ -134,7 +135,7 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
     busy = [spec_of(number, 2, 9000, None, 0) for number in (1, 2)]
     plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
     sliced = VirtualMachine(plain, 0, now_us)
-    sliced.turn_to(600 * SECOND_US, 0b11, lambda at_us: at_us + now_us - 600 * SECOND_US)
+    sliced.turn_to(600 * SECOND_US, NodeSet(0b11), lambda at_us: at_us + now_us - 600 * SECOND_US)
 
     def future(jobs: list[JobSpec], view: View) -> Future:
         return QueueTable(jobs, JobTable()).future(view)

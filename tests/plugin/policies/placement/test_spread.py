@@ -10,6 +10,7 @@ import pytest
 from tests.plugin.policies.cases import NOW_US
 from tests.plugin.policies.glomarc.glts_cases import PPM, nodes_of, spec_of, told, view_of
 from tests.reference.glomarc import nodes_for, ppn, run_factor
+from tests.runs import runs_on
 
 from cosched_hwmodel.statistical.self_slowdown import self_factor
 from cosched_hwmodel.statistical.self_slowdown import spread as used_of
@@ -230,7 +231,7 @@ def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:
 def test_the_first_place_in_time() -> None:
     """Three of four nodes are taken, until 10, 20 and 30 s; three are free after 20 s."""
     running = [
-        RunningJob(spec_of(10 + index, 1, 1, submit_us=0), 0, ((index, 1, 1, 1),), NOW_US + end_us, None)
+        RunningJob(spec_of(10 + index, 1, 1, submit_us=0), 0, runs_on((index, 1, 1, 1)), NOW_US + end_us, None)
         for index, end_us in enumerate((10, 20, 30))
     ]
     job = spec_of(1, 12, 5)

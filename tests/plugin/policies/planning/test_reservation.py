@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.plugin.policies.cases import NOW_US, welcome_of
+from tests.runs import runs_on
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
@@ -42,7 +43,7 @@ def started(
 def test_a_job_that_no_nodes_in_service_can_hold_is_passed_over(policy: str) -> None:
     """The next one is the head: it starts at once where it fits, even if it fits only once, and gets the reservation."""
     assert started(policy, TWO, (), [job(1, 4, 10), job(2, 2, 10)], down=(0,)) == [2]
-    there = [running(9, ((1, 1, 1, 1),), 5)]
+    there = [running(9, runs_on((1, 1, 1, 1)), 5)]
     waiting = [job(1, 4, 10), job(2, 2, 10), job(3, 1, 6), job(4, 1, 5)]
     assert started(policy, TWO, there, waiting, down=(0,)) == [4]  # 3 would delay 2
 
@@ -54,7 +55,7 @@ def test_without_backfilling_it_blocks() -> None:
 @pytest.mark.parametrize("policy", ["easy", "lc", "rua"])
 def test_memory_is_reserved(policy: str) -> None:
     """The head needs the memory of both nodes from 10 on: who is to stay there longer must leave it that."""
-    there = [running(9, ((0, 1, 1, 1),), 10, memory_mb=8)]
+    there = [running(9, runs_on((0, 1, 1, 1)), 10, memory_mb=8)]
     head = job(1, 2, 10, ppn_max=1, memory_mb=10)
     greedy = job(2, 1, 20, memory_mb=8)  # fits only on node 1 now, if at all
     assert started(policy, TWO, there, [head, greedy._replace(memory_mb=10)]) == []
@@ -70,7 +71,7 @@ def test_who_has_started_counts_once(policy: str) -> None:
     but 1500 twice would not.
     """
     nodes = NodeClass(1, 1, 6, 1, 16, 6000, 0, 0)
-    there = [running(9, ((0, 1, 15, 4),), 10)]
+    there = [running(9, runs_on((0, 1, 15, 4)), 10)]
     head = job(1, 4, 10, demand=(1000, 0, 0))
     waiting = [head, job(2, 1, 20, demand=(1500, 0, 0)), job(3, 1, 21, demand=(500, 0, 0))]
     assert started(policy, nodes, there, waiting) == [2, 3]

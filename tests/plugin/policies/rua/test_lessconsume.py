@@ -16,6 +16,7 @@ from tests.reference.sharing import (
     less_consume,
     penalty_factor,
 )
+from tests.runs import layers_on, runs_on
 
 from cosched_plugin.api import (
     Offer,
@@ -192,7 +193,7 @@ def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> No
     """The beliefs of a site may look at who is planned; penalised times depend on demand and time alone."""
     view = view_of([FOUR])
     snapshot = snapshot_now(view)
-    offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, ((0, 1, 3, 2),), 1.0, 30, None) for number in (1, 2)]
+    offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, runs_on((0, 1, 3, 2)), 1.0, 30, None) for number in (1, 2)]
     one, other = (snapshot.with_planned(offer).planned for offer in offers)
     assert [item.job_id for item in (*one, *other)] == [1, 2]
     assert one != other
@@ -206,7 +207,7 @@ def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> No
 
 def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
     """Eight processes fill the machine: 4/3 at best. That is the job's threshold, and it waits for the machine to be empty."""
-    view = view_of([FOUR], (9, ((0, 1, 1, 1),), 5))
+    view = view_of([FOUR], (9, runs_on((0, 1, 1, 1)), 5))
     placement = LessConsume(threshold=1.0)
     job = job_of(1, 8, 2000, 30)
     assert placement.within_reach(job, view, 1.0) == 4 / 3
@@ -219,7 +220,7 @@ def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
 
 
 def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
-    view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, ((0, 1, 7, 3),), 50))
+    view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, runs_on((0, 1, 7, 3)), 50))
     for job in (job_of(1, 5, 2000, 30), job_of(1, 5, 0, 30), job_of(1, 5, 2000, 30)._replace(demand=None)):
         offer = LessConsume(threshold=1.0).offer(job, snapshot_now(view))
         assert offer is not None
@@ -227,7 +228,7 @@ def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
 
 
 def test_whole_nodes_are_taken_as_first_fit_does() -> None:
-    view = view_of([FOUR], (9, ((0, 1, 1, 1),), 5))
+    view = view_of([FOUR], (9, runs_on((0, 1, 1, 1)), 5))
     job = job_of(1, 4, 2000, 30)._replace(exclusive=True)
     offer = LessConsume().offer(job, snapshot_now(view))
     assert offer is not None
@@ -238,7 +239,7 @@ def test_whole_nodes_are_taken_as_first_fit_does() -> None:
 
 def test_equal_but_for_rounding_is_equal() -> None:
     """Three residents until a third of the run, a threshold of exactly what follows: 1 + 1/9 must meet 1 + 1/9."""
-    view = view_of([FOUR._replace(nodes=1)], (9, ((0, 1, 7, 3),), 10))
+    view = view_of([FOUR._replace(nodes=1)], (9, runs_on((0, 1, 7, 3)), 10))
     job = job_of(1, 1, 2000, 30)
     for threshold in (1 + 1 / 9, 10 / 9):
         assert LessConsume(threshold=threshold).offer(job, snapshot_now(view)) is not None
@@ -296,5 +297,5 @@ def test_stretch_is_exact_where_it_can_be() -> None:
         assert got >= span_us
     assert stretch(30, 4 / 3) == 40
     assert round_up_us(40.5) == 41
-    later = snapshot_at(view_of([FOUR]), NOW_US + 3, (0,) * 4)
+    later = snapshot_at(view_of([FOUR]), NOW_US + 3, layers_on(0, 0, 0, 0))
     assert LessConsume().offer(JobSpec(1, 0, 1, 1), later) is None

@@ -21,6 +21,7 @@ from tests.reference.sharing import (
     free_buckets,
     less_consume,
 )
+from tests.runs import runs_on
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
@@ -240,15 +241,17 @@ def test_least_loss_first() -> None:
     running = welcome_of([FOUR], (), (), resident.belief)
     from cosched_plugin.protocol.messages import RunningJob  # noqa: PLC0415
 
-    beside = RunningJob(job_of(9, 2, 2000, NOW_US + 60)._replace(submit_us=0), 0, ((0, 1, 3, 2),), NOW_US + 60, None)
+    beside = RunningJob(
+        job_of(9, 2, 2000, NOW_US + 60)._replace(submit_us=0), 0, runs_on((0, 1, 3, 2)), NOW_US + 60, None
+    )
     head = job_of(1, 4, 500, 30)
     short = job_of(2, 2, 2000, 20)
     light = job_of(3, 2, 500, 40)
     welcome = running._replace(running=(beside,), pending=welcome_of([FOUR], (), (head, short, light)).pending)
     core = SchedulerCore(compose({"preset": "rua"}), welcome)
-    assert core.handle(NOW_US, ()) == [StartJob(3, ((0, 1, 12, 2),), 40, None)]
+    assert core.handle(NOW_US, ()) == [StartJob(3, runs_on((0, 1, 12, 2)), 40, None)]
     lossless = SchedulerCore(compose({"preset": "lc"}), welcome)
-    assert lossless.handle(NOW_US, ()) == [StartJob(2, ((0, 1, 12, 2),), 27, None)]
+    assert lossless.handle(NOW_US, ()) == [StartJob(2, runs_on((0, 1, 12, 2)), 27, None)]
 
 
 def test_thresholds_are_a_set() -> None:

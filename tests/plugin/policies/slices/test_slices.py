@@ -22,17 +22,14 @@ from tests.plugin.policies.glomarc.glts_cases import (
 from tests.plugin.policies.lomarc.test_lomarc_schedules import play as play_lomarc
 from tests.reference.glomarc_judge import check_schedule
 
+from cosched_emulator import simulate
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.run.run import run
-from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.slices.calendar import present_slice
@@ -308,7 +305,7 @@ def test_nobody_is_woken_for_those_whom_no_node_in_service_can_hold(policy: str)
         "workload": {"lublin": 30, "self_slowdowns": "table4"},
         "script": [{"at_s": 30.0, "do": "fail-node", "node": 3}],
     }
-    left = run(prepare(read_scenario(None, table)), DirectLink(choose(policy).scheduler))
+    left = simulate(table, policy)
     assert left.unfinished
     table["script"].append({"at_s": 1e6, "do": "return-node", "node": 3})
-    assert not run(prepare(read_scenario(None, table)), DirectLink(choose(policy).scheduler)).unfinished
+    assert not simulate(table, policy).unfinished

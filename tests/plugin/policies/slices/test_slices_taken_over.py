@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.plugin.policies.cases import NOW_US
 from tests.plugin.policies.glomarc.glts_cases import RESUME_US, SECOND_US, belief_of, nodes_of, spec_of
+from tests.runs import runs_on
 
 from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
@@ -59,7 +61,7 @@ def started(actions: list[Action]) -> list[StartJob]:
 @pytest.mark.parametrize(("mask", "beside"), [(0b0101, 0b1010), (0b1010, 0b0101), (0b0011, None), (0b1001, None)])
 def test_company_for_a_job_that_another_policy_has_placed(mask: int, beside: int | None) -> None:
     """EASY fills a CPU first: such a job leaves no core of it to anybody."""
-    there = RunningJob(spec_of(1, 8, 9000), NOW_US - SECOND_US, ((0, 4, mask, 2),), 9000 * SECOND_US, None)
+    there = RunningJob(spec_of(1, 8, 9000), NOW_US - SECOND_US, runs_on((0, 4, mask, 2)), 9000 * SECOND_US, None)
     core = SchedulerCore(compose({"preset": "glts", "slices": "none"}), welcome_of(there))
     starts = started(core.handle(NOW_US, [JobSubmitted(spec_of(2, 8, 9000))]))
     assert [start.runs for start in starts] == ([] if beside is None else [((0, 4, beside, 2),)])
@@ -69,7 +71,7 @@ def test_company_for_a_job_that_another_policy_has_placed(mask: int, beside: int
 @pytest.mark.parametrize("late_us", [0, 1, 5 * SECOND_US])
 def test_a_wake_that_comes_late_loses_no_slice(late_us: int) -> None:
     """The long jobs have had their slice of the first hour; a short job waits, so the second begins with a slice of theirs."""
-    long = RunningJob(spec_of(1, 16, 20_000, submit_us=0), 0, ((0, 4, 0b1111, 4),), 20_000 * SECOND_US, None)
+    long = RunningJob(spec_of(1, 16, 20_000, submit_us=0), 0, runs_on((0, 4, 0b1111, 4)), 20_000 * SECOND_US, None)
     short = spec_of(2, 16, 100, submit_us=50 * SECOND_US)
     before = (0, False, 2, 7, 8, 9)
     core = SchedulerCore(compose({"preset": "ssp"}), welcome_of(long, waiting=(short,), note=before))
@@ -80,7 +82,7 @@ def test_a_wake_that_comes_late_loses_no_slice(late_us: int) -> None:
 
 
 def test_after_hours_without_a_word_a_slice_is_taken_up_where_it_would_be() -> None:
-    long = RunningJob(spec_of(1, 16, 90_000, submit_us=0), 0, ((0, 4, 0b1111, 4),), 90_000 * SECOND_US, None)
+    long = RunningJob(spec_of(1, 16, 90_000, submit_us=0), 0, runs_on((0, 4, 0b1111, 4)), 90_000 * SECOND_US, None)
     core = SchedulerCore(compose({"preset": "ssp"}), welcome_of(long, note=(0, False, 1, 0, 0, 0)))
     now_us = 5 * HOUR_US + 2000 * SECOND_US
     (note,) = [action for action in core.handle(now_us, []) if isinstance(action, SetNote) and action.key == "slices"]
@@ -89,11 +91,11 @@ def test_after_hours_without_a_word_a_slice_is_taken_up_where_it_would_be() -> N
 
 def test_a_guest_s_memory_is_in_nobody_s_way() -> None:
     """Memory is that of the class: whoever is there by favour leaves with his own."""
-    guest = RunningJob(spec_of(1, 4, 9000, memory_mb=2000), 0, ((0, 1, 0b1111, 4),), 9000 * SECOND_US, None)
-    own = RunningJob(spec_of(2, 4, 20_000, memory_mb=1000), 0, ((1, 1, 0b1111, 4),), 20_000 * SECOND_US, None)
+    guest = RunningJob(spec_of(1, 4, 9000, memory_mb=2000), 0, runs_on((0, 1, 0b1111, 4)), 9000 * SECOND_US, None)
+    own = RunningJob(spec_of(2, 4, 20_000, memory_mb=1000), 0, runs_on((1, 1, 0b1111, 4)), 20_000 * SECOND_US, None)
     view = SchedulerCore(compose({"preset": "ssp"}), welcome_of(guest, own)).view
     machine = VirtualMachine(view, 10_800 * SECOND_US, 1 << 62)
-    machine.turn_to(0, -1, int)
+    machine.turn_to(0, NodeSet(-1), int)
     end_us = machine.expected_end(machine.running[2])
     assert list(machine.memory_at(end_us - 1)) == [8192, 4192, 8192, 8192]
     assert list(machine.memory_at(end_us)) == [8192, 8192, 8192, 8192]

@@ -1,0 +1,147 @@
+"""A run that is over, as Python sees it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cosched_emulator.api.policies import check_plain
+from cosched_emulator.api.tables import AllocationTable, JobTable, allocation_table, job_table
+from cosched_emulator.api.trace import read_records
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.figures.metrics import POPULATIONS, QUANTITIES
+from cosched_emulator.results.files.folder import check_run_folder, new_run_folder, read_summary
+from cosched_emulator.run.coupling import TraceRecord
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.run.run import Finished
+from cosched_emulator.run.store import store
+from cosched_plugin.protocol.messages import NodeClass
+
+if TYPE_CHECKING:
+    import pandas
+
+STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What `simulate` returns: figures, jobs and allocations of a run that is over.
+
+    It can be pickled, to be handed from one process to another. ``trace_at`` is where the decision trace is.
+    """
+
+    policy: str  # its name
+    settings: Mapping[str, Any] = field(repr=False)  # of the policy, complete, as ``run.json`` has them
+    link: str  # the coupling
+    folder: Path | None  # the run folder, where one was asked for
+    finished: Finished = field(repr=False)
+    total_s: float = field(repr=False)  # how long all took, with reading the workload and writing files, in seconds
+    trace_at: list[TraceRecord] | Path | None = field(default=None, repr=False)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Return all figures, as ``summary.json`` has them: plain values for JSON."""
+        return self.finished.summary
+
+    @property
+    def prepared(self) -> Prepared:
+        """Return the scenario, checked and built, which `simulate` takes for another run."""
+        return self.finished.prepared
+
+    @property
+    def machine(self) -> tuple[NodeClass, ...]:
+        """Return the classes of nodes."""
+        return self.finished.prepared.nodes
+
+    @property
+    def records(self) -> list[JobRecord]:
+        """Return the exact story of each job, times in whole microseconds, in order of id; none where ``out`` was given.
+
+        Records of a run with ``out`` are written to files as the jobs end, so that memory does not grow with them.
+        """
+        return self.finished.records
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Return the ids of jobs that never ended, because nothing was ever going to happen to them."""
+        return self.finished.unfinished
+
+    @property
+    def refused(self) -> int:
+        """Return the number of actions of the scheduler that could not be carried out."""
+        return self.finished.refused
+
+    @property
+    def batches(self) -> int:
+        """Return the number of batches of events that the scheduler answered."""
+        return self.finished.batches
+
+    @property
+    def wall_s(self) -> float:
+        """Return how long the simulation took on this machine, in seconds, without the writing of files."""
+        return self.finished.wall_s
+
+    @cached_property
+    def jobs(self) -> JobTable:
+        """Return the jobs as numpy columns, in order of submission."""
+        return job_table(self.finished.jobs, self.finished.prepared.workload)
+
+    @cached_property
+    def allocations(self) -> AllocationTable:
+        """Return the allocations as numpy columns."""
+        return allocation_table(self.finished.jobs, self.finished.stays)
+
+    @property
+    def trace(self) -> list[TraceRecord] | None:
+        """Return the records of the decision trace; None: none was asked for, or it went to a function.
+
+        Of a trace in a file each call reads the file; raises InputError where that is gone.
+        """
+        return read_records(str(self.trace_at)) if isinstance(self.trace_at, Path) else self.trace_at
+
+    def metrics(self, population: str = "finished", statistic: str = "mean") -> dict[str, float | None]:
+        """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.
+
+        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean, median,
+        p95, standard_deviation, max. Units stand in the names; what does not exist is None. Raises ConfigurationError.
+        """
+        if population not in POPULATIONS:
+            raise ConfigurationError.unknown_name("population", population, POPULATIONS)
+        if statistic not in STATISTICS:
+            raise ConfigurationError.unknown_name("statistic", statistic, STATISTICS)
+        of_jobs = {key: self.summary[population][key][statistic] for key in QUANTITIES}
+        return {**of_jobs, **self.summary["machine"]}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the jobs as a pandas DataFrame; ImportError where pandas is not installed."""
+        return self.jobs.to_pandas()
+
+    def write(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write the run folder, as ``cosched-emulator simulate --out`` does, and return its path.
+
+        With ``force`` an older run folder is replaced. A run that was made with ``out`` is copied from there. Raises InputError
+        where the folder exists or cannot be written, UsageError for settings of the policy that JSON has no word for.
+        """
+        check_plain(self.policy, self.settings)
+        if self.folder is not None:
+            _copy(self.folder, folder, force=force)
+        else:
+            settings = {"name": self.policy, **self.settings}
+            check_run_folder(folder, force=force)
+            began = time.perf_counter() - self.total_s  # as if written at once
+            store(self.finished, str(folder), policy=settings, link=self.link, force=force, began=began)
+        return Path(folder)
+
+
+def _copy(source: Path, target: str | Path, *, force: bool) -> None:
+    """Copy a run folder; its timing is that of the run."""
+    read_summary(source)
+    with new_run_folder(target, force=force) as folder:
+        for file in source.iterdir():
+            shutil.copyfile(file, folder / file.name)

@@ -1,0 +1,119 @@
+"""One call that runs a scenario under a policy in virtual time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cosched_emulator.api.policies import PolicyLike, Settings, check_plain, check_remote, policy_of
+from cosched_emulator.api.run import Run
+from cosched_emulator.api.scenarios import ScenarioLike, scenario_of
+from cosched_emulator.api.trace import TraceTarget, TraceWay, trace_way
+from cosched_emulator.results.files.folder import check_run_folder
+from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.run.coupling import LinkMaker, coupling, record_answers
+from cosched_emulator.run.policy_warnings import warnings_of
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.run.run import Finished, run
+from cosched_emulator.run.store import store
+from cosched_plugin.config import PolicyChoice
+
+Progress = Callable[[int, int], object]
+
+
+# Over 50 lines: most are the description of its parameters
+def simulate(
+    scenario: ScenarioLike,
+    policy: PolicyLike | None = None,
+    *,
+    settings: Settings = (),
+    overrides: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    link: str | LinkMaker = "direct",
+    out: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    trace: TraceTarget | None = None,
+    db: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    warn: Callable[[str], object] | None = None,
+    began: float | None = None,
+) -> Run:
+    """Run a scenario under a policy in virtual time, as ``cosched-emulator simulate`` does, and return what came of it.
+
+    scenario    a TOML file's name; a table of the same form; a `Scenario`; or what `prepare` returned, for several runs of it
+    policy      a preset's name, FILE.toml, MODULE:CLASS, a table as in ``[policy]``, a class, or a function that makes a policy;
+                None: the scenario's, else ``easy``
+    settings    of the policy, on top: a table (``{"placement": {"threshold": 1.25}}``, ``{"placement.threshold": 1.25}``), or texts
+                ``KEY=VALUE`` as after ``--set``; of a class its keyword arguments
+    overrides   a table on top of the scenario, key by key; ``seed`` likewise
+    link        ``direct``, ``loopback``; ``zmq``: a plugin in a process of its own, which has ``clock.deadline_s`` seconds for
+                each answer; or a function that makes a `Link` from what makes a scheduler
+    out         a new run folder; with ``force`` an older one is replaced, and an older trace
+    trace       a file, a list or a function for the records of the decision trace; with ``zmq`` the last two get them after the run
+    db          a file for accounts in SQLite; one that is there is continued
+    progress    is called with the number of jobs that have ended, and of all jobs, after each batch
+    warn        is called before the run with each text that says why the policy can do little with this scenario, or what is lost
+                of its workload or has no effect
+    began       when the reading of the scenario began, a time of `time.perf_counter`, for the total time; None: now
+
+    Raises an EmulatorError: InputError for files, ConfigurationError for settings of the scenario, with the key; LinkError when the
+    scheduler does not answer or is lost. Or a PluginError: UsageError for the choice of the policy, PolicyError when it decides
+    what is impossible. Jobs that never end are no error: `Run.unfinished`.
+    """
+    began = time.perf_counter() if began is None else began
+    kind = link if isinstance(link, str) else "custom"
+    made, prepared = scenario_of(scenario, overrides, seed)
+    choice = policy_of(policy, settings, made)
+    if kind == "zmq":
+        check_remote(policy, choice)
+    folder = None if out is None else os.fspath(out)
+    if folder is not None:
+        check_plain(choice.name, choice.settings)
+        check_run_folder(folder, force=force)
+    if prepared is None:
+        prepared = prepare(made)
+    with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:
+        if warn is not None:
+            for text in warnings_of(choice, prepared):
+                warn(text)
+        accounts = None if db is None else os.fspath(db)
+        finished = _run(prepared, choice, link, way, folder, accounts, progress, began, force=force)
+    place = None if folder is None else Path(folder)
+    return Run(choice.name, choice.settings, kind, place, finished, time.perf_counter() - began, way.kept)
+
+
+def _run(
+    prepared: Prepared,
+    choice: PolicyChoice,
+    link: str | LinkMaker,
+    way: TraceWay,
+    out: str | None,
+    db: str | None,
+    progress: Progress | None,
+    began: float,
+    *,
+    force: bool,
+) -> Finished:
+    """Run, and write the run folder if one is wanted; reading began at ``began``."""
+    jobs = len(prepared.workload.jobs)
+    ended = None if progress is None else partial(_tell, progress, jobs)
+    with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
+        with (
+            coupling(link, choice, prepared, way.to) as coupled,
+            record_answers(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
+        ):
+            finished = run(prepared, recorded, ended, accounting, files)
+        if out is not None:
+            kind = link if isinstance(link, str) else "custom"
+            settings = {"name": choice.name, **choice.settings}
+            store(finished, out, policy=settings, link=kind, force=force, trace=way.inside, files=files, began=began)
+    return finished
+
+
+def _tell(progress: Progress, jobs: int, ended: int) -> None:
+    progress(ended, jobs)

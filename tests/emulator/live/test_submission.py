@@ -1,0 +1,187 @@
+"""What a submission asks for beside its size: a begin time, all memory of its nodes; and how users see tasks of arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.emulator.live.test_views import SECOND, Site, begin, submit
+from tests.emulator.parts import manager, node_class
+from tests.runs import run_on
+
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.live.journal import command_step, restore, time_step
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Dependency,
+    HoldJobs,
+    ListJobs,
+    ListNodes,
+    Refused,
+    ReleaseJobs,
+    Request,
+    ShowJobs,
+    ShowOverview,
+    Target,
+)
+from cosched_emulator.users.server.requester import Requester
+from cosched_plugin.protocol import messages as m
+
+ROOT = Requester("root", operator=True)
+
+
+def reasons(site: Site) -> dict[int, str]:
+    return {row["job_id"]: row["reason"] for row in site.rows(ListJobs())}
+
+
+def told_jobs(site: Site) -> list[int]:
+    """Return the jobs that the scheduler learns of now."""
+    _, _, events = site.live.batch() or (0, 0, ())
+    return [event.job.id for event in events if isinstance(event, m.JobSubmitted)]
+
+
+def test_a_job_is_not_eligible_before_its_begin_time() -> None:
+    site = Site(node_class(2, 4))
+    site.do(submit(delay_us=60 * SECOND), 10)
+    site.do(submit(delay_us=60 * SECOND), 10)
+    site.do(submit(), 10)
+    assert reasons(site) == {1: "BeginTime", 2: "BeginTime", 3: "Resources"}
+    assert told_jobs(site) == [3]
+    (shown,) = site.told(ShowJobs((Target(1),)))["jobs"]
+    assert shown["begin_s"] == 70
+    site.do(CancelJobs((Target(2),)), 20)
+    assert site.live.due_us() == 70 * SECOND
+    site.advance(69.9)
+    assert reasons(site)[1] == "BeginTime"
+    site.live.answer(70 * SECOND - 1, 1, ())
+    site.advance(80)
+    assert reasons(site) == {1: "Resources", 3: "Resources"}
+    assert told_jobs(site) == [1]
+    assert site.told(ShowJobs((Target(1),)))["jobs"][0]["begin_s"] is None
+    site.live.check()
+
+
+def test_a_begin_time_comes_with_holds_dependencies_and_array_limits() -> None:
+    site = Site(node_class(2, 4))
+    site.do(submit(run_s=5), 0)
+    site.start(0, begin(1, run_on(0, 1, 1, 1)))
+    site.do(submit(after=(Dependency("afterok", 1),), delay_us=10 * SECOND), 0)
+    site.do(submit(after=(Dependency("afterok", 1),), delay_us=2 * SECOND), 0)
+    site.do(submit(held=True, delay_us=10 * SECOND), 0)
+    site.do(submit(tasks=(0, 1), at_once=1, delay_us=10 * SECOND), 0)
+    site.do(HoldJobs((Target(3),)), 1)
+    assert list(reasons(site).values())[1:] == ["Dependency", "JobHeldUser", "JobHeldUser", "BeginTime", "BeginTime"]
+    site.do(ReleaseJobs((Target(3),)), 4)
+    assert reasons(site)[3] == "Dependency"
+    site.advance(6)
+    assert (reasons(site)[2], reasons(site)[3]) == ("BeginTime", "Resources")
+    site.advance(11)
+    assert list(reasons(site).values()) == ["Resources", "Resources", "JobHeldUser", "Resources", "JobArrayTaskLimit"]
+    site.live.check()
+
+
+def test_begin_times_of_cancelled_jobs_take_no_memory() -> None:
+    site = Site(node_class(1, 1))
+    for number in range(4):
+        ids = site.do(submit(tasks=tuple(range(400)), delay_us=10**12), number)["job_ids"]
+        site.do(CancelJobs((Target(ids[0]),)), number)
+    assert len(site.live._room._begins) <= 1_000
+
+
+class Recorded:
+    """A live manager whose steps are in a journal, from which it comes back after a kill."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.books = Accounting.create(self.path, {})
+        self.live = self._manager()
+
+    def _manager(self) -> LiveManager:
+        inner = manager(node_class(2, 4, memory_mb=1000), model=NoContention())
+        return LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
+
+    def do(self, request: Request, at_s: int) -> None:
+        self.books.append(command_step(at_s * SECOND, ROOT, request), durable=True)
+        self.live.command(at_s * SECOND, ROOT, request)
+
+    def kill(self) -> None:
+        """Forget everything that is not on disk: also what the last steps brought about."""
+        self.books._buffer.clear()
+        self.books.close()
+        self.books = Accounting.open(self.path)
+        self.live = self._manager()
+        restore(self.live, self.books)
+
+
+def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:
+    site = Recorded(tmp_path / "c.db")
+    site.do(submit(delay_us=60 * SECOND), 10)
+    site.do(submit(delay_us=30 * SECOND, all_memory=True), 10)
+    site.kill()
+    assert {job_id: entry.reason for job_id, entry in site.live.waiting.items()} == {1: "BeginTime", 2: "BeginTime"}
+    assert [site.live.begin_us(job_id) for job_id in (1, 2)] == [70 * SECOND, 40 * SECOND]
+    site.books.append(time_step(50 * SECOND))
+    site.live.advance(50 * SECOND)
+    site.books.flush()
+    site.kill()
+    assert list(site.live.waiting) == [1]
+    assert site.live.manager.pending[2].job.spec.memory_mb == 1000
+
+
+@pytest.mark.parametrize(
+    ("wish", "memory_mb"),
+    [
+        ({}, 300),
+        ({"ppn_min": 3, "ppn_max": 3}, 100),
+        ({"threads_per_process": 4}, 900),  # only the larger nodes have the threads
+    ],
+    ids=str,
+)
+def test_all_memory_of_a_node(wish: dict[str, Any], memory_mb: int) -> None:
+    site = Site(node_class(2, 3, memory_mb=300), node_class(2, 8, memory_mb=900))
+    site.do(submit(wish.get("ppn_max", 1), all_memory=True, **wish))
+    assert site.live.manager.pending[1].job.spec.memory_mb == memory_mb
+
+
+def test_what_is_refused_is_said_in_the_units_of_users() -> None:
+    site = Site(node_class(2, 4, memory_mb=1000))
+    for wish, expected in (
+        (submit(delay_us=10**18), "expected at most 10 years, got 1000000000000 s"),
+        (submit(8, all_memory=True), "all memory of a node: expected a fixed number of processes on a node"),
+        (submit(name="x" * 200), "expected at most 128 bytes, got 200"),
+        (submit(memory_mb=10**12), "expected at most 1000000000 MB a process, got 1000000000000"),
+    ):
+        refused = site.live.refusal(ROOT, wish)
+        assert isinstance(refused, Refused)
+        assert refused.text == expected
+
+
+def test_tasks_of_arrays_have_one_name_everywhere() -> None:
+    site = Site(node_class(1, 8))
+    site.do(submit(run_s=5))
+    site.do(submit(tasks=(3, 7), limit_s=9))
+    site.do(submit(after=(Dependency("afterok", 2),)))
+    starts = [begin(job_id, run_on(0, 1, 1 << job_id, 1), limit_s=9) for job_id in (2, 3)]
+    site.start(1, begin(1, run_on(0, 1, 1, 1)), *starts)
+    rows = {row["job_id"]: row for row in site.rows(ListJobs())}
+    assert rows[1]["shares_with"] == ("2_3", "2_7")
+    assert rows[3]["shares_with"] == ("1", "2_3")
+    assert [row["jobs"] for row in site.rows(ListNodes())] == [("1", "2_3", "2_7")]
+    assert [text for _, text in site.told(ShowOverview())["decisions"]] == ["start 1", "start 2_3", "start 2_7"]
+    answer = site.do(HoldJobs((Target(2), Target(4))), 2)
+    assert answer["unchanged"] == [["2_3", "it runs"], ["2_7", "it runs"]]
+    site.do(submit(), 2)
+    batch = site.live.batch()
+    assert batch is not None
+    site.live.answer(3 * SECOND, batch[0], (m.ResumeJob(2),))
+    assert site.live.decisions[-1][1] == "refused: job 2_3 is not suspended"
+    site.advance(12)
+    (ended,) = site.told(ShowJobs((Target(4),)))["jobs"]
+    assert ended["reason"] == "its dependency can never hold: job 2_3 has ended TIMEOUT"
+    refused = site.live.refusal(ROOT, submit(after=(Dependency("afterok", 2),)))
+    assert isinstance(refused, Refused)
+    assert refused.text == "a task of array 2 has ended TIMEOUT: afterok can never hold"
