@@ -17,3 +17,10 @@ def test_parts_that_do_not_do_what_they_say_are_caught(table: dict[str, Any], pr
         check_policy(lambda: compose(table), runs=3)
     assert problem in caught.value.problem
     assert caught.value.problem.startswith("PolicyError: policy.")
+
+
+@pytest.mark.parametrize("above", [{"preset": "ssp"}, {"budget": "counted"}], ids=["slices", "budget"])
+def test_parts_below_slices_and_budgets_are_looked_at(above: dict[str, Any]) -> None:
+    table = {**above, "order": "tests.plugin.testing.part_cheats:Forgetful"}
+    with pytest.raises(PolicyCheckError, match=r"policy\.order: Forgetful: arrange: expected jobs"):
+        check_policy(lambda: compose(table), runs=3)
