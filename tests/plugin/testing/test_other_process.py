@@ -71,7 +71,7 @@ def test_the_other_process_hashes_otherwise() -> None:
     assert all(one != other for one, other in zip(there, sorted(texts, key=hash), strict=True))
 
 
-@pytest.mark.parametrize("order", ["Notebook", "ShortNotebook"])
+@pytest.mark.parametrize("order", ["Notebook", pytest.param("ShortNotebook", marks=pytest.mark.slow)])
 def test_a_note_that_keeps_growing_is_caught(order: str) -> None:
     table = {"order": f"{cheats.__name__}:{order}"}
     if order == "ShortNotebook":
