@@ -319,14 +319,10 @@ def test_the_time_with_reading_and_writing_is_told(folder: Path) -> None:
     assert kept.total_s < total_s("kept") < kept.total_s + time.perf_counter() - began + 0.001
 
 
+@pytest.mark.slow
 def test_a_clock_that_runs_is_for_a_live_manager() -> None:
     """Nodes that fail again and again do not keep a run in virtual time from its end."""
-    failing = {
-        **SMALL,
-        "workload": {"lublin": 12},
-        "requeue": True,
-        "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}},
-    }
+    failing = {**SMALL, "requeue": True, "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}}}
     run = simulate(failing, "easy")
     assert any(record.starts > 1 for record in run.records)
     assert simulate(failing, "easy", overrides={"clock": {"mode": "real"}}).records == run.records
