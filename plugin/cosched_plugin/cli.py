@@ -9,7 +9,6 @@ import json
 import sys
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -214,7 +213,7 @@ def check(
     choice = choose(policy, assignments)
     allowed = allow_models(models)
     if batches is not None and clocks is not None:
-        replay(Path(batches), choice.make, allowed, clocks)
+        replay(batches, choice.make, allowed, clocks)
         return
     arguments = [argument for name in models for argument in ("--contention", name)]
     report = check_policy(

@@ -46,8 +46,9 @@ class Clocks:
         return lambda: clock() + self.shift_s * per_s
 
 
-def replay(file: Path, make_policy: Callable[[], Policy], models: Mapping[str, PairFactory], clocks: Clocks) -> None:
-    """Answer the batches in ``file``, the last segment first; write beside it which one has another answer there, and which."""
+def replay(name: str, make_policy: Callable[[], Policy], models: Mapping[str, PairFactory], clocks: Clocks) -> None:
+    """Answer the batches in the file ``name``, the last segment first; write beside it which one has another answer there, and which."""
+    file = Path(name)
     batches = read_batches(file)
     begins = [place for place, batch in enumerate(batches) if batch.welcome is not None]
     found: tuple[int, str] | None = None
