@@ -1,4 +1,4 @@
-"""How a command line ends: every error one line on standard error, every kind of end its exit code. Both commands use it."""
+"""The end of a command line: one line on standard error for every error, and an exit code. Both commands use it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cosched_plugin.common.log import ERROR, Log
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that what must be cleaned up is."""
+    """SIGTERM as an exception, so that clean-up code runs."""
 
 
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
     """Run ``command`` and exit.
 
-    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
-    ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
+    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for authors of policies.
+    ``exit_code_of`` returns the exit code of an error that the program raises on purpose, None for any other, which is a defect and
     ends in a traceback. Usage errors exit with 2, SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
     """
     # Read from the arguments themselves: an error may come before any option has been understood.
@@ -50,12 +50,12 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
+    signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     raise Terminated
 
 
 def _fail(log: Log, text: str, exit_code: int) -> NoReturn:
-    """Say in one line what is wrong, and exit; of a traceback in ``text`` (the last words of a plugin) the end is told."""
+    """Print one line that says what is wrong, and exit; of a traceback in ``text`` (the output of a plugin) it prints the end."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
     if traceback is not None:

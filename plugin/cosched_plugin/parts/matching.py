@@ -97,7 +97,7 @@ class Context(NamedTuple):
         return paid
 
     def _pay_for(self, job: JobSpec) -> bool:
-        """Pay for an offer, where work is limited; tell whether anything was left. One that costs nothing is had in any case."""
+        """Pay for an offer, where work is limited; tell whether anything was left. A free offer is always granted."""
         price = self.placement.price(job, self.view)
         return not price or self.view.work.spend(price)
 
