@@ -1,6 +1,6 @@
 """Records: a tuple type's form as a map of fields, with reading and writing of such maps.
 
-Reading is one loop over a record's precomputed fields; a path to the fault is only put together once there is a fault.
+Reading is one loop over a record's precomputed fields; a path is built only once there is a fault.
 This module does not know any message: the tables are in ``vocabulary``, the bytes in ``codec``.
 """
 

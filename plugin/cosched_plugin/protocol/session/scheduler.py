@@ -25,7 +25,7 @@ from cosched_plugin.protocol.session.transitions import (
 
 
 class SchedulerSession(Session):
-    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits until it may take over."""
+    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits to take over."""
 
     role = Role.SCHEDULER
 
