@@ -104,7 +104,7 @@ def serve(
     log_json: bool,
     quiet: bool,
 ) -> None:
-    """Serve one manager until it says goodbye; when it has been restarted, go on.
+    """Serve one manager until it says goodbye; continue after its restarts.
 
     \b
     Example, in two terminals:

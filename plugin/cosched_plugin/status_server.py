@@ -35,9 +35,7 @@ class StatusServer:
     def __init__(self, endpoint: str, snapshot: Callable[[], Mapping[str, Any]]) -> None:
         _check(endpoint)
         self._snapshot = snapshot
-        self._context = (
-            zmq.Context()
-        )  # its own context: a flood of questions does not affect the connection with the manager
+        self._context = zmq.Context()  # its own: a flood of questions does not affect the manager's connection
         self._socket = router_socket(self._context)
         self._socket.linger = 0
         self._socket.maxmsgsize = MAX_QUESTION_BYTES
@@ -122,6 +120,6 @@ def ask_status(endpoint: str, timeout_s: float) -> dict[str, Any]:
 def _check(endpoint: str) -> None:
     reason = why_not(endpoint)
     if reason is None and endpoint.startswith("ipc://@"):
-        reason = "expected a path: whoever is on this machine could use an abstract name"
+        reason = "expected a path: any user of this machine could use an abstract name"
     if reason is not None:
         raise UsageError(f"{endpoint}: {reason}")

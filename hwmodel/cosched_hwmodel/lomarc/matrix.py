@@ -51,7 +51,7 @@ class UsageColumns:
         return len(self.id)
 
     def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> UsageColumns:
-        """Return the jobs of these positions, in their order, or those where the mask says so."""
+        """Return the jobs of these positions, in their order, or the jobs that the mask selects."""
         return UsageColumns.of(
             *(column[which] for column in (self.id, self.bound, self.cpu, self.network, self.disk, self.memory))
         )

@@ -128,7 +128,7 @@ class LomarcContention:
         """Return ``lomarc``."""
         return self._model.name
 
-    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - says all in fractions
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - fractions suffice
         """Return for each load the sum of its penalties by each other job on the node; for two jobs, slowdown - 1."""
         jobs = [(load.job_id, self._usages.get(load.job_id)) for load in loads]
         costs: list[list[float]] = [[] for _ in jobs]

@@ -83,9 +83,7 @@ def read_public(file: str | Path) -> bytes:
     """Return the key in a public file; UsageError for another kind of file, and for a file that contains a secret key."""
     public, secret = _read(Path(file))
     if secret is not None:
-        raise UsageError(
-            f"{file}: expected a public key, got a file with a secret one, which is nobody else's business"
-        )
+        raise UsageError(f"{file}: expected a public key, got a file with a secret one, which must not be shared")
     return public
 
 

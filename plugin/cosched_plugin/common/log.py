@@ -52,7 +52,7 @@ class Log:
         self._write(self.line(event, text, level=level, **fields))
 
     def line(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> str:
-        """Return the line that says this, without its end."""
+        """Return the line for an event, without its line end."""
         if self.as_json:
             return _json_line(level, event, text, fields)
         line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])

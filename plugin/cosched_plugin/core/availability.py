@@ -68,7 +68,7 @@ class Availability(Sequence[Step]):
         return bisect_right(self._times, at_us, low)
 
     def wide(self, threads: int) -> int:
-        """Return the first step from which on so many threads are free; the number of steps where there is none."""
+        """Return the first step from which ``threads`` threads are free; the number of steps where there is none."""
         return bisect_left(self._joined, threads, key=int.bit_count)
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ class RemoteProtocolError(ProtocolError):
     """The peer sent something that cannot be accepted.
 
     ``code`` is one of the codes in PROTOCOL.md, ``path`` leads to the place in the message (``events[3].job.processes``; empty:
-    the message as a whole), ``text`` says what was expected there and what came.
+    the message as a whole), ``text`` names what was expected there and what came.
     """
 
     def __init__(self, code: str, path: str, text: str) -> None:

@@ -87,7 +87,7 @@ class View:
 
     @property
     def counts(self) -> bool:
-        """Tell whether the number of free threads alone says if a plain job fits."""
+        """Tell whether the number of free threads alone decides if a plain job fits."""
         return True
 
     def open_to(self, job: JobSpec, free: Layers) -> Layers:

@@ -60,7 +60,7 @@ class WholeNodesView(View):
 
     @property
     def counts(self) -> bool:
-        """Tell that a number of free threads says what fits only where nodes have one core each."""
+        """Tell that a number of free threads decides what fits only where nodes have one core each."""
         return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
 
     @property

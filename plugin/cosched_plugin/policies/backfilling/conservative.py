@@ -59,9 +59,7 @@ class Conservative(Backfill):
     provides = frozenset({COMPANY, PROMISES})
 
     def __init__(self) -> None:
-        self._last: ReservationTable | None = (
-            None  # a cache: the reservation table of the last pass, as the notes describe it
-        )
+        self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts that are due or possible, then the promises that are new or earlier."""
@@ -160,7 +158,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
     """Yield the starts of the jobs whose promised start has come. A started job keeps its place in the profile.
 
     Returns False if a start was not as planned: a co-located start, or a start of the first pending job beside running ones, which
-    is sought where ``join`` says so.
+    is sought if ``join`` is set.
     """
     view, matching, pending = context.view, context.matching, table.pending
     places = table.due(view.now_us)

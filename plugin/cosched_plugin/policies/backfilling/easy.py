@@ -50,10 +50,7 @@ class Easy(Backfill):
 
     def __init__(self) -> None:
         self._counting = Counting(self.candidates)
-        self._known: tuple[Context | None, bool] = (
-            None,
-            False,
-        )  # a cache: a context, and what `_counts` returns for it
+        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_counts`
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""

@@ -55,9 +55,7 @@ class Hosts:
         self._rules = rules
         self._job_table = job_table
         self._renewals = 0  # of the job table, when this cache was begun
-        self._slow: dict[
-            int, Floats
-        ] = {}  # by running job: slowdown beside each job of the job table; 0 where they may not share
+        self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
         self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
         self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
         self._alone: list[int] = []  # by id: times may change while nodes and jobs do not

@@ -77,9 +77,7 @@ class NodeHalves:
     def factor(self, job: JobSpec, processes: int) -> float:
         """Return the job's run time with ``processes`` processes on a node, divided by that with one."""
         threads = processes
-        if (
-            job.exclusive or job.threads_per_process > 1
-        ):  # all threads that it holds count, not only those of its processes
+        if job.exclusive or job.threads_per_process > 1:  # all threads held count, not only those of processes
             threads = self._thread_mask(job, processes).bit_count()
         return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
 

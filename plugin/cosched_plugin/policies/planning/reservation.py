@@ -142,9 +142,7 @@ class PlacedReservation:
             self.refused = True
             return False
         self.moved = True
-        self._at_shadow = (
-            at_shadow  # without it among the planned jobs: it starts now, and the view includes it from then on
-        )
+        self._at_shadow = at_shadow  # without it among the planned jobs: it starts now, and the view will include it
         self._take(head)
         return True
 

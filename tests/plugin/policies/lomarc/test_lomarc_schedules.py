@@ -43,14 +43,7 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
 
 ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")
-CHOOSERS = (
-    "am",
-    "lomarc-fm",
-    "lomarc-u1",
-    "lomarc-u2",
-    "lomarc-r",
-    "lomarc-n",
-)  # matchings that check before they match
+CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # they check before they match
 NEAR_US = 5  # several roundings to a microsecond
 
 
