@@ -21,8 +21,8 @@ class Terminated(BaseException):
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
     """Run ``command`` and exit.
 
-    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for authors of policies.
-    ``exit_code_of`` returns the exit code of an error that the program raises on purpose, None for any other, which is a defect and
+    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
+    ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
     ends in a traceback. Usage errors exit with 2, SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
     """
     # Read from the arguments themselves: an error may come before any option has been understood.
@@ -50,7 +50,7 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
+    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
     raise Terminated
 
 
