@@ -1,10 +1,10 @@
-"""What a node is, and how work that shares a node slows down: pure arithmetic, no state, no clock.
+"""Nodes, and the slowdown of work that shares a node: pure arithmetic, no state, no clock.
 
-- ``units``, ``topology``, ``demand``, ``usage``: units, nodes, what processes ask of a node, how a job uses its nodes.
+- ``units``, ``topology``, ``demand``, ``usage``: units, nodes, demand of processes, a job's usage of its nodes.
 - ``contention``: the contract of a contention model. ``bandwidth`` (RUA paper), ``lomarc`` (LOMARC paper) and ``statistical``
-  (G-LOMARC-TS paper) are such models; ``matrix`` in the first two computes the same for many jobs at once.
-- ``composition``: how the penalties of a job's nodes make its progress.
-- ``draws``: random numbers that depend on their key alone.
+  (G-LOMARC-TS paper) are such models; ``matrix`` in the first two computes the same numbers for many jobs at once.
+- ``composition``: a job's progress under the penalties of its nodes.
+- ``draws``: random numbers that depend only on their key.
 
 ``MODEL.md`` has the equations.
 """

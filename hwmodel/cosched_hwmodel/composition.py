@@ -1,9 +1,9 @@
-"""How the penalties of a job's nodes make the job's progress.
+"""A job's progress under the penalties of its nodes.
 
 A job carries one or several amounts of *remaining work*, in microseconds of run time at full speed (float). A
 *slowdown* 1 + p is the elapsed time that one unit of work takes: a window that holds L of work lasts L·(1 + p). While
-slowdowns are constant, `progress` and `end_us` say what happened and what will; whoever emulates calls them only when
-one changes.
+slowdowns are constant, `progress` and `end_us` give past progress and the end; an emulator calls them only when a
+slowdown changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cosched_hwmodel.rounding import round_up_us
 
 
 class Composition(Protocol):
-    """How many works a job has, and which node's penalty slows which of them."""
+    """The number of works of a job, and the node whose penalty slows each of them."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class BulkSynchronous:
 class Paper:
     """One work for each node, progressing by itself; the job ends with the slowest (RUA paper, section 3.3).
 
-    The job keeps its nodes, and its demand on each, until it ends: that is what its allocation says.
+    The job keeps its nodes, and its demand on each, until it ends, as its allocation states.
     """
 
     __slots__ = ()
@@ -95,5 +95,5 @@ def end_us(now_us: int, remaining: Sequence[float], slowdowns: Sequence[float]) 
 
 
 def work_done_us(run_us: int, remaining: Sequence[float]) -> int:
-    """Return the work that a job of ``run_us`` has behind it, rounded down: that of its slowest part."""
+    """Return the completed work of a job of ``run_us``, rounded down: that of its slowest part."""
     return run_us - round_up_us(max(remaining))

@@ -1,4 +1,4 @@
-"""The contract of a contention model: how much slower does each of the jobs on one node run?"""
+"""The contract of a contention model: the penalty of each job on one node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosched_hwmodel.units import ThreadMask
 
 
 class Load(NamedTuple):
-    """What one job has on one node at one instant."""
+    """One job's processes, threads and demand on one node at one instant."""
 
     job_id: int
     processes: int  # on this node
@@ -20,10 +20,10 @@ class Load(NamedTuple):
 
 @runtime_checkable
 class ContentionModel(Protocol):
-    """A contention model: a pure function from what shares a node to the penalty of each sharer.
+    """A contention model: a pure function from the loads on a node to the penalty of each.
 
-    What a model needs to know of jobs beyond `Load` (fractions, drawn slowdowns, a row of a measured table) it is built
-    with, and looks up by ``job_id``.
+    A model gets further data of jobs beyond `Load` (fractions, drawn slowdowns, a row of a measured table) when it is built,
+    and finds them by ``job_id``.
     """
 
     @property
@@ -34,7 +34,7 @@ class ContentionModel(Protocol):
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the penalty of each load, in their order: 0 at full speed, p when work takes (1 + p) times as long.
 
-        Depends on nothing but the arguments, and on the order of ``loads`` only as to the order of the answer. A
+        Depends only on the arguments, and on the order of ``loads`` only for the order of the answer. A
         penalty may differ between sharers, be above 0 for a job that is alone (its processes compete with each
         other), and below 0 where spreading a job out gains more than sharing costs, but is always above -1.
         """

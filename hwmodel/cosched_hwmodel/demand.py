@@ -1,4 +1,4 @@
-"""What processes ask of the node that they run on."""
+"""The demand of processes on their node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random numbers that depend on nothing but their key: (seed, purpose, ids).
+"""Random numbers that depend only on their key: (seed, purpose, ids).
 
-A draw asked for first, last or twice is the same draw, so adding a job or reordering a loop changes no other number.
+A draw is the same whether requested first, last or twice, so adding a job or reordering a loop changes no other number.
 The purpose is a short fixed word, one for each use (``arrivals``, ``demand``, ``pair``, ...). A property of an
 unordered pair is drawn with its two ids sorted; one of an ordered pair with the ids in their order.
 
@@ -26,7 +26,7 @@ _MIX_2 = 0x94D049BB133111EB
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _TO_UNIT = 2.0**-53
-_BEGUN = 256  # keys begun that are remembered: a seed and a purpose serve millions of draws
+_BEGUN = 256  # cached beginnings of keys: a seed and a purpose serve millions of draws
 
 
 def _absorb(state: int, words: Iterable[int]) -> int:
@@ -61,7 +61,7 @@ def uniform(seed: int, purpose: str, *ids: int) -> float:
 
 
 def uniforms(seed: int, purpose: str, *ids: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return ``uniform`` of every element of ``ids``, bit for bit the same numbers.
+    """Return ``uniform`` of every element of ``ids``, with bit-identical numbers.
 
     ``ids`` is one int64 array (of one dimension or more), or several of one shape for draws that are keyed by several
     ids; the result has that shape.

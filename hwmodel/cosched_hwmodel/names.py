@@ -1,4 +1,4 @@
-"""Names that people type: what to answer when one is not known."""
+"""Suggestions for unknown names that people type."""
 
 from __future__ import annotations
 

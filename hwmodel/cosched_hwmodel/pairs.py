@@ -1,6 +1,6 @@
-"""The contract of a model of pairs: what a contention model says of two jobs that share nodes.
+"""The contract of a model of pairs: the slowdowns of two jobs that share nodes.
 
-A scheduler gets such a model as what its site believes. `PairContention` makes one the truth of a node.
+A scheduler gets such a model as its site's belief. `PairContention` makes one the truth of a node.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 LEAST_SLOWDOWN: Final = 1.0  # of a job by another one
 MOST_SLOWDOWN: Final = 1000.0
-LEAST_OWN: Final = 0.01  # of a job by itself: it may gain by having its processes together
+LEAST_OWN: Final = 0.01  # of a job by itself: it may gain when its processes are together
 
 
 class JobFacts(Protocol):
-    """What a model may know of a job: what the user said, where a scheduler asks; the truth, where the hardware does."""
+    """A job as a model may know it: the user's statements for a scheduler; the truth for the hardware."""
 
     @property
     def id(self) -> int:
@@ -39,7 +39,7 @@ class JobFacts(Protocol):
 
     @property
     def user(self) -> str:
-        """Return whose job it is; empty if that is not known."""
+        """Return the user of the job; empty if unknown."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class JobFacts(Protocol):
 
 
 class JobColumns(Protocol):
-    """Many jobs: as objects, made when they are asked for, or as columns."""
+    """Many jobs: as objects, made on request, or as columns."""
 
     @property
     def jobs(self) -> Sequence[JobFacts]:
@@ -83,9 +83,9 @@ class JobColumns(Protocol):
 
 
 class Beside(NamedTuple):
-    """What a model says of one job and many others, in their order.
+    """A model's answers about one job and many others, in their order.
 
-    It means nothing of jobs that the model does not know, nor of the job itself.
+    Entries of jobs that the model does not know, and of the job itself, have no meaning.
     """
 
     slowdowns: Floats  # `PairModel.both`
@@ -93,9 +93,9 @@ class Beside(NamedTuple):
 
 
 class PairModel(Protocol):
-    """What is known of two jobs that share nodes: pure functions of what the jobs are.
+    """A model of two jobs that share nodes: pure functions of the jobs.
 
-    A model of yours has to have `slowdown` alone. It need not inherit from this class; it may define any other method.
+    Your own model needs only `slowdown`. It need not inherit from this class; it may define any other method.
     """
 
     @property
@@ -105,14 +105,14 @@ class PairModel(Protocol):
 
     @property
     def by_usage(self) -> bool:
-        """Tell whether the model goes by how jobs use their nodes.
+        """Tell whether the model depends on the jobs' usage of their nodes.
 
         If so, LOMARC's constraints on a pair's bounds and memory apply (LOMARC paper, section 5.1).
         """
         return False
 
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only
-        """Tell whether anything is known of this job; one of which nothing is known shares no nodes."""
+        """Tell whether the model knows this job; an unknown job shares no nodes."""
         return True
 
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
@@ -127,18 +127,18 @@ class PairModel(Protocol):
         return max(self.slowdown(job, other), self.slowdown(other, job))
 
     def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:  # noqa: ARG002 - for models that know it
-        """Return how many times as long ``job`` takes than with one process a node; None if the model does not say.
+        """Return how many times as long ``job`` takes than with one process a node; None if the model has no answer.
 
         Its processes on a node lie on ``cpus`` CPUs, at most ``cores`` of them on one.
         """
         return None
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
-        """Tell whether the two compete for the same parts of a CPU; False if the model does not speak of it."""
+        """Tell whether the two compete for the same parts of a CPU; False if the model does not cover it."""
         return False
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return `both` and `compete` of ``job`` and each of the others; the job itself, if it is among them, is not asked about."""
+        """Return `both` and `compete` of ``job`` and each of the others; the job itself, if it is among them, is skipped."""
         import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
 
         jobs = others.jobs
@@ -149,7 +149,7 @@ class PairModel(Protocol):
 
 
 class PairContention:
-    """A model of pairs as the contention of a node's jobs: what each of the others costs a job is added up."""
+    """A model of pairs as the contention of a node's jobs: the penalties by each of the others are summed."""
 
     __slots__ = ("_jobs", "_model")
 
@@ -167,7 +167,7 @@ class PairContention:
         """Return for each load the sum of slowdown - 1 over the others, times its own slowdown where the model gives one.
 
         A job that the model does not know neither slows nor is slowed. Raises ContentionError for two known jobs
-        without a finite slowdown, and IndexError for threads that the node has not.
+        without a finite slowdown, and IndexError for threads that the node does not have.
         """
         model = self._model
         jobs = [self._jobs.get(load.job_id) for load in loads]
@@ -182,7 +182,7 @@ class PairContention:
         return result
 
     def _cost(self, job: JobFacts, other: JobFacts) -> float:
-        """Return what ``other`` costs ``job``: slowdown - 1."""
+        """Return the penalty of ``job`` by ``other``: slowdown - 1."""
         slowdown = self._model.slowdown(job, other)
         if math.isinf(slowdown):
             text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"

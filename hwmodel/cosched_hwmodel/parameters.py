@@ -1,4 +1,4 @@
-"""The parameters of a model that is a frozen dataclass: what a belief carries of it, and what is said of wrong ones."""
+"""The parameters of a model that is a frozen dataclass: their form in a belief, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INT64: Final = (-(1 << 63), (1 << 63) - 1)  # smallest and largest
 
 
 class _Dataclass(Protocol):
-    """Whatever `dataclass` has made."""
+    """Any class made by `dataclass`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=_Dataclass)
 
 
 class ParameterError(HardwareModelError):
-    """A parameter of a model with a value that it cannot have."""
+    """A parameter of a model with an invalid value."""
 
     def __init__(self, parameter: str, expected: str, value: object) -> None:
         self.parameter = parameter
@@ -39,7 +39,7 @@ def parameters_of(model: _Dataclass) -> tuple[tuple[str, Any], ...]:
 def from_parameters(model: type[Model], name: str, parameters: Iterable[tuple[str, object]]) -> Model:
     """Return the model of these parameters, with defaults for missing ones; ``name`` is the model's.
 
-    Raises UnknownNameError for a name that no parameter has, and what the model raises for a value that cannot be.
+    Raises UnknownNameError for an unknown parameter name, and the model's error for an invalid value.
     """
     known = [item.name for item in fields(model)]
     given: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Where a span in fractions of a microsecond becomes whole microseconds."""
+"""Rounding of spans in fractions of a microsecond to whole microseconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a node is: sockets, caches, cores, hardware threads, capacities; and a machine: counted classes of equal nodes.
+"""Nodes (sockets, caches, cores, hardware threads, capacities) and machines (counted classes of equal nodes).
 
 Hardware threads of a node with C cores are numbered by layers: 0..C-1 are the first thread of each core, in socket
 order, C..2C-1 the second of each, and so on. Taking the lowest free threads first thus spreads over cores before it
-doubles any of them up. A set of threads is an int, bit i for thread i.
+uses a core twice. A set of threads is an int, bit i for thread i.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cosched_hwmodel.errors import TopologyError
 from cosched_hwmodel.names import suggestion
 
 _PRESETS = Path(__file__).parent / "presets"
-PLAIN: Final = "single"  # preset of a node with nothing to contend for: a layout says all else of it
+PLAIN: Final = "single"  # preset of a node without contention: a layout gives the rest
 _LAYOUT: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})", re.ASCII)
 
 
@@ -87,17 +87,17 @@ class NodeShape:
 
     @property
     def capacity(self) -> Demand:
-        """Return what the node can serve, MB/s."""
+        """Return the capacity of the node, MB/s."""
         return Demand(self.memory_bandwidth_mbs, self.network_mbs, self.disk_mbs)
 
     def core_of(self, thread: int) -> int:
-        """Return the core, 0..cores-1, of a hardware thread; raises IndexError for a thread the node has not."""
+        """Return the core, 0..cores-1, of a hardware thread; raises IndexError for a thread that the node does not have."""
         if not 0 <= thread < self.threads:
             raise IndexError(f"thread {thread} of a node with {self.threads}")
         return thread % self.cores
 
     def socket_of(self, thread: int) -> int:
-        """Return the socket of a hardware thread; raises IndexError for a thread the node has not."""
+        """Return the socket of a hardware thread; raises IndexError for a thread that the node does not have."""
         return self.core_of(thread) // self.cores_per_socket
 
 
@@ -145,7 +145,7 @@ def load_preset(name: str) -> NodeShape:
 
 
 def parse_layout(text: str) -> tuple[int, int, int] | None:
-    """Return (sockets, cores of a socket, threads of a core) of a text such as ``2x16x2``; None where it is no layout."""
+    """Return (sockets, cores of a socket, threads of a core) of a text such as ``2x16x2``; None where it is not a layout."""
     matched = _LAYOUT.fullmatch(text)
     return None if matched is None else (int(matched[1]), int(matched[2]), int(matched[3]))
 
@@ -153,7 +153,7 @@ def parse_layout(text: str) -> tuple[int, int, int] | None:
 def load_shape(text: str) -> NodeShape:
     """Return a preset, or the node that a layout such as ``2x16x2`` describes; raises TopologyError.
 
-    A layout says sockets x cores of a socket x threads of a core. Such a node has the capacities of the preset ``single``: rates
+    A layout is sockets x cores of a socket x threads of a core. Such a node has the capacities of the preset ``single``: rates
     without limit, and more memory than jobs ask for.
     """
     layout = parse_layout(text)

@@ -1,4 +1,4 @@
-"""The units in which quantities are counted (whole microseconds, parts per million, mebibytes), and sets of bits by what a bit is."""
+"""The units in which quantities are counted (whole microseconds, parts per million, mebibytes), and types for sets of bits."""
 
 from __future__ import annotations
 

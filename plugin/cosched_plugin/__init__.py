@@ -1,1 +1,1 @@
-"""The scheduler: events in, decisions out, over ZeroMQ and msgpack."""
+"""The scheduler: it receives events and returns decisions, over ZeroMQ and msgpack."""

@@ -1,4 +1,4 @@
-"""Everything that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
+"""All names that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
 
 A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages
 (`StartJob`, `StartTogether`, `SetNote`, `WakeAt`, `RejectJob`); the core validates and applies each, then resumes it.

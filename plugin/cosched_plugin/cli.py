@@ -1,6 +1,6 @@
 """The command ``cosched-plugin``, and the one place where its errors become exit codes.
 
-A command imports what it runs when it runs: ``--help`` must not pay for numpy, zmq and the policies.
+Each command imports its modules when it runs: ``--help`` must not load numpy, zmq and the policies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def cli() -> None:
     """
 
 
-# Over 50 lines: an argument for each option, handed on.
+# Over 50 lines: one argument for each option, passed on.
 @cli.command()
 @click.option(
     "--connect",
@@ -103,7 +103,7 @@ def serve(
     log_json: bool,
     quiet: bool,
 ) -> None:
-    """Serve one manager until it says goodbye; when it has been restarted, go on.
+    """Serve one manager until it says goodbye; continue after its restarts.
 
     \b
     Example, in two terminals:
@@ -169,7 +169,7 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def policies(as_json: bool) -> None:
-    """List the presets and the parts that policies are made of.
+    """List the presets and the parts of policies.
 
     \b
     Example:

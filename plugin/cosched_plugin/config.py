@@ -1,4 +1,4 @@
-"""From what a user wrote to a policy: a preset's name, a TOML file, an installed entry point or ``module:Class``, with settings.
+"""Makes a policy from the user's choice: a preset's name, a TOML file, an installed entry point or ``module:Class``, with settings.
 
 --policy rua                                  a preset
 --policy mine.toml                            a file with a [policy] table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "cosched.policies"
-Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # texts KEY=VALUE, or a table
+Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # KEY=VALUE texts, or a table
 
 
 class PolicyChoice(NamedTuple):
@@ -43,10 +43,10 @@ class PolicyChoice(NamedTuple):
     name: str  # for people
     settings: Mapping[str, Any]  # fully resolved, for the record of a run
     make: Callable[[], Policy]
-    argument: str  # what --policy must say for these settings to be put on top
+    argument: str  # the value of --policy on top of which these settings apply
 
     def arguments(self) -> list[str]:
-        """Return command-line arguments that make another process choose the same."""
+        """Return command-line arguments with which another process makes the same choice."""
         return ["--policy", *self.check_arguments()]
 
     def check_arguments(self) -> list[str]:
@@ -122,7 +122,7 @@ def read_policy_file(file: str) -> Mapping[str, Any]:
 def parse_assignments(assignments: Assignments) -> dict[str, Any]:
     """Return ``a.b=value`` texts as a nested table; values are TOML, and anything else a string.
 
-    A table is taken as it is, but for its keys with a dot, which are places in the nested table. Raises UsageError.
+    A table is copied as it is, except that a key with dots is a path in the nested table. Raises UsageError.
     """
     table: dict[str, Any] = {}
     if isinstance(assignments, Mapping):
@@ -146,7 +146,7 @@ def parse_assignments(assignments: Assignments) -> dict[str, Any]:
 
 
 def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
-    """Put a value into a nested table, at the place that the keys lead to."""
+    """Set a value in a nested table, at the path given by the keys."""
     inner = table
     for part in parts[:-1]:
         deeper = inner.setdefault(part, {})
@@ -160,22 +160,22 @@ def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
 
 
 def _policies_by_name() -> dict[str, EntryPoint | None]:
-    """Return every policy that has a name: the presets and what other packages have installed."""
+    """Return every policy that has a name: presets and installed policies."""
     names = [*PRESETS, *ALIASES, *installed(PRESET_GROUP)]
     return dict.fromkeys(names) | dict(installed(ENTRY_POINTS))
 
 
 def _toml(value: object) -> str:
-    """Return a value as TOML; JSON is TOML but for tables."""
+    """Return a value as TOML; JSON is TOML except for tables."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # nan and inf, which JSON spells otherwise
+        return str(value)  # nan and inf, which JSON spells differently
     return json.dumps(value)
 
 
 def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``table`` with ``changes`` on top: another name drops the old part's parameters, parameters alone keep the name."""
+    """Return ``table`` with ``changes`` on top: a new name drops the old part's parameters; parameters alone keep the name."""
     merged = dict(table)
     for key, change in changes.items():
         old = merged.get(key)
@@ -188,7 +188,7 @@ def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
     settings = resolve(table)
-    compose(settings)  # what cannot be made should fail now, not when a manager calls
+    compose(settings)  # fail now, not when a manager calls
     return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
 
 
@@ -202,7 +202,7 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
             raise UsageError(f"policy {name}: it has no method decide(view)")
         return cast(Policy, policy)
 
-    make()  # a class that cannot be made should fail now, not when a manager calls
+    make()  # a class whose construction fails should fail now, not when a manager calls
     return PolicyChoice(name, dict(settings), make, name)
 
 
@@ -210,14 +210,14 @@ def _load_class(path: str) -> Callable[..., object]:
     module, _, attribute = path.partition(":")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever importing somebody's module can raise
+    except Exception as error:  # an imported module can raise anything
         raise UsageError(f"policy {path}: {type(error).__name__}: {error}") from error
     return cast("Callable[..., object]", loaded)
 
 
 def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
-    assert point is not None  # presets are dealt with before
+    assert point is not None  # presets are handled before
     try:
         return cast("Callable[..., object]", point.load())
-    except Exception as error:  # whatever importing somebody's module can raise
+    except Exception as error:  # an imported module can raise anything
         raise UsageError(f"policy {point.name} ({point.value}): {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""The scheduler's socket: messages out, messages in, and whether the manager is still there. No wait is longer than a slice."""
+"""The scheduler's socket: it sends and receives messages and observes the manager's presence. No wait is longer than a slice."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import Hello, Message
 
-SLICE_S: Final = 0.2  # longest wait that notices nothing: a signal or a deadline is at most this late
-LINGER_S: Final = 0.5  # how long the last message may take to leave
-WAITING: Final = 64  # messages that may wait for a manager who does not read; the session has one or two under way
+SLICE_S: Final = 0.2  # longest uninterrupted wait: a signal or a deadline is noticed at most this late
+LINGER_S: Final = 0.5  # time that the last message may take to leave
+WAITING: Final = 64  # messages that may wait for a manager that does not read; the session has one or two under way
 HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
@@ -31,7 +31,7 @@ class Keys(NamedTuple):
 
 
 class Change(enum.Enum):
-    """What happened to the connection."""
+    """An event of the connection."""
 
     LOST = "lost"
     REFUSED = "refused"
@@ -47,7 +47,7 @@ _CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
 
 class Connection:
-    """A DEALER socket, connected to ``endpoint`` as soon and as often as a manager listens there.
+    """A DEALER socket, which connects to ``endpoint`` whenever a manager listens there.
 
     Raises UsageError for an endpoint that may not be used: off this machine only with ``keys``.
     """
@@ -61,7 +61,7 @@ class Connection:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.linger = round(LINGER_S * 1000)
-        # With few, ZeroMQ's own thread would tell ours of every message that has left, and wake it from waiting for an answer.
+        # With a low limit, ZeroMQ's own thread would signal ours for every sent message, and wake it while it waits for an answer.
         self._socket.sndhwm = WAITING
         self._socket.maxmsgsize = MAX_FRAME_BYTES
         self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
@@ -88,9 +88,9 @@ class Connection:
             raise
 
     def greet(self, hello: Hello) -> bool:
-        """Send ``hello``; return whether it went, which it does not while another waits for a manager that is not there yet.
+        """Send ``hello``; return whether it was sent: not while another one waits for a manager that is not there yet.
 
-        (ZeroMQ's IMMEDIATE would let none wait, but loses what a manager said just before it left: its bye.)
+        (With ZeroMQ's IMMEDIATE none would wait, but the last message of a leaving manager, its bye, would be lost.)
         """
         self._look()
         if self._waits:
@@ -99,7 +99,7 @@ class Connection:
         return self.send(hello)
 
     def send(self, message: Message) -> bool:
-        """Send ``message``; return whether it went, which it does not while too many wait for a manager who does not read."""
+        """Send ``message``; return whether it was sent: not while too many wait for a manager that does not read."""
         try:
             send_frames(self._socket, encode(message))
         except zmq.Again:
@@ -107,7 +107,7 @@ class Connection:
         return True
 
     def receive(self) -> list[bytes] | None:
-        """Return the frames of one message, None when a slice passed without any."""
+        """Return the frames of one message, None when none came within a slice."""
         try:
             frames = receive_frames(self._socket)
         except zmq.Again:
@@ -116,7 +116,7 @@ class Connection:
         return frames
 
     def changes(self) -> list[Change]:
-        """Return what happened to the connection since the last call, in order."""
+        """Return the events of the connection since the last call, in order."""
         self._look()
         found, self._found = self._found, []
         return found
@@ -132,7 +132,7 @@ class Connection:
                     self._found.append(_CHANGES[event])
 
     def close(self) -> None:
-        """Close the socket; takes at most the linger time, and none when there never was a manager."""
+        """Close the socket; takes at most the linger time, and no time when there never was a manager."""
         self._socket.disable_monitor()
         self._monitor.close()
         self._socket.close(None if self.heard else 0)

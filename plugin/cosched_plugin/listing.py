@@ -1,4 +1,4 @@
-"""What can be named: presets, the parts of compositions, and the policies and contention models that packages have installed."""
+"""All available names: presets, parts of compositions, and installed policies and contention models."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _installed(group: str) -> list[dict[str, str]]:
 
 
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the same as text."""
+    """Yield the catalogue as lines of text."""
     yield "Presets (--policy NAME):"
     for preset in catalogue["presets"]:
         parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one

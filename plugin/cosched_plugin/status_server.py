@@ -1,7 +1,7 @@
-"""Ask a process how it is, while it works: the answering thread, and the question.
+"""The status of a running process: the thread that answers, and the client that asks.
 
 Two frames each way: the name of the framing, ``cosched-status/1``, and a msgpack map. The question is ``{"type": "status"}``; the
-answer has type ``status`` and what there is to tell, or type ``error`` and a ``text``.
+answer has type ``status`` and the status fields, or type ``error`` and a ``text``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cosched_plugin.protocol.endpoint import why_not
 MAGIC: Final = b"cosched-status/1"
 MAX_QUESTION_BYTES: Final = 1_024
 MAX_ANSWER_BYTES: Final = 65_536
-QUEUED: Final = 16  # questions and answers of one asker that may wait
-PAUSE_S: Final = 0.005  # after each answer: those who ask all the time do not get all the time
+QUEUED: Final = 16  # questions and answers of one client that may wait
+PAUSE_S: Final = 0.005  # pause after each answer, so that frequent questions do not take all the time
 
 
 class StatusServer:
@@ -35,7 +35,7 @@ class StatusServer:
     def __init__(self, endpoint: str, snapshot: Callable[[], Mapping[str, Any]]) -> None:
         _check(endpoint)
         self._snapshot = snapshot
-        self._context = zmq.Context()  # of its own: whoever floods it does not flood the conversation with the manager
+        self._context = zmq.Context()  # its own: a flood of questions does not affect the manager's connection
         self._socket = router_socket(self._context)
         self._socket.linger = 0
         self._socket.maxmsgsize = MAX_QUESTION_BYTES
@@ -49,7 +49,7 @@ class StatusServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Give the endpoint up; safe to call twice."""
+        """Release the endpoint; safe to call twice."""
         self._context.term()  # ends the wait of the thread, which closes the socket
         self._thread.join()
 
@@ -71,7 +71,7 @@ class StatusServer:
             self._socket.close(0)
 
     def _answer(self, frames: Sequence[bytes]) -> bytes | None:
-        """Return the answer to a question; None for what is none of ours."""
+        """Return the answer to a question; None for frames of another protocol."""
         if len(frames) != 2 or frames[0] != MAGIC:
             return None
         try:
@@ -81,15 +81,15 @@ class StatusServer:
             return pack({"type": "status", **self._snapshot()})
         except RemoteProtocolError as error:
             return pack({"type": "error", "text": error.text[:200]})
-        except Exception as error:  # a defect there must not end the thread
+        except Exception as error:  # a defect in `snapshot` must not end the thread
             return pack({"type": "error", "text": f"no status to be had: {type(error).__name__}"})
 
 
 def ask_status(endpoint: str, timeout_s: float) -> dict[str, Any]:
-    """Return what the process that answers at ``endpoint`` tells.
+    """Return the status of the process that answers at ``endpoint``.
 
-    Raises UsageError for an endpoint that is not local, ProtocolError when there is no answer within ``timeout_s``, or none that
-    can be understood.
+    Raises UsageError for an endpoint that is not local, ProtocolError when there is no valid answer within
+    ``timeout_s``.
     """
     _check(endpoint)
     with zmq.Context() as context, context.socket(zmq.DEALER) as asker:
@@ -120,6 +120,6 @@ def ask_status(endpoint: str, timeout_s: float) -> dict[str, Any]:
 def _check(endpoint: str) -> None:
     reason = why_not(endpoint)
     if reason is None and endpoint.startswith("ipc://@"):
-        reason = "expected a path: whoever is on this machine could use an abstract name"
+        reason = "expected a path: any user of this machine could use an abstract name"
     if reason is not None:
         raise UsageError(f"{endpoint}: {reason}")

@@ -108,7 +108,7 @@ def test_same_as() -> None:
     assert table().same_as(NodeTable(model, [(6000, 0, 0)] * 2, 3))
 
 
-def test_who_has_left_by_an_instant_changes_nothing_of_it() -> None:
+def test_jobs_that_have_left_by_an_instant_do_not_change_it() -> None:
     random = Random("settled")
     for _ in range(200):
         table = NodeTable(BandwidthModel(("memory_bandwidth",)), [(6000, 0, 0)], THREADS)

@@ -76,7 +76,7 @@ def test_estimates_of_table_2(usage_a: Usage, usage_b: Usage, worst: float, no_c
 
 @given(model=models(), job_a=JOBS, job_b=JOBS, usage_a=usages(), usage_b=usages())
 def test_it_is_the_formula(model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage) -> None:
-    """In exact fractions, written down by somebody else; the float is the nearest to it."""
+    """An independent implementation in exact fractions; the float is the nearest to it."""
     a, b = (
         reference.Usage(usage.bound, *(Fraction(part, WHOLE_PPM) for part in usage[1:]))  # type: ignore[arg-type]
         for usage in (usage_a, usage_b)

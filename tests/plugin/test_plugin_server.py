@@ -1,4 +1,4 @@
-"""The scheduler's process: it outlives its manager's restarts, stands by, ends in time when nobody answers, tells how it is."""
+"""The scheduler's process: it outlives its manager's restarts, stands by, ends in time without an answer, reports its status."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_the_life_of_a_standby(commands: Commands, endpoint: str) -> None:
     )
 
 
-def test_a_plain_scheduler_that_is_replaced_ends_and_says_by_whom(commands: Commands, endpoint: str) -> None:
+def test_a_plain_scheduler_that_is_replaced_ends_and_names_its_successor(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--quiet")
         hello = manager.serve()
@@ -484,7 +484,7 @@ def test_everything_said_with_log_json_is_json(commands: Commands, endpoint: str
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
 
 
-def test_nobody_reads_what_it_says(commands: Commands, endpoint: str) -> None:
+def test_a_log_without_a_reader(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = commands.start_python("-m", "cosched_plugin", "serve", "--connect", endpoint)
         writer = os.open(f"/proc/{plugin.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)

@@ -72,7 +72,7 @@ def nodes_for(size: int, processes: int) -> int:
 def run_factor(
     processes: int, sl_sno: Number, sl_scr: Number, partners: Iterable[Number] = (), cpus: int = 2
 ) -> Fraction:
-    """Return how many times as long a job takes as with one process a node and nobody else there (section 4.9).
+    """Return how many times as long a job takes as with one process a node and no other job there (section 4.9).
 
     ``processes`` a node; ``partners`` are its SL_cos, one for each job that is on some of its nodes.
     """
@@ -127,7 +127,7 @@ def evolve(primary: Member, matched: Sequence[Member], cos: Cos) -> Evolution:
     """Return how a group goes on until the primary job or all matched ones have ended, and when each ends (section 4.4).
 
     The primary job is slowed by the worst of the matched jobs that are still there, a matched job by the primary job
-    alone. Those who are left when the group is disbanded go on without partners.
+    alone. Jobs that remain when the group is disbanded go on without partners.
     """
     assert matched, "a group needs a matched job"
     left = {one.id: exact(one.left) for one in (primary, *matched)}
@@ -278,7 +278,7 @@ def fill(
 
 
 def purify(primary: Member, matched: tuple[Member, ...], cos: Cos, wanted: int | None = None) -> tuple[Member, ...]:
-    """Return the group without those who slow the primary job most and add nothing to the gain: step 5.
+    """Return the group without the jobs that slow the primary job most and add nothing to the gain: step 5.
 
     The worst job, the first of equal ones, leaves if the gain is no smaller without it; then the worst of the others,
     until one contributes, or is the last, or ``wanted``.

@@ -169,7 +169,7 @@ def _check_node(
     jobs_per_node: int,
     short_alone: bool,
 ) -> dict[tuple[int, int], list[_Meeting]]:
-    """Check who is on a node together; return what each (job, start of its stay) meets there."""
+    """Check the jobs on a node together; return what each (job, start of its stay) meets there."""
     met: defaultdict[tuple[int, int], list[_Meeting]] = defaultdict(list)
     present: list[tuple[Record, Stay, _Place]] = []
     for record, stay, place in sorted(residents, key=lambda one: (one[1].start_us, one[0].job.spec.id)):

@@ -104,11 +104,11 @@ def response_time_impact(
     m - floor(m): it adds its whole work to the response time, and its gain counts with that probability.
 
     ``running``: the current job runs already and ``current`` has its remaining time; the newcomer is ``moved``. It
-    overtakes nobody, and all others in the queue are behind it.
+    overtakes no job, and all others in the queue are behind it.
     """
     size_i, time_i, size_j, time_j = current[0], _exact(current[1]), moved[0], _exact(moved[1])
     sl = _exact(sl)
-    assert not running or (not push_down and size_j <= size_i), "a newcomer stays inside its host, and overtakes nobody"
+    assert not running or (not push_down and size_j <= size_i), "a newcomer stays inside its host, and overtakes no job"
     pairrun = min(time_i, time_j) * (sl - 1) + max(time_i, time_j)
     pairsize = max(size_i, size_j)
     delay = (pairrun * pairsize - time_i * size_i) / n_nodes
@@ -300,7 +300,7 @@ def _check_stay(stay: Stay, nodes: int, threads_per_node: int) -> dict[int, int]
 def _check_node(
     node: int, residents: Sequence[tuple[Stay, int]], memory_ppm: Mapping[int, int] | None
 ) -> set[tuple[int, int]]:
-    """Check who is on a node together; return the pairs of those who ever were."""
+    """Check the jobs on a node together; return the pairs of jobs that ever were."""
     pairs: set[tuple[int, int]] = set()
     present: list[tuple[Stay, int]] = []
     for stay, mask in sorted(residents, key=lambda one: (one[0].start_us, one[0].job)):

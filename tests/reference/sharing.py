@@ -69,7 +69,7 @@ def penalised_time(node: Node, own: int, demand: Amounts, start: int, run: int) 
 
 
 def free_buckets(machine: Machine, start: int, run: int) -> list[Bucket]:
-    """Return, in bucket order, the processors that nobody has at any time of [start, start + run)."""
+    """Return, in bucket order, the processors that no job has at any time of [start, start + run)."""
     return [
         (number, processor)
         for number, node in enumerate(machine)

@@ -1,6 +1,6 @@
 """The calendar of time slices, stepped through slice by slice, in exact fractions.
 
-Every interval has a slice of each class: short first, and only where there is one, then medium, then long. Nobody makes
+Every interval has a slice of each class: short first, and only where there is one, then medium, then long. No job makes
 progress while the machine switches, at the start of each slice. Times are in seconds, or in any one unit if the lengths
 of the calendar are given in it; interval 0 begins at instant 0. G-LOMARC-TS paper, sections 4.7 and 5.1.
 """

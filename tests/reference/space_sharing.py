@@ -187,7 +187,7 @@ def conservative(
     """Return (starts, first promised starts) under conservative backfilling with compression.
 
     Every job gets, at submission, the earliest start that delays no reservation made before. At every pass the
-    reservations whose time has come start; then, sweep after sweep, each waiting job in submission order is lifted
+    reservations whose time has come start; then, sweep after sweep, each pending job in submission order is lifted
     and put at its earliest start given all the others, until a sweep changes nothing. Nothing moves later while run
     <= estimate.
 

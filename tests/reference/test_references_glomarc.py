@@ -162,7 +162,7 @@ def test_groups_conserve_work_and_have_the_gain_of_formula_5(seed: int) -> None:
     over = group.length
     assert over == min(group.ends[0], max(group.ends[one.id] for one in matched))
     in_group = F(0)  # process-seconds of work
-    # From the ends alone: who is there between two of them, and how fast each goes.
+    # From the ends alone: the jobs there between two of them, and the pace of each.
     edges = sorted({F(0), over, *(end for end in group.ends.values())})
     for one in (primary, *matched):
         done = F(0)
@@ -176,7 +176,7 @@ def test_groups_conserve_work_and_have_the_gain_of_formula_5(seed: int) -> None:
         assert done == one.left
     held = over * max(primary.nodes, sum(one.nodes for one in matched))
     assert u_gain(primary, matched, table(pairs)) == (in_group - held) / held  # sum of T_i * S_i: formula (5)
-    # Whatever slows somebody more lets nobody end earlier.
+    # A larger slowdown of one job lets no job end earlier.
     slower = {**pairs, random.choice(sorted(pairs)): F(2)}
     later = evolve(primary, matched, table(slower)).ends
     assert all(later[job] >= end for job, end in group.ends.items())

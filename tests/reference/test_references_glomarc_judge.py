@@ -162,7 +162,7 @@ def test_one_job_on_each_cpu_and_processes_on_all_cores() -> None:
     check_schedule([one, other], MACHINE, table({(1, 7): 1.05}), 0, tolerance_us=0)
 
 
-def test_who_may_be_on_a_node() -> None:
+def test_jobs_that_may_be_on_a_node() -> None:
     three = [record(job, 10_000, [(0, 10_000)], runs_on((0, 1, 1 << job, 1))) for job in (0, 1, 3)]
     check(three[1:])
     with pytest.raises(AssertionError, match=r"jobs \[0, 1, 3\]: more than 2 jobs"):
@@ -192,7 +192,7 @@ def test_who_may_be_on_a_node() -> None:
         check_schedule(pair, threaded, table({}), 0)
 
 
-def test_slices_and_those_who_run_in_those_of_others() -> None:
+def test_slices_and_jobs_that_run_in_other_slices() -> None:
     # Beside its own slices a job may run in others, and a job that has not started may wait.
     late = record(4, 10_000, [(60_000, 70_000)], runs_on((2, 1, ALL, 4)), None)
     backfilled = record(5, 39_000, [(0, 35_000), (50_000, 55_000)], runs_on((2, 1, ALL, 4)), None)
@@ -244,7 +244,7 @@ def test_a_failed_node() -> None:
         check([*JOBS, record(6, 12_000, [(0, 10_000)], runs, None), job_7], **settings)
 
 
-def test_who_ends_early() -> None:
+def test_jobs_that_end_early() -> None:
     runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
     on_disk = record(8, 50_000, [(0, 20_000)], runs)._replace(state=CANCELLED, end_us=50_000)
     check([*JOBS, on_disk], ended_early={8: CANCELLED})

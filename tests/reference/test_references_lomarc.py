@@ -106,7 +106,7 @@ def test_expected_ends() -> None:
 
 
 def test_impacts_of_the_specification() -> None:
-    # Only what depends on delay and improvement is left when nobody else waits but one job behind, of work 12.5 * 128:
+    # Only what depends on delay and improvement is left when only one other job is pending, behind, of work 12.5 * 128:
     # response times 6.25, 12.5 (moved) and 25.
     behind = [(16, 100)]
     # delay 0, improvement 6.25: dec = (12.5 - 6.25)/12.5 + 6.25/25 = .75
@@ -151,7 +151,7 @@ def test_impact_with_a_running_partner_by_hand() -> None:
     # newcomer: resp = 50, dec = (50 - 25)/50 = 1/2; behind it 50 more: resp = 100, dec += 1/40.
     impact = response_time_impact(8, (4, 60), (2, 80), F(5, 4), [], [(8, 50)], running=True)
     assert impact == F(1, 2) + F(1, 40) - F(7, 12)
-    with pytest.raises(AssertionError, match="overtakes nobody"):
+    with pytest.raises(AssertionError, match="overtakes no job"):
         response_time_impact(8, (4, 60), (2, 80), F(5, 4), [(8, 50)], [], running=True)
     with pytest.raises(AssertionError, match="inside its host"):
         response_time_impact(8, (2, 60), (4, 80), F(5, 4), [], [], running=True)
@@ -188,7 +188,7 @@ def test_order_of_classes_and_aging() -> None:
     assert order(50) == [5, 3, 6, 7, 4, 2]  # job 5 rises by two levels, 4 and 3 by one
     # A level is not left behind: a long job after 25 and a short one after 10 are equal, and the first comes first.
     assert [number for number, _, _ in class_order([(1, 90, 10), (2, 75, 9000)], 100, 10)] == [2, 1]
-    assert order(F(1, 1000)) == [5, 4, 3, 2, 6, 7]  # all as short: nobody rises further
+    assert order(F(1, 1000)) == [5, 4, 3, 2, 6, 7]  # all as short: no job rises further
 
 
 def test_matchable() -> None:
@@ -349,7 +349,7 @@ def test_a_job_left_out_is_noticed() -> None:
         check([JOB_1, JOB_2], [STAY_1])
 
 
-def test_memory_of_those_who_share_a_node() -> None:
+def test_memory_of_jobs_that_share_a_node() -> None:
     big = JOB_2._replace(memory_ppm=300_001)
     with pytest.raises(AssertionError, match=r"node 0 at 20000 us: jobs \[1, 2\]: 1000001 ppm"):
         check([JOB_1, big], [STAY_1, STAY_2])
@@ -388,7 +388,7 @@ SUSPENDED = Stay(3, 0, 65_000, (run(0, 1, 2),), ((10_000, 30_000),))
 HOST = Stay(1, 0, 60_000, (run(0, 1, 1),))
 
 
-def test_a_suspended_job_stands_still_and_disturbs_nobody() -> None:
+def test_a_suspended_job_stands_still_and_disturbs_no_job() -> None:
     jobs = [FinishedJob(1, 40_000), FinishedJob(3, 25_000)]
     check(jobs, [HOST, SUSPENDED], tolerance_us=0)
     in_parts = SUSPENDED._replace(suspended_us=((10_000, 20_000), (20_000, 25_000), (25_000, 25_000), (25_000, 30_000)))
@@ -441,7 +441,7 @@ CAPACITY = 1000
 def drawn_schedule(
     seed: int, count: int, nodes: int
 ) -> tuple[list[FinishedJob], list[Stay], Callable[[int, int], Number]]:
-    """Return a schedule whose ends the reference of progress worked out.
+    """Return a schedule with ends computed by the reference of progress.
 
     Demands are such that a pair on a node slows down by its sum of demands / capacity. No thread is given away before
     twice the run time is over, when a job has ended for sure.

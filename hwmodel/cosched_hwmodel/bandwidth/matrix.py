@@ -1,9 +1,9 @@
 """Penalised time of many jobs on many nodes at once: `bandwidth.penalised_us` in arrays, and bit for bit the same numbers.
 
-A `NodeTable` holds who runs on each node. All its residents are taken to be there already; those who come later are *planned*.
-Of a job that starts at one instant, the excess demand on a node is one sum over the residents: the time that each stays beside
-the job, times what the excess falls by when it leaves. The times depend on the instant and on the job's run time, the falls on
-its demand alone: a `Ground` keeps them, on a small machine for all nodes and instants until somebody comes or goes.
+A `NodeTable` holds the jobs that run on each node, its residents; jobs that come later are *planned*. For a job that starts at one
+instant, the excess demand on a node is one sum over the residents: the time that each stays beside the job, times the fall of the
+excess when it leaves. The times depend on the instant and on the job's run time, the falls only on its demand: a `Ground` keeps
+them, on a small machine for all nodes and instants until a job comes or goes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rates = tuple[int, int, int]  # MB/s, as in a Demand
-# Instants of start and end, and what is asked of which nodes: a `Planned` without its job.
+# Instants of start and end, and the demand on each node: a `Planned` without its job.
 Load = tuple[int, int, tuple[tuple[int, int, Rates], ...]]
 _UNLIMITED = 1 << 40  # MB/s
 _EVER = 1 << 62  # microseconds
 _MOST_SHARED = 50_000  # numbers in the falls of all nodes
-_MOST_DEMANDS = 64  # of which is remembered what they leave
+_MOST_DEMANDS = 64  # whose results are cached
 
 
 class Planned(NamedTuple):
@@ -35,17 +35,17 @@ class Planned(NamedTuple):
 
     start_us: int
     end_us: int
-    demands: tuple[tuple[int, int, Rates], ...]  # (first node, nodes, what is asked on each of them), every node once
+    demands: tuple[tuple[int, int, Rates], ...]  # (first node, nodes, demand on each of them), every node once
     job_id: int
 
 
 def loads_of(planned: Sequence[Planned]) -> tuple[Load, ...]:
-    """Return the planned jobs without their ids: a key for caches of what depends on demand and time alone."""
+    """Return the planned jobs without their ids: a key for caches that depend only on demand and time."""
     return tuple([item[:3] for item in planned]) if planned else ()
 
 
 class NodeTable:
-    """Residents of nodes, sorted by end, and what they and all who outlast them ask."""
+    """Residents of nodes, sorted by end, with the demand of each and all that outlast it."""
 
     __slots__ = ("_capacity", "_columns", "_indexes", "_most", "_noted", "_whole", "changes")
 
@@ -59,7 +59,7 @@ class NodeTable:
         self._columns[0, most] = _EVER
         limits = [[capacity[index] or _UNLIMITED for capacity in capacities] for index in self._indexes]
         self._capacity: Ints = np.array(limits, dtype=np.int64).reshape(len(self._indexes), len(capacities))
-        self.changes = 0  # how many were noted down
+        self.changes = 0  # number of changes recorded
         self._noted: list[tuple[int, int]] = []  # (number of the change, end), without those that a later one outlasts
         self._whole: Ground | None = None  # all nodes, where these are few
         if self._columns[1:].size * most <= _MOST_SHARED:
@@ -81,19 +81,19 @@ class NodeTable:
         self._columns[:, :, list(residents)] = np.array(columns, dtype=np.int64).transpose(1, 2, 0)
 
     def note(self, end_us: int) -> None:
-        """Note down that a job has come or gone that leaves, or was to leave, at ``end_us``; `put` is to follow."""
+        """Record the arrival or departure of a job with (planned) end ``end_us``; a call of `put` must follow."""
         self.changes += 1
         while self._noted and self._noted[-1][1] <= end_us:
             self._noted.pop()
         self._noted.append((self.changes, end_us))
 
     def settled_us(self, since: int) -> int:
-        """Return the instant from which on the table says what it said when ``since`` changes had been noted down."""
+        """Return the instant from which the table equals that after ``since`` recorded changes."""
         first = bisect_left(self._noted, (since + 1, 0))
         return self._noted[first][1] if first < len(self._noted) else 0
 
     def _column(self, residents: tuple[Resident, ...]) -> list[list[int]]:
-        """Return what the table says of a node."""
+        """Return the table's entry of a node."""
         there = sorted(residents, key=_end_and_demand)
         padding = self._most - len(there)
         column = [[0] * padding + [resident[1] for resident in there] + [_EVER]]
@@ -107,18 +107,18 @@ class NodeTable:
         return column
 
     def same_as(self, other: NodeTable) -> bool:
-        """Tell whether both tables say the same of every node."""
+        """Tell whether both tables have equal entries for every node."""
         return np.array_equal(self._columns, other._columns)
 
     def ground(self, nodes: Ints) -> Ground:
-        """Return these nodes, which are in order, and perhaps others; it is not to outlive changes of the table."""
+        """Return these nodes, which are in order, and perhaps others; it is invalid after changes of the table."""
         if self._whole is not None:
             return self._whole
         return Ground(self._indexes, nodes, self._columns[:, :, nodes], self._capacity[:, nodes])
 
 
 class Ground:
-    """Nodes to start on, and what the excess on them falls by as residents leave, for whoever was asked about so far."""
+    """Nodes to start on, and the falls of the excess on them as residents leave, for all demands requested so far."""
 
     __slots__ = ("_base", "_capacity", "_ends", "_falls", "_indexes", "_spare", "nodes")
 
@@ -133,13 +133,13 @@ class Ground:
         self._falls: dict[tuple[Rates, int, tuple[Load, ...]], list[Ints]] = {}
 
     def forget(self) -> None:
-        """Forget what follows from who is on the nodes."""
+        """Drop the values that follow from the residents of the nodes."""
         self._falls.clear()
         if len(self._spare) > _MOST_DEMANDS:
             self._spare.clear()
 
     def stays_us(self, at_us: int) -> Ints:
-        """Return for how long each window [window, node] will last, from ``at_us`` on."""
+        """Return the duration of each window [window, node], from ``at_us`` on."""
         stays_us: Ints = self._ends - at_us
         return np.maximum(stays_us, 0, out=stays_us)
 
@@ -174,12 +174,12 @@ class Ground:
                 excess = excess + np.einsum("...wn,wkn->...kn", np.minimum(lasts_us, length_us), falls[resource])
             lost = excess / capacity
             penalised = lost if penalised is None else penalised + lost
-        if penalised is None:  # no resource of which there could be too little
+        if penalised is None:  # no resource that could be exceeded
             return np.zeros((*np.shape(run_us)[:1], processes, len(self.nodes)))
         return penalised
 
     def _alone(self, demand: Rates, processes: int) -> list[Ints]:
-        """Return what the excess falls by [resource][window, processes - 1, node] at the end of each window."""
+        """Return the fall of the excess [resource][window, processes - 1, node] at the end of each window."""
         key = (demand, processes, ())
         falls = self._falls.get(key)
         if falls is None:
@@ -187,7 +187,7 @@ class Ground:
         return falls
 
     def _beside(self, demand: Rates, processes: int, planned: tuple[Planned, ...]) -> list[Ints]:
-        """Return what `_alone` does, the difference that planned processes make."""
+        """Return the result of `_alone` as the difference that planned processes make."""
         key = (demand, processes, loads_of(planned))
         falls = self._falls.get(key)
         if falls is None:
@@ -198,7 +198,7 @@ class Ground:
         return falls
 
     def _planned_demand(self, planned: tuple[Planned, ...]) -> Ints:
-        """Return what planned processes ask [resource, node]."""
+        """Return the demand of planned processes [resource, node]."""
         nodes = int(self.nodes[-1]) + 1
         rows: list[list[int]] = []
         for index in self._indexes:
@@ -223,7 +223,7 @@ class Ground:
 
 
 def _between(since_us: int, until_us: int, run_us: int | Ints) -> int | Ints:
-    """Return how much of the time from ``since_us`` to ``until_us`` after the start a job is there that runs so long."""
+    """Return the part of the time from ``since_us`` to ``until_us`` after the start in which a job of this run time is there."""
     if isinstance(run_us, int):
         return max(0, min(run_us, until_us) - since_us)
     lengths_us: Ints = np.maximum(np.minimum(run_us, until_us) - since_us, 0)
@@ -231,7 +231,7 @@ def _between(since_us: int, until_us: int, run_us: int | Ints) -> int | Ints:
 
 
 def _falls(base: Ints, spare: Ints) -> Ints:
-    """Return what the excess falls by at the end of each window; at the end of the last one, all that is left of it."""
+    """Return the fall of the excess at the end of each window; at the end of the last one, the whole remaining excess."""
     falls: Ints = base[:, None, :] - spare
     np.maximum(falls, 0, out=falls)
     falls[:-1] -= falls[1:]
@@ -239,4 +239,4 @@ def _falls(base: Ints, spare: Ints) -> Ints:
 
 
 def _end_and_demand(resident: Resident) -> tuple[int, Rates]:
-    return (resident.end_us, resident.demand)  # also of those that end together there is one order only
+    return (resident.end_us, resident.demand)  # a unique order, also of residents that end together

@@ -1,4 +1,4 @@
-"""The contention model of the RUA paper: shared windows, and a penalty for each resource asked for beyond its capacity.
+"""The contention model of the RUA paper: shared windows, and a penalty for each resource with a demand beyond its capacity.
 
 Source: Guim, Rodero and Corbalan, "The Resource Usage Aware Backfilling", section 3.3, equations 1 to 3.
 """
@@ -25,7 +25,7 @@ class Resident(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A shared window: [start_us, end_us), and the demand of all that is on the node then."""
+    """A shared window: [start_us, end_us), and the total demand on the node then."""
 
     start_us: int
     end_us: int
@@ -47,7 +47,7 @@ class BandwidthModel:
         for resource in self.resources:
             if resource not in RESOURCES:
                 raise UnknownNameError("resource", resource, RESOURCES)
-        # In the order of RESOURCES whatever the caller's order, and once each: one fold order for one model.
+        # In the order of RESOURCES whatever the caller's order, and once each: one model has one fold order.
         indexes = tuple(index for index, resource in enumerate(RESOURCES) if resource in self.resources)
         object.__setattr__(self, "indexes", indexes)
 
@@ -70,7 +70,7 @@ class BandwidthModel:
         return penalty
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
-        """Return the node's penalty once for each load: this model slows all sharers alike."""
+        """Return the node's penalty once for each load: this model slows all sharers equally."""
         penalty = self.penalty(total_demand(load.demand for load in loads), node.capacity)
         return [penalty] * len(loads)
 
@@ -124,7 +124,7 @@ def penalised_us(
 def _excess(
     capacity: int, index: int, residents: Sequence[Resident], own_demand: int, start_us: int, end_us: int
 ) -> int:
-    # First the cheap bound, which settles most calls: even all of them at once would fit.
+    # First the cheap bound, which decides most calls: even all of them at once would fit.
     bound = own_demand
     for resident in residents:
         bound += resident[2][index]

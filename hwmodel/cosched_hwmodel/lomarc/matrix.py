@@ -1,4 +1,4 @@
-"""Slowdowns of one job with many others at once: `lomarc.LomarcModel` in arrays, and bit for bit the same numbers."""
+"""Slowdowns of one job with many others at once: `lomarc.LomarcModel` in arrays, with bit-identical numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UsageColumns:
     memory: Ints
 
     def __init__(self, ids: Sequence[int], usages: Sequence[UsageTuple]) -> None:
-        """Raises ValueError for a bound that is not of BOUNDS, and for lists of different lengths."""
+        """Raise ValueError for a bound that is not in BOUNDS, and for lists of different lengths."""
         if len(ids) != len(usages):
             raise ValueError(f"{len(ids)} ids for {len(usages)} usages")
         self.id = np.array(ids, dtype=np.int64)
@@ -41,7 +41,7 @@ class UsageColumns:
 
     @classmethod
     def of(cls, ids: Ints, bound: Ints, cpu: Ints, network: Ints, disk: Ints, memory: Ints) -> UsageColumns:
-        """Return jobs whose columns are there already."""
+        """Return jobs from existing columns."""
         columns = object.__new__(cls)
         columns.id, columns.bound, columns.memory = ids, bound, memory
         columns.cpu, columns.network, columns.disk = cpu, network, disk
@@ -51,7 +51,7 @@ class UsageColumns:
         return len(self.id)
 
     def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> UsageColumns:
-        """Return the jobs of these positions, in their order, or those where the mask says so."""
+        """Return the jobs of these positions, in their order, or the jobs that the mask selects."""
         return UsageColumns.of(
             *(column[which] for column in (self.id, self.bound, self.cpu, self.network, self.disk, self.memory))
         )
@@ -69,7 +69,7 @@ def c_ppm(model: LomarcModel, job: int, bound_index: int, columns: UsageColumns)
 
 
 def slowdowns(model: LomarcModel, job: int, usage: UsageTuple, columns: UsageColumns, c: Ints | None = None) -> Floats:
-    """Return `LomarcModel.slowdown` of the job and each of the others; ``c`` is what `c_ppm` says, where that is known already."""
+    """Return `LomarcModel.slowdown` of the job and each of the others; ``c`` is the result of `c_ppm`, where it is known already."""
     bound, cpu_ppm, network_ppm, disk_ppm, memory_ppm = usage
     cpu = np.minimum(columns.cpu, cpu_ppm)
     serial = np.minimum(columns.network, network_ppm) + np.minimum(columns.disk, disk_ppm)

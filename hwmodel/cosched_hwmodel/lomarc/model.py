@@ -1,4 +1,4 @@
-"""The contention model of the LOMARC paper: how much two jobs that share a node slow each other down.
+"""The contention model of the LOMARC paper: the mutual slowdown of two jobs that share a node.
 
 Source: Sodan and Lan, "LOMARC - Lookahead Matchmaking for Multi-Resource Coscheduling", sections 4 and 6.1.
 """
@@ -26,12 +26,12 @@ _HIGHEST_PAGING_PPM = 1000 * WHOLE_PPM  # beyond it a numerator would not fit in
 
 
 class LomarcParameterError(ParameterError):
-    """A parameter of the LOMARC model with a value that it cannot have."""
+    """A parameter of the LOMARC model with an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LomarcModel:
-    """What is known of pairs of jobs on one node; ``_ppm`` are millionths.
+    """The slowdown of pairs of jobs on one node; ``_ppm`` are millionths.
 
     Raises LomarcParameterError and UnknownNameError, both HardwareModelError.
     """
@@ -42,7 +42,7 @@ class LomarcModel:
     c_scope: str = "all"  # whose c is drawn: of every pair, or (cpu_cpu) of two cpu-bound jobs; all others have good_c
     cpu: str = "hyperthreaded"  # standard: the CPU is time-shared, so every pair has bad_c
     pair_seed: int = 1
-    good_share_ppm: int = 330_000  # share of the pairs that go well together
+    good_share_ppm: int = 330_000  # share of the pairs that combine well
     good_c_ppm: int = 1_400_000
     bad_c_ppm: int = 2_000_000
     paging_ppm: int = 2_500_000  # slowdown of two jobs that do not fit into memory, unless the rest is worse
@@ -71,21 +71,21 @@ class LomarcModel:
         return "lomarc"
 
     def parameters(self) -> tuple[tuple[str, bool | int | str], ...]:
-        """Return (name, value) of every field, in their order: what a belief carries."""
+        """Return (name, value) of every field, in their order: the form in a belief."""
         return parameters_of(self)
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcModel:
         """Return the model of these parameters, with defaults for missing ones.
 
-        Raises UnknownNameError for a name that no parameter has, LomarcParameterError for a value that cannot be.
+        Raises UnknownNameError for an unknown parameter name, LomarcParameterError for an invalid value.
         """
         return from_parameters(cls, "lomarc", parameters)
 
     def c_ppm(self, job_a: int, bound_a: str, job_b: int, bound_b: str) -> int:
         """Return how much longer the CPU parts of two jobs take while both compute: c = 2·competing + different.
 
-        A property of the pair, drawn by the two ids (section 6.1): the same whatever their order and whenever asked.
+        A property of the pair, drawn by the two ids (section 6.1): the same in either order and at any time.
         """
         if self.cpu == "standard":
             return self.bad_c_ppm
@@ -128,8 +128,8 @@ class LomarcContention:
         """Return ``lomarc``."""
         return self._model.name
 
-    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - says all in fractions
-        """Return for each load what each other job on the node costs it, summed: of two jobs, slowdown - 1."""
+    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:  # noqa: ARG002 - fractions suffice
+        """Return for each load the sum of its penalties by each other job on the node; for two jobs, slowdown - 1."""
         jobs = [(load.job_id, self._usages.get(load.job_id)) for load in loads]
         costs: list[list[float]] = [[] for _ in jobs]
         for index, (job_a, usage_a) in enumerate(jobs):

@@ -1,4 +1,4 @@
-"""Contention models by name: which ones there are, which speak of pairs of jobs, and which a scheduler may make."""
+"""Contention models by name: all names, the models that cover pairs of jobs, and the models that a scheduler may make."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import PairModel
 
-# Makes a model of pairs of its parameters; raises HardwareModelError. None: the model does not speak of pairs.
+# Makes a model of pairs of its parameters; raises HardwareModelError. None: the model does not cover pairs.
 PairFactory: TypeAlias = Callable[[Iterable[tuple[str, object]]], PairModel] | None
 
 BUILT_IN: Final[Mapping[str, PairFactory]] = MappingProxyType(
@@ -26,15 +26,15 @@ OF_PAIRS: Final = tuple(name for name, factory in BUILT_IN.items() if factory is
 
 
 class AllowedModels(Mapping[str, PairFactory]):
-    """The models that a scheduler may be told to believe in: those built in, named ones, and what packages have installed.
+    """The models that a scheduler may be told to believe in: built-in, named and installed ones.
 
-    A manager chooses one by name. Nothing else is ever imported, and a package's model when it is asked for.
+    A manager chooses one by name. Nothing else is ever imported; a package's model is imported on request.
     """
 
     __slots__ = ("_known",)
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """``names`` are those that the scheduler's own user named: ``module:Class``, or any other model's.
+        """``names`` are those that the scheduler's own user gave: ``module:Class``, or the name of any other model.
 
         They are imported now. Raises UnknownNameError and ContentionError.
         """
@@ -44,7 +44,7 @@ class AllowedModels(Mapping[str, PairFactory]):
                 self._known[name] = load_model(name, BUILT_IN).pair_factory
 
     def __getitem__(self, name: str) -> PairFactory:
-        """Return what makes the model; KeyError for one that is not allowed, ContentionError if there is none."""
+        """Return the maker of the model; KeyError for one that is not allowed, ContentionError if it has no model of pairs."""
         if name not in self._known:
             if name not in installed():
                 raise KeyError(name)
@@ -62,9 +62,9 @@ class AllowedModels(Mapping[str, PairFactory]):
 
 
 def make_pairs(name: str, parameters: Iterable[tuple[str, object]]) -> PairModel | None:
-    """Return the model of pairs of that name, built in or of others; None if it does not speak of pairs.
+    """Return the model of pairs of that name, built in or of others; None if it does not cover pairs.
 
-    Raises HardwareModelError for a name that nothing has, and for parameters that cannot be.
+    Raises HardwareModelError for an unknown name, and for invalid parameters.
     """
     factory = AllowedModels([name])[name]
     return None if factory is None else factory(parameters)

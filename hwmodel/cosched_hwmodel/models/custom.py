@@ -1,4 +1,4 @@
-"""Contention models that others have written: a class named ``module:Class``, or by an entry point that a package has installed.
+"""Contention models of others: a class given as ``module:Class``, or by an entry point of an installed package.
 
 A class with a method ``slowdown`` is a model of pairs (`PairModel`); one with ``penalties`` is a `ContentionModel`.
 """
@@ -35,7 +35,7 @@ _RANGE: Final = f"a number from {LEAST_SLOWDOWN:g} to {MOST_SLOWDOWN:g}"
 
 def installed() -> dict[str, EntryPoint]:
     """Return the contention models that packages have installed, by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and is seldom needed
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and rarely needed
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
@@ -43,17 +43,17 @@ def installed() -> dict[str, EntryPoint]:
 class CustomModel(NamedTuple):
     """A class that makes contention models."""
 
-    name: str  # as it was asked for
+    name: str  # as requested
     make: Callable[..., object]
 
     @property
     def is_truth_only(self) -> bool:
-        """Tell whether its models speak of nodes (``penalties``), not of pairs of jobs."""
+        """Tell whether its models are of nodes (``penalties``), not of pairs of jobs."""
         return callable(getattr(self.make, "penalties", None))
 
     @property
     def pair_factory(self) -> Callable[[Iterable[tuple[str, object]]], PairModel]:
-        """Return what makes models of pairs; raises ContentionError if the class makes models of nodes."""
+        """Return the maker of models of pairs; raises ContentionError if the class makes models of nodes."""
         if self.is_truth_only:
             raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
         return self.make_pairs
@@ -86,9 +86,9 @@ class CustomModel(NamedTuple):
 
 
 def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
-    """Return the class of a model that others have written: ``module:Class``, or the name of an entry point.
+    """Return the class of a model of others: ``module:Class``, or the name of an entry point.
 
-    ``known`` are further names, for the error. Raises UnknownNameError for a name that nothing has, ContentionError for
+    ``known`` are further names, for the error. Raises UnknownNameError for an unknown name, ContentionError for
     a module that cannot be imported, or has no such class.
     """
     try:
@@ -102,7 +102,7 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
             loaded = points[name].load()
     except UnknownNameError:
         raise
-    except (Exception, SystemExit) as error:  # whatever importing somebody's module can raise
+    except (Exception, SystemExit) as error:  # an imported module can raise anything
         raise ContentionError(name, _text(error)) from error
     if not callable(loaded):
         raise ContentionError(name, f"expected a class, got {loaded!r}")
@@ -110,7 +110,7 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
 
 
 class CustomPairs(PairModel):
-    """A model of pairs that others have written: what it leaves out is completed, what it says is checked."""
+    """A model of pairs of others: missing methods are completed, its answers are checked."""
 
     __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown")
 
@@ -128,12 +128,12 @@ class CustomPairs(PairModel):
 
     @property
     def name(self) -> str:
-        """Return the name by which it was asked for."""
+        """Return the name by which the model was requested."""
         return self._name
 
     @property
     def by_usage(self) -> bool:
-        """Tell whether the model goes by how jobs use their nodes."""
+        """Tell whether the model depends on the jobs' usage of their nodes."""
         return self._by_usage
 
     def knows(self, job: JobFacts) -> bool:
@@ -141,15 +141,15 @@ class CustomPairs(PairModel):
         return bool(self._ask("knows", self._knows, job))
 
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
-        """Return the slowdown of ``job`` beside ``other``; ContentionError for what is none."""
+        """Return the slowdown of ``job`` beside ``other``; ContentionError for an invalid one."""
         return self._number("slowdown", self._slowdown, job, other)
 
     def both(self, job: JobFacts, other: JobFacts) -> float:
-        """Return one number for the two; ContentionError for what is none."""
+        """Return one number for the two; ContentionError for an invalid one."""
         return super().both(job, other) if self._both is None else self._number("both", self._both, job, other)
 
     def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
-        """Return the job's own slowdown, None if the model does not say; ContentionError for what is none."""
+        """Return the job's own slowdown, None if the model has none; ContentionError for an invalid one."""
         value = self._ask("own", self._own, job, cpus, cores)
         if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
             return None if value is None else float(value)
@@ -161,7 +161,7 @@ class CustomPairs(PairModel):
         return bool(self._ask("compete", self._compete, job, other))
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return `both` and `compete` of ``job`` and each of the others; ContentionError for what is none."""
+        """Return `both` and `compete` of ``job`` and each of the others; ContentionError for an invalid one."""
         if self._beside is None:
             return super().beside(job, others)
         import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
@@ -192,7 +192,7 @@ class CustomPairs(PairModel):
         return ContentionError(self.name, text)
 
     def _ask(self, what: str, method: Callable[..., object], job: JobFacts, *further: object) -> Any:
-        """Return what the model's method says; ContentionError if that fails."""
+        """Return the answer of the model's method; ContentionError if that fails."""
         try:
             return method(job, *further)
         except Exception as error:
@@ -200,7 +200,7 @@ class CustomPairs(PairModel):
 
 
 class _CustomContention:
-    """A model of nodes that others have written; what it says is checked."""
+    """A model of nodes of others; its answers are checked."""
 
     __slots__ = ("_model", "_name")
 
@@ -210,11 +210,11 @@ class _CustomContention:
 
     @property
     def name(self) -> str:
-        """Return the name by which it was asked for."""
+        """Return the name by which the model was requested."""
         return self._name
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
-        """Return the penalty of each load; ContentionError for what is none."""
+        """Return the penalty of each load; ContentionError for an invalid one."""
         try:
             penalties = list(self._model.penalties(node, loads))
         except Exception as error:

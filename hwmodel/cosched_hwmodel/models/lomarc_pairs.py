@@ -13,7 +13,7 @@ from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 
 
 class LomarcPairs(PairModel):
-    """What `LomarcModel` says of jobs whose usage is known (LOMARC paper, section 4.1)."""
+    """`LomarcModel` for jobs whose usage is known (LOMARC paper, section 4.1)."""
 
     __slots__ = ("model",)
     name: Final = "lomarc"
@@ -24,7 +24,7 @@ class LomarcPairs(PairModel):
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcPairs:
-        """Return the model of these parameters; raises as `LomarcModel.from_parameters` does."""
+        """Return the model of these parameters; raises the errors of `LomarcModel.from_parameters`."""
         return cls(LomarcModel.from_parameters(parameters))
 
     def knows(self, job: JobFacts) -> bool:
@@ -48,7 +48,7 @@ class LomarcPairs(PairModel):
         return self.model.c_ppm(job.id, one[0], other.id, its[0]) >= self.model.bad_c_ppm
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return both of the job and each of the others, bit for bit the same numbers."""
+        """Return `both` and `compete` of the job and each of the others, with bit-identical numbers."""
         model, usage, columns = self.model, job.usage or UNKNOWN_USAGE, others.usage
         c = c_ppm(model, job.id, BOUNDS.index(usage[0]), columns)
         return Beside(slowdowns(model, job.id, usage, columns, c), c >= model.bad_c_ppm)

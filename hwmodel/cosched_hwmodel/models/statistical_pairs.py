@@ -13,7 +13,7 @@ from cosched_hwmodel.statistical.self_slowdown import self_factor
 
 
 class StatisticalPairs(PairModel):
-    """What `StatisticalModel` says of any two jobs (G-LOMARC-TS paper, section 4.9)."""
+    """`StatisticalModel` for any two jobs (G-LOMARC-TS paper, section 4.9)."""
 
     __slots__ = ("model",)
     name: Final = "statistical"
@@ -23,7 +23,7 @@ class StatisticalPairs(PairModel):
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> StatisticalPairs:
-        """Return the model of these parameters; raises as `StatisticalModel.from_parameters` does."""
+        """Return the model of these parameters; raises the errors of `StatisticalModel.from_parameters`."""
         return cls(StatisticalModel.from_parameters(parameters))
 
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
@@ -35,7 +35,7 @@ class StatisticalPairs(PairModel):
         return self_factor(job.self_slowdown, cpus, cores)
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return the larger slowdown of the job and each of the others, bit for bit the same numbers; none compete."""
+        """Return the larger slowdown of the job and each of the others, with bit-identical numbers; no two jobs compete."""
         ids = others.usage.id
         own = np.full(len(ids), job.id, dtype=np.int64)
         larger = np.maximum(self.model.coscheduling_each(own, ids), self.model.coscheduling_each(ids, own))

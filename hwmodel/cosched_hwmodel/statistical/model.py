@@ -1,4 +1,4 @@
-"""The contention model of the G-LOMARC-TS paper: slowdowns of jobs and of pairs of jobs, drawn from what was measured.
+"""The contention model of the G-LOMARC-TS paper: slowdowns of jobs and of pairs of jobs, drawn from measured distributions.
 
 Source: Zeng and Sodan, "Job Scheduling with Lookahead Group Matchmaking for Time/Space Sharing on Multi-core Parallel
 Machines", sections 3 and 4.9, Table 4.
@@ -30,12 +30,12 @@ _PURPOSE = "coscheduling"
 
 
 class StatisticalParameterError(ParameterError):
-    """A parameter of the statistical model with a value that it cannot have."""
+    """A parameter of the statistical model with an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticalModel:
-    """What is known of pairs of jobs on one node; raises StatisticalParameterError."""
+    """The slowdown of pairs of jobs on one node; raises StatisticalParameterError."""
 
     pair_seed: int = 1
     # Table 4, SL_cos: percent of the ordered pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
@@ -58,14 +58,14 @@ class StatisticalModel:
         return "statistical"
 
     def parameters(self) -> tuple[tuple[str, int | tuple[int, ...]], ...]:
-        """Return (name, value) of every field, in their order: what a belief carries."""
+        """Return (name, value) of every field, in their order: the form in a belief."""
         return parameters_of(self)
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> StatisticalModel:
         """Return the model of these parameters, with defaults for missing ones; shares may be a list as well.
 
-        Raises UnknownNameError for a name that no parameter has, StatisticalParameterError for a value that cannot be.
+        Raises UnknownNameError for an unknown parameter name, StatisticalParameterError for an invalid value.
         """
         plain = ((name, tuple(value) if isinstance(value, list) else value) for name, value in parameters)
         return from_parameters(cls, "statistical", plain)
@@ -84,7 +84,7 @@ class StatisticalModel:
 
 
 class StatisticalContention:
-    """The model as the contention of a node's jobs, given how each slows itself down."""
+    """The model as the contention of a node's jobs, given each job's own slowdown."""
 
     __slots__ = ("_model", "_selves")
 
@@ -102,12 +102,12 @@ class StatisticalContention:
         """Return what each load loses to one process a node alone there: own slowdown times that by others, less 1.
 
         Of two jobs the slowdown by others is SL_cos; of more, 1 and the sum of what each of the others costs. Below 0
-        where a job gains by having its processes together. Raises IndexError for threads that the node has not.
+        where a job gains by having its processes together. Raises IndexError for threads that the node does not have.
         """
         result = []
         for load in loads:
             job = load.job_id
-            # The differences lose no bit, and their exact sum is rounded once: no order of the loads can change it.
+            # The differences are exact, and their exact sum is rounded once: the order of the loads cannot change it.
             costs = [self._model.coscheduling(job, other.job_id) - 1.0 for other in loads if other.job_id != job]
             own = self_factor(self._selves.get(job), *spread(node, load.thread_mask))
             result.append(own * (1.0 + math.fsum(costs)) - 1.0)

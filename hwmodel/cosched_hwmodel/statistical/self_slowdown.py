@@ -1,4 +1,4 @@
-"""How much slower a job runs for sharing nodes and CPUs with itself.
+"""A job's own slowdown, by its processes that share nodes and CPUs.
 
 Source: Zeng and Sodan, "Job Scheduling with Lookahead Group Matchmaking for Time/Space Sharing on Multi-core Parallel
 Machines" (the G-LOMARC-TS paper), section 4.9.
@@ -48,7 +48,7 @@ def draw_self_slowdowns(seed: int, jobs: NDArray[np.int64]) -> tuple[NDArray[np.
 def spread(node: NodeShape, thread_mask: ThreadMask) -> tuple[int, int]:
     """Return on how many CPUs (sockets) of the node these hardware threads lie, and how many at most on one of them.
 
-    Two threads of one core count as two. Raises IndexError for threads that the node has not.
+    Two threads of one core count as two. Raises IndexError for threads that the node does not have.
     """
     if thread_mask >> node.threads:
         raise IndexError(f"threads {thread_mask:#x} of a node with {node.threads}")

@@ -1,4 +1,4 @@
-"""Which hardware threads of a machine are free, and whether a start is possible: one bookkeeping for both ends of the protocol.
+"""Bookkeeping of free hardware threads, and the check whether a start is possible: one code for both ends of the protocol.
 
 A set of threads is a tuple of *layers*: layer ``k`` is one integer whose bit ``n`` stands for thread ``k`` of node ``n``.
 Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes at a time.
@@ -82,12 +82,12 @@ def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
             yield node, processes
 
 
-# The fields of a `JobSpec` from `ppn_min` to `exclusive`, where it does not care on which nodes it runs.
+# The fields of a `JobSpec` from `ppn_min` to `exclusive`, for a job without constraints on its nodes.
 _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
 
 
 def is_plain(job: JobSpec) -> bool:
-    """Tell whether the job takes one thread a process and does not care on which nodes: then counting threads is exact."""
+    """Tell whether the job takes one thread a process on any nodes: then counting threads is exact."""
     return job[7:12] in _PLAIN
 
 
@@ -151,7 +151,7 @@ class Machine:
 
 
 def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: int) -> int:
-    """Return how many processes of ``job`` a node with so much left can take; 0 if fewer than ``ppn_min``."""
+    """Return how many processes of ``job`` a node with these free threads and memory can take; 0 if fewer than ``ppn_min``."""
     if job.exclusive and free_threads < all_threads:
         return 0
     room = free_threads // job.threads_per_process
@@ -163,7 +163,7 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
 
 
 class ThreadPool:
-    """Free threads, memory and swap space of a machine, as jobs take them and give them back."""
+    """Free threads, memory and swap space of a machine, as jobs take and release them."""
 
     __slots__ = ("_everything", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
 
@@ -178,7 +178,7 @@ class ThreadPool:
             self.fail_node(node)
 
     def clear(self) -> None:
-        """Have no job hold anything; nodes out of service stay so."""
+        """Release all jobs' resources; nodes out of service stay out of service."""
         self.free = tuple([NodeSet(layer & self.up) for layer in self.machine.exists])
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
@@ -189,19 +189,19 @@ class ThreadPool:
         return self.up == self._everything
 
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
-        """Return the threads that ``runs`` name, where ``job`` can start there now; else why it cannot."""
+        """Return the threads that ``runs`` name, if ``job`` can start there now; otherwise the reason why it cannot."""
         machine = self.machine
         plain = job[7:12] in _PLAIN
         processes = 0
         named = 0
         if plain and machine.depth == 1:
-            # The most frequent case by far; whatever is wrong with it is found out below.
+            # Fast path for the most frequent case; the code below finds errors.
             nodes = machine.nodes
             for first, count, mask, ppn in runs:
                 if not (mask == 1 == ppn and type(mask) is int and first >= 0 < count and first + count <= nodes):
                     processes = -1
                     break
-                named += ((1 << count) - 1) << first  # a node that is named twice makes for fewer bits
+                named += ((1 << count) - 1) << first  # a node named twice yields fewer bits
                 processes += count
             if processes == job.processes and named.bit_count() == processes and not named & ~self.free[0]:
                 return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
@@ -268,14 +268,14 @@ class ThreadPool:
                 self.free_memory_mb[node] += processes * job.memory_mb
 
     def disk_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
-        """Return why a job on ``runs`` cannot be suspended to disk, or None if it can."""
+        """Return the reason why a job on ``runs`` cannot be suspended to disk, or None if it can."""
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_swap_mb[node]:
                 return f"node {node} has {self.free_swap_mb[node]} MB of swap space free, {processes * job.memory_mb} wanted"
         return None
 
     def return_refusal(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> str | None:
-        """Return why a job on disk cannot go on where it was, or None if it can."""
+        """Return the reason why a job on disk cannot resume on its nodes, or None if it can."""
         for wanted, free in zip(layers, self.free, strict=True):
             if wanted & ~free:
                 return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
@@ -300,7 +300,7 @@ class ThreadPool:
             self.free_swap_mb[node] -= processes * job.memory_mb
 
     def drop_from_disk(self, job: JobSpec, runs: Sequence[Run]) -> None:
-        """Take that swap space back."""
+        """Release the swap space of ``job``."""
         for node, processes in each_node(runs) if job.memory_mb else ():
             self.free_swap_mb[node] += processes * job.memory_mb
 
@@ -310,7 +310,7 @@ class ThreadPool:
         self.free = tuple([NodeSet(layer & self.up) for layer in self.free])
 
     def return_node(self, node: int, holders: Iterable[Layers]) -> None:
-        """Put ``node`` back into service, all of it free but what running jobs hold: their threads, set by set."""
+        """Put ``node`` back into service. All of it is free except what running jobs hold: their threads, one set for each job."""
         held = none_of(self.machine)
         for layers in holders:
             held = union(held, layers)
@@ -326,7 +326,7 @@ _WHOLE = (int, type(None))
 
 
 def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | None:
-    """Return what is wrong with the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
+    """Return the error in the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
     estimate_us, limit_us = start.estimate_us, start.limit_us
     if type(estimate_us) is not int or type(limit_us) not in _WHOLE:
         return f"estimate {estimate_us!r} and limit {limit_us!r} must be whole microseconds"

@@ -1,4 +1,4 @@
-"""Give a socket its place: nobody else's place, and a file that only those who may can open; and names for its peers."""
+"""Binding of sockets: never over another process's socket, with the file's permissions set, and unpredictable peer names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cosched_plugin.common.errors import EndpointError
 
 OWNER_ONLY: Final = 0o600
 EVERYBODY: Final = 0o666
-_PROBE_S: Final = 0.2  # how long one who listens may take to let us connect
+_PROBE_S: Final = 0.2  # time that a listening process may take to accept a connection
 
 
 def router_socket(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-    """Return a ROUTER socket whose peers are numbered from where nobody can guess.
+    """Return a ROUTER socket whose peer numbers start at an unpredictable value.
 
     ZeroMQ takes the first number from C's ``rand``, which gives the same one in every process unless it is seeded; and a peer that
     claims to be the next one before it comes makes libzmq 4.3.5 end the process (an assertion in ``add_out_pipe``).
@@ -29,9 +29,9 @@ def router_socket(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
 
 
 def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
-    """Bind ``router`` and return the endpoint really bound. The file of an ipc endpoint has ``mode`` from its first moment.
+    """Bind ``router`` and return the endpoint really bound. The file of an ipc endpoint has ``mode`` from its creation.
 
-    Raises EndpointError for a path that is taken, and for what cannot be bound.
+    Raises EndpointError for a path that is taken, and for an endpoint that cannot be bound.
     """
     check_free(endpoint)
     if "[" in endpoint:
@@ -47,14 +47,14 @@ def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
 
 
 def check_free(endpoint: str) -> None:
-    """Refuse a path that is somebody else's: ZeroMQ would unlink whatever is there, and take the place of who listens."""
+    """Refuse a path in use: ZeroMQ would unlink the file there, and replace a process that listens on it."""
     if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
         return
     path = endpoint.removeprefix("ipc://")
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return  # nothing there; bind tells what else may be wrong
+        return  # nothing there; bind reports other errors
     if not stat.S_ISSOCK(mode):
         raise EndpointError(endpoint, "a new path for a socket", "where there is something else")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -64,5 +64,5 @@ def check_free(endpoint: str) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return  # left over by a manager that is gone
         except OSError:
-            pass  # somebody listens who is too busy to let us in (EAGAIN), or who does not want us
+            pass  # a process listens there but is too busy to accept (EAGAIN), or refuses
     raise EndpointError(endpoint, "a path where no other process listens")

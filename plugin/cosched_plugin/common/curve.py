@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}")
 
 
 class Member(NamedTuple):
-    """Whose key it is: ``role`` is plugin, user or operator, ``name`` the file's."""
+    """The owner of a key: ``role`` is plugin, user or operator, ``name`` is that of the file."""
 
     role: str
     name: str
@@ -45,13 +45,13 @@ class Member(NamedTuple):
 def write_keys(folder: str | Path, name: str) -> tuple[Path, Path]:
     """Make a pair of keys and return its files, public and secret; only the owner may read the secret one.
 
-    Raises UsageError for a bad name, and rather than overwrite anything.
+    Raises UsageError for a bad name, and where a file exists already.
     """
     folder = Path(folder)
     public, secret = folder / f"{check_name(name)}.key", folder / f"{name}.key_secret"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as private:  # nobody else can look into it
+        with tempfile.TemporaryDirectory(dir=folder) as private:  # readable by the owner only
             new_public, new_secret = map(Path, zmq.auth.create_certificates(private, name))
             new_public.chmod(0o644)
             new_secret.chmod(0o600)
@@ -67,7 +67,7 @@ def write_keys(folder: str | Path, name: str) -> tuple[Path, Path]:
 
 
 def write_public(file: str | Path, key: bytes) -> None:
-    """Write a public key into a new file; UsageError if there is one of that name, or it cannot be written."""
+    """Write a public key into a new file; UsageError if the file exists, or cannot be written."""
     path = Path(file)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent) as private:
@@ -80,17 +80,15 @@ def write_public(file: str | Path, key: bytes) -> None:
 
 
 def read_public(file: str | Path) -> bytes:
-    """Return the key in a public file; UsageError for what is none, and for a file with a secret in it."""
+    """Return the key in a public file; UsageError for another kind of file, and for a file that contains a secret key."""
     public, secret = _read(Path(file))
     if secret is not None:
-        raise UsageError(
-            f"{file}: expected a public key, got a file with a secret one, which is nobody else's business"
-        )
+        raise UsageError(f"{file}: expected a public key, got a file with a secret one, which must not be shared")
     return public
 
 
 def read_secret(file: str | Path) -> tuple[bytes, bytes]:
-    """Return the public and the secret key in a secret file; UsageError for what is none, or may be read by others."""
+    """Return the public and the secret key in a secret file; UsageError for another kind of file, or one that others may read."""
     path = Path(file)
     try:
         mode = path.stat().st_mode
@@ -107,14 +105,14 @@ def read_secret(file: str | Path) -> tuple[bytes, bytes]:
 
 
 def secure_client(socket: zmq.Socket[bytes], own_secret_file: str | Path, server_public_file: str | Path) -> None:
-    """Let ``socket`` connect, from now on, only to who has the secret of ``server_public_file``, and as who we are."""
+    """Secure ``socket``: it connects only to a server with the secret key of ``server_public_file``, and identifies with our key."""
     server = read_public(server_public_file)
     socket.curve_publickey, socket.curve_secretkey = read_secret(own_secret_file)
     socket.curve_serverkey = server
 
 
 def check_name(name: str) -> str:
-    """Return ``name``; UsageError if it is no name for a key."""
+    """Return ``name``; UsageError if it is not valid for a key."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"expected a name of at most 64 letters, digits and _.@-, the first of them a letter or _, got {name!r}"
@@ -123,17 +121,17 @@ def check_name(name: str) -> str:
 
 
 class Keyring:
-    """The manager's keys and those whom it knows; reads its folder again when that has changed.
+    """The manager's keys and the keys of its known peers; it reads its folder again when that has changed.
 
-    Raises UsageError for a folder that is no keyring, that others may write to, or with anything unacceptable in it. A file that
-    becomes unacceptable later lets nobody in.
+    Raises UsageError for a folder that is not a keyring, that others may write to, or that contains an invalid file. A file that
+    becomes invalid later admits no peer.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.public_file = self.folder / f"{MANAGER}.key"
         self._public, self._secret = read_secret(self.folder / f"{MANAGER}.key_secret")
-        self._lock = threading.Lock()  # the doorkeeper looks things up in a thread of its own
+        self._lock = threading.Lock()  # the doorkeeper makes lookups in its own thread
         self._signature: object = None
         self._members: Mapping[bytes, Member] = {}
         self._looked_s = 0.0
@@ -149,7 +147,7 @@ class Keyring:
         return self._public
 
     def members(self) -> Mapping[bytes, Member]:
-        """Return who is known, by public key, as of a quarter of a second ago at most."""
+        """Return the known members by public key, at most a quarter of a second old."""
         with self._lock:
             now_s = time.monotonic()
             if self._signature is None or now_s - self._looked_s >= SETTLED_S:
@@ -158,14 +156,14 @@ class Keyring:
             return self._members
 
     def member(self, key: bytes, domain: str) -> Member | None:
-        """Return whose ``key`` it is, None if nobody's who may use ``domain``."""
+        """Return the owner of ``key``, None if no member with this key may use ``domain``."""
         found = self.members().get(key)
         return None if found is None or found.role not in ROLES_OF[domain] else found
 
     def sender(self, frame: zmq.Frame, domain: str) -> Member | None:
-        """Return who sent ``frame`` through a socket secured for ``domain``, None if he may not (any more).
+        """Return the sender of ``frame`` through a socket secured for ``domain``, None if it is not (or no longer) permitted.
 
-        To ask this of every message makes a revoked key useless also on a connection that stands.
+        A check of every message makes a revoked key useless on existing connections too.
         """
         try:
             return self.member(str(frame.get("User-Id")).encode("ascii", "replace"), domain)
@@ -183,7 +181,7 @@ class Keyring:
         socket.curve_server = True
         socket.curve_publickey, socket.curve_secretkey = self._public, self._secret
         socket.zap_domain = domain.encode()
-        socket.zap_enforce_domain = True  # without a doorkeeper nobody comes in
+        socket.zap_enforce_domain = True  # without a doorkeeper no peer is admitted
 
     def close(self) -> None:
         """End the doorkeepers: after the sockets were closed, and before their context is terminated."""
@@ -192,7 +190,7 @@ class Keyring:
         self._doorkeepers.clear()
 
     def _start_doorkeeper(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415 - half of what this file costs to import
+        from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415 - half of the import time of this file
 
         if id(context) in self._doorkeepers:
             return
@@ -218,7 +216,7 @@ class Keyring:
         self._members = self._read_members(files)
 
     def _read_members(self, files: list[tuple[str, Path]]) -> dict[bytes, Member]:
-        """Return who is known; a folder or file that is not as it should be lets nobody in, and is noted in ``_troubles``."""
+        """Return the known members; an invalid folder or file admits no peer, and is recorded in ``_troubles``."""
         for folder in (self.folder, *[self.folder / name for name in FOLDERS.values()]):
             self._troubles += _why_not_ours(folder)
         if self._troubles:
@@ -238,20 +236,20 @@ class Keyring:
             owners.setdefault(key, []).append(path)
             members[key] = member
         for key, paths in owners.items():
-            if len(paths) > 1:  # whose it is nobody knows
+            if len(paths) > 1:  # its owner is ambiguous
                 self._troubles.append(f"{paths[1]}: expected a key of its own, got that of {paths[0]}")
                 members.pop(key, None)
         return members
 
 
 class _Admission:
-    """What a doorkeeper asks when somebody connects; the method's name is the library's."""
+    """Answers the doorkeeper when a peer connects; the library defines the method's name."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Tell whether who has the secret of ``key`` may connect."""
+        """Tell whether the owner of the secret key of ``key`` may connect."""
         return self._keyring.member(key, domain) is not None
 
 
@@ -275,7 +273,7 @@ def _read(path: Path) -> tuple[bytes, bytes | None]:
 
 
 def _why_not_ours(path: Path) -> list[str]:
-    """Return why somebody else could change ``path``, nothing if nobody could."""
+    """Return the reason why another user could change ``path``, empty if none could."""
     try:
         found = path.stat()
     except OSError as error:
@@ -289,7 +287,7 @@ def _why_not_ours(path: Path) -> list[str]:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Return what changes when a file or folder does."""
+    """Return values that change whenever a file or folder does."""
     try:
         found = path.stat()
     except OSError:
@@ -298,7 +296,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 
 def _link(new: Path, final: Path) -> None:
-    """Give a new file its final name, unless there is one of that name."""
+    """Give a new file its final name, unless that exists already."""
     try:
         os.link(new, final)
     except FileExistsError:

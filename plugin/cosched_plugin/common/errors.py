@@ -9,7 +9,7 @@ PluginError                    root; exit code 1
     ├── LocalProtocolError     we may not send that now
     └── RemoteProtocolError    what the peer sent cannot be accepted: code, path, text
 
-Root and protocol errors live in ``protocol.errors``, because the protocol package stands on nothing but the standard library.
+Root and protocol errors live in ``protocol.errors``, because the protocol package depends only on the standard library.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LONGEST_DECISION: Final = 1_000  # characters
 
 
 class UsageError(PluginError):
-    """The plugin was asked for something that does not exist or cannot be: bad configuration, unknown policy."""
+    """The user asked for something that does not exist or is impossible: bad configuration, unknown policy."""
 
     exit_code = 2
 
 
 class MachineError(UsageError):
-    """A policy cannot work on the machine that it has been given; raised at its first decision."""
+    """A policy cannot work on this machine; raised at its first decision."""
 
 
 class EndpointError(UsageError):
-    """An address that cannot be listened at: ``endpoint``, what was ``expected`` in its place, and what was found there."""
+    """An address that cannot be listened at: ``endpoint``, what was ``expected`` in its place, and what was ``got``."""
 
     def __init__(self, endpoint: str, expected: str, got: str = "") -> None:
         super().__init__(endpoint, expected, got)
@@ -56,9 +56,9 @@ class EndpointError(UsageError):
 
 
 class PolicyError(PluginError):
-    """A policy decided what is impossible, or broke down: a defect of the policy.
+    """A policy made an impossible decision, or raised an error: a defect of the policy.
 
-    ``decision`` is its decision (None if it broke down), ``reason`` what is wrong.
+    ``decision`` is its decision (None after an error), ``reason`` what is wrong.
     """
 
     exit_code = 4

@@ -1,4 +1,4 @@
-"""One message of several frames through a socket: what pyzmq's own ``*_multipart`` do, without the price of their enumerations.
+"""Messages of several frames through a socket: as pyzmq's own ``*_multipart``, without the cost of their enumerations.
 
 A batch and its answer pass four times through here, and these two took a fifth of a round trip.
 """
@@ -15,7 +15,7 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes], flags: int = 0) -> None:
-    """Send a message; zmq.ZMQError when it cannot be sent, of which nothing is then under way."""
+    """Send a message; zmq.ZMQError when it cannot be sent: then no part of it has been sent."""
     send = socket.send
     *first, last = frames
     for frame in first:
@@ -24,7 +24,7 @@ def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes], flags: int =
 
 
 def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[bytes]:
-    """Return the frames of a message; zmq.Again when none came in the socket's time."""
+    """Return the frames of a message; zmq.Again when none came within the socket's timeout."""
     receive = socket.recv
     get = socket.get
     frames = [receive(flags)]

@@ -1,4 +1,4 @@
-"""The garbage collector and programs that run for long: what was there when the work began need not be looked at again."""
+"""Garbage collection in programs that run for long: objects from before the work began are not examined again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def freeze_heap() -> Iterator[None]:
-    """Have garbage collections pass over all that exists now, as code and settings do: they stay anyway.
+    """Exclude all present objects, such as code and settings, from garbage collections: they stay alive anyway.
 
-    A full collection goes through a hundred thousand objects of modules else: 15 to 30 ms, in the middle of a decision.
+    Otherwise a full collection examines a hundred thousand objects of modules: 15 to 30 ms, in the middle of a decision.
     """
     gc.freeze()
     try:

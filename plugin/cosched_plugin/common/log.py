@@ -1,4 +1,4 @@
-"""What a process says while it works: a line for people, or a JSON object for programs, for each thing that happens."""
+"""The log of a process: for each event a line for people, or a JSON object for programs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Field: TypeAlias = "str | int | float | bool | None"
 INFO: Final = "info"
 WARNING: Final = "warning"
 ERROR: Final = "error"
-PATIENCE_MS: Final = 200  # how long one line may wait for a reader that has stopped
-CHUNK_BYTES: Final = 4096  # what a pipe takes at once when it says that it takes anything (PIPE_BUF)
+PATIENCE_MS: Final = 200  # time that one line may wait for a reader that has stopped
+CHUNK_BYTES: Final = 4096  # bytes that a writable pipe accepts at once (PIPE_BUF)
 _WRITING = threading.Lock()
-_CUT: Final = threading.Event()  # the last line was not taken to its end
+_CUT: Final = threading.Event()  # the last line was not written completely
 
 
 class Log:
-    """Says what happens, one line each; called with ``event``, a constant word for programs, and ``text`` for people.
+    """Logs events, one line each; called with ``event``, a constant word for programs, and ``text`` for people.
 
     As JSON a line is an object of ``time`` (RFC 3339, UTC, milliseconds), ``level`` (info, warning, error), ``event``, ``text`` and
-    the fields. Else it is the program's name and the text; without a text, the event and the fields. ``quiet`` keeps back what is
-    only information. ``write`` takes the lines, without their ends; it is standard error unless told otherwise, and a reader of that
-    who is gone, or does not read, costs lines but no more than a fifth of a second each.
+    the fields. Otherwise it is the program's name and the text; without a text, the event and the fields. ``quiet`` suppresses
+    information. ``write`` takes the lines, without their ends; the default is standard error. If its reader is gone or does not
+    read, lines are lost, but each costs at most a fifth of a second.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Log:
         self._write = to_standard_error if write is None else write
 
     def __call__(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> None:
-        """Say what happened: something to know, something that was got over (WARNING), or what went wrong (ERROR)."""
+        """Log an event: information, a problem that was handled (WARNING), or a failure (ERROR)."""
         if self.quiet and level == INFO:
             return
         self._write(self.line(event, text, level=level, **fields))
 
     def line(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> str:
-        """Return the line that says this, without its end."""
+        """Return the line for an event, without its line end."""
         if self.as_json:
             return _json_line(level, event, text, fields)
         line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
@@ -72,19 +72,19 @@ def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> s
 
 
 def _printable(text: str) -> str:
-    """Return ``text`` as one line that leaves a terminal as it is: some of it comes from other processes."""
+    """Return ``text`` as one line without terminal control characters: parts of it come from other processes."""
     return "".join([char if char.isprintable() else char.encode("unicode_escape").decode() for char in text])
 
 
 def to_standard_error(line: str) -> None:
-    """Write ``line`` to standard error, or as much of it as is taken within a fifth of a second for each 4 kB."""
+    """Write ``line`` to standard error, or as much of it as is accepted within a fifth of a second for each 4 kB."""
     data = (line + "\n").encode("utf-8", "backslashreplace")
     with _WRITING:
         try:
             stream = sys.stderr
             stream.flush()
             number = stream.fileno()
-        except (AttributeError, OSError, ValueError):  # closed, or something else in its place
+        except (AttributeError, OSError, ValueError):  # closed, or replaced by another object
             _to_stand_in(line)
             return
         reader = select.poll()
@@ -94,7 +94,7 @@ def to_standard_error(line: str) -> None:
             while data and reader.poll(PATIENCE_MS):
                 data = data[os.write(number, data[:CHUNK_BYTES]) :]
         except OSError:
-            return  # nobody reads any more
+            return  # the reader is gone
         if not data:
             _CUT.clear()
         elif data != whole:

@@ -1,4 +1,4 @@
-"""How a command line ends: every error one line on standard error, every kind of end its exit code. Both commands use it."""
+"""The end of a command line: one line on standard error for every error, and an exit code. Both commands use it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosched_plugin.common.log import ERROR, Log
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that what must be cleaned up is."""
+    """SIGTERM as an exception, so that clean-up code runs."""
 
 
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
@@ -79,7 +79,7 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def _fail(log: Log, text: str, exit_code: int) -> NoReturn:
-    """Say in one line what is wrong, and exit; of a traceback in ``text`` (the last words of a plugin) the end is told."""
+    """Print one line that says what is wrong, and exit; of a traceback in ``text`` (the output of a plugin) it prints the end."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
     if traceback is not None:

@@ -1,4 +1,4 @@
-"""A decision trace as a file: JSON lines, one record a line, written as the run goes on."""
+"""A decision trace as a file: JSON lines, one record a line, written during the run."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class TraceFile:
                 os.unlink(self.path)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append a record. This is what a scheduler core takes as its sink."""
+        """Append a record. A scheduler core takes this method as its sink."""
         self.records += 1
-        # A value that JSON has no word for is the policy's mistake: the core tells, and names the policy.
+        # A value that JSON cannot represent is a defect of the policy: the core reports it, and names the policy.
         line = json.dumps(record, separators=(",", ":"), allow_nan=False)
         try:
             self._stream.write(line + "\n")

@@ -1,1 +1,1 @@
-"""The scheduler core: events in, actions out, nothing else touched."""
+"""The scheduler core: it turns events into actions, without other effects."""

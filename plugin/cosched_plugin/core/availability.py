@@ -1,6 +1,6 @@
-"""What is free from when on, as running jobs are expected to leave: made at every event, and looked at in a few places.
+"""Availability: free threads over time, by the expected ends of running jobs. It is made at every event and read in few places.
 
-So each step is one integer, all layers of threads side by side, and is taken apart where somebody looks.
+So each step is one integer, all layers of threads side by side, and is split into layers on access.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def side_by_side(layers: Layers, nodes: int) -> int:
 
 
 class Availability(Sequence[Step]):
-    """(Instant, threads that are free from then on), ascending by instant; never to be changed."""
+    """(Instant, threads that are free from then on), ascending by instant; immutable."""
 
     __slots__ = ("_depth", "_joined", "_nodes", "_taken_apart", "_times")
 
@@ -53,7 +53,7 @@ class Availability(Sequence[Step]):
         return cls(times, joined, nodes, depth)
 
     def at(self, now_us: int) -> Availability | None:
-        """Return the steps as of a later instant with nothing else changed; None where that is past the first end."""
+        """Return the steps at a later instant, otherwise unchanged; None where that is past the first end."""
         times = self._times
         if len(times) > 1 and times[1] <= now_us:
             return None
@@ -64,11 +64,11 @@ class Availability(Sequence[Step]):
         return self._times[index]
 
     def by(self, at_us: int, low: int = 0) -> int:
-        """Return how many steps have an instant of ``at_us`` or earlier; ``low`` of them are known to."""
+        """Return how many steps have an instant of ``at_us`` or earlier; at least ``low`` of them do."""
         return bisect_right(self._times, at_us, low)
 
     def wide(self, threads: int) -> int:
-        """Return the first step from which on so many threads are free; the number of steps where there is none."""
+        """Return the first step from which ``threads`` threads are free; the number of steps where there is none."""
         return bisect_left(self._joined, threads, key=int.bit_count)
 
     def __len__(self) -> int:

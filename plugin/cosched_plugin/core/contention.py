@@ -1,4 +1,4 @@
-"""The site's belief about contention, as the manager's welcome states it, made into a model."""
+"""Makes a model from the site's belief about contention, which the manager's welcome states."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cosched_plugin.protocol.messages import Belief
 
 
 def believed_model(belief: Belief) -> BandwidthModel:
-    """Return what ``belief`` says of bandwidths: nothing, unless that is its model."""
+    """Return the bandwidths in ``belief``; none, unless bandwidth is its model."""
     return BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
 
 
 def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
-    """Return what the site believes of pairs of jobs; None if its model does not speak of them.
+    """Return the site's believed model of pairs of jobs; None if its model does not cover pairs.
 
-    ``models`` are all that this scheduler has. Raises RemoteProtocolError for another one, and for parameters that
-    make no sense.
+    ``models`` are all models of this scheduler. Raises RemoteProtocolError for another one, and for invalid
+    parameters.
     """
     name = belief.contention
     if name not in models:
@@ -39,5 +39,5 @@ def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN)
 
 
 def empty_table(model: BandwidthModel, machine: Machine) -> NodeTable:
-    """Return the nodes of ``machine`` with nobody on them."""
+    """Return the nodes of ``machine`` without jobs."""
     return NodeTable(model, machine.capacity_of, machine.depth)

@@ -1,7 +1,7 @@
 """The scheduler core: `SchedulerCore.handle(now, events)` is the only way to change scheduler state.
 
-A pure function of state, time and events: no clock, socket, file, thread, logger or unseeded random number inside. Wanting to be
-woken is an action. A core is built from a `Welcome` and nothing else, so a restarted scheduler is one more core.
+A pure function of state, time and events: no clock, socket, file, thread, logger or unseeded random number inside. A request for
+a wake is an action. A core is built from a `Welcome` and nothing else, so a restarted scheduler is one more core.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.protocol.values import check_note
 
-# So many decisions at one instant, beside ten a job, are a policy that never ends.
+# A policy with more decisions at one instant than this, plus ten a job, never ends.
 MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
 _TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob))
-# What comes of events and inventories that do not fit together.
+# The errors raised by inconsistent events and inventories.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 
 
 class Policy(Protocol):
-    """What decides. One instance serves one core; whatever it keeps must be a cache that the view can rebuild."""
+    """Makes the decisions. One instance serves one core; its attributes must be caches that the view can rebuild."""
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield one decision at a time; the core applies each before it asks for the next, so ``view`` is always current."""
@@ -63,7 +63,7 @@ class Policy(Protocol):
 
 
 class SchedulerCore:
-    """Events in, decisions out."""
+    """Turns events into decisions."""
 
     __slots__ = ("_before", "_policy", "_reply", "_state", "_trace", "_view", "refused")
 
@@ -85,17 +85,17 @@ class SchedulerCore:
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
-        self._reply: Sequence[Action] = ()  # the last one
-        # What it changed of running jobs, by number of the action: the job as it was, and as it was then.
+        self._reply: Sequence[Action] = ()  # the last reply
+        # Its changes of running jobs, by number of the action: the job before and after.
         self._before: dict[int, tuple[Running, Running]] = {}
 
     @property
     def view(self) -> View:
-        """Return the read-only view that the policy gets."""
+        """Return the read-only view of the policy."""
         return self._view
 
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
-        """Take in all events of one instant and return the decisions that follow.
+        """Apply all events of one instant and return the decisions that follow.
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
         """
@@ -134,7 +134,7 @@ class SchedulerCore:
             text = f"what happened cannot have happened: {_describe(error)}"
             raise RemoteProtocolError("state", "events", text) from error
         if refused:
-            # In between, two jobs may have had one thread: one that came back, and one that the manager has let in meanwhile.
+            # In between, two jobs may have held one thread: one that came back, and one that the manager has started meanwhile.
             state.recount()
 
     def _decide(self) -> list[Action]:
@@ -174,7 +174,7 @@ class SchedulerCore:
         state = self._state
         match event:
             case JobEnded() | JobSubmitted():
-                pass  # the most frequent ones: `_take_in` has seen to them
+                pass  # the most frequent ones: `_take_in` has handled them
             case JobRequeued():
                 state.ended.append((state.running[event.job_id], REQUEUED))
                 self._requeue(event.job_id)
@@ -204,7 +204,7 @@ class SchedulerCore:
         self._state.queue.enter(self._state.leave(job_id))
 
     def _take_back(self, events: Sequence[Event]) -> None:
-        """Undo what the manager has refused of the last reply, the last action first.
+        """Undo the actions of the last reply that the manager has refused, the last action first.
 
         Refusals come first in a batch, before all that has happened since: so this is the state that the manager knows.
         """
@@ -224,7 +224,7 @@ class SchedulerCore:
                     state.restore(*self._before[event.action])
 
     def _apply_to_running(self, decision: Action, number: int) -> None:
-        """Apply decision ``number`` of a reply, and keep how to undo it, should it be refused."""
+        """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
         assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob)
         job_id = decision.job_id
         before = self._state.running.get(job_id)
@@ -294,7 +294,7 @@ class SchedulerCore:
         self._state.resume(resumption.job_id)
 
     def _find_running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
-        """Return the running job that a decision is about; ``suspended`` tells in which state it must be."""
+        """Return the running job that a decision names; ``suspended`` is the state that it must have."""
         running = self._state.running.get(job_id)
         if running is None:
             raise PolicyError(decision, f"job {job_id} does not run")
@@ -330,7 +330,7 @@ class SchedulerCore:
 
 
 def _check_note(note: SetNote) -> None:
-    """Raise PolicyError where the protocol could not carry a note: in one process it must be what it is in two."""
+    """Raise PolicyError where the protocol could not carry a note: one process must behave as two do."""
     try:
         check_note(note.key, note.value)
     except Fault as fault:

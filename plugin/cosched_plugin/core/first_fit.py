@@ -87,7 +87,7 @@ def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:
 
 
 def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
-    """Return first fit where a node is one thread, whole runs of set bits from the bottom; None if there are not enough."""
+    """Return first fit where a node has one thread, by whole runs of set bits from the lowest; None if there are not enough."""
     if need > free.bit_count():
         return None
     runs: list[Run] = []
@@ -107,7 +107,7 @@ def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
 
 def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
     """First fit over several threads a node; the caller has checked that there are enough."""
-    depth = every = some = 0  # of the threads that are free on any node at all
+    depth = every = some = 0  # of the threads that are free on any node
     whole = -1
     for thread, layer in enumerate(free):
         if layer:

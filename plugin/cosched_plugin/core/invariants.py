@@ -1,4 +1,4 @@
-"""What must hold of a scheduler's state at any time: the caches follow from the manager's facts."""
+"""Invariants of a scheduler's state: the caches follow from the manager's facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cosched_plugin.core.state import State
 
 
 def check_invariants(state: State) -> None:
-    """Derive every cache of ``state`` anew; raise AssertionError where one differs."""
+    """Derive every cache of ``state`` again; raise AssertionError where one differs."""
     machine = state.machine
     taken = none_of(machine)
     memory = list(machine.memory_mb)

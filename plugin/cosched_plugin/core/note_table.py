@@ -1,4 +1,4 @@
-"""A table of numbers by name, in the form of a note: what a part remembers of users, applications or queues."""
+"""A table of numbers by name, in the form of a note: a part's memory of users, applications or queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cosched_plugin.protocol.messages import NoteValue
 
 
 def table_note(table: Mapping[str, float], most: int) -> NoteValue:
-    """Return a table as a note can hold it: names and numbers, in their order; of more than ``most`` the largest numbers."""
+    """Return a table as a note: names and numbers, in their order; if there are more than ``most``, those with the largest numbers."""
     if len(table) > most:
         table = dict(sorted(table.items(), key=lambda row: (-row[1], row[0]))[:most])
     return (tuple(table), tuple(map(float, table.values())))

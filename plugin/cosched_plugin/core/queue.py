@@ -1,7 +1,7 @@
-"""The waiting jobs, in order of (submission, id), so kept that nobody has to look at all of them for each that comes or goes.
+"""Pending jobs by (submission, id), with cheap arrivals and departures.
 
-A long queue has its numbers in arrays, too, for whoever asks which of thousands of jobs might fit. These are made when first asked
-for, and follow from then on; once half of the places are those of jobs that have left, they are made anew.
+A long queue also has its numbers in arrays, to find the jobs that might fit among thousands. These are made on first use and
+updated from then on; once half of the places belong to jobs that have left, they are made again.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from cosched_plugin.common.allocation import is_plain
 from cosched_plugin.protocol.messages import JobSpec
 
 _GONE: Final = np.iinfo(np.int64).max  # processes of a job that has left: they fit nowhere
-_LONG: Final = 96  # jobs from which on arrays are quicker than a loop
+_LONG: Final = 96  # number of jobs from which on arrays are faster than a loop
 _LEAST: Final = 64  # places of new arrays
 
 
 class Queue(dict[int, JobSpec]):
-    """Waiting jobs by id, in order; to be changed by `enter` and `take` alone."""
+    """Pending jobs by id, in order; only `enter` and `take` may change it."""
 
     __slots__ = ("_columns", "_end", "changes", "particular")
 
     def __init__(self, jobs: Iterable[JobSpec] = ()) -> None:
         super().__init__({job.id: job for job in sorted(jobs, key=_place)})
-        self.changes = 0  # grows whenever anything but an arrival at the end happens; for caches
-        self.particular = sum([not is_plain(job) for job in self.values()])  # jobs that care on which nodes they run
-        self._end = max(map(_place, self.values()), default=(0, 0))  # place of the last that was ever at the end
+        self.changes = 0  # grows with every change except an arrival at the end; for caches
+        self.particular = sum([not is_plain(job) for job in self.values()])  # jobs with constraints on their nodes
+        self._end = max(map(_place, self.values()), default=(0, 0))  # place of the last job that was ever at the end
         self._columns: _Columns | None = None
 
     def enter(self, job: JobSpec) -> None:
-        """Take in a job, at the place of its submission; ValueError if it is there already."""
+        """Enter a job, at the place of its submission; ValueError if it is there already."""
         job_id = job.id
         if job_id in self:
             raise ValueError(f"job {job_id} waits already")
@@ -46,7 +46,7 @@ class Queue(dict[int, JobSpec]):
             if self._columns is not None and not self._columns.append(job):
                 self._columns = None
             return
-        # It has waited for something else, or comes back.
+        # It was held, or comes back.
         self.changes += 1
         self._columns = None
         jobs = sorted(self.values(), key=_place)
@@ -73,7 +73,7 @@ class Queue(dict[int, JobSpec]):
         return next(reversed(self.values()))
 
     def behind(self, job_id: int) -> list[JobSpec]:
-        """Return the jobs behind a waiting one, in order."""
+        """Return the jobs behind a pending one, in order."""
         found: list[JobSpec] = []
         for job in reversed(self.values()):
             if job.id == job_id:
@@ -95,7 +95,7 @@ class Queue(dict[int, JobSpec]):
         return columns.fitting(threads, longest_us, extra)
 
     def check(self) -> None:
-        """Raise AssertionError where the order or the arrays are not what they should be."""
+        """Raise AssertionError where the order or the arrays are wrong."""
         places = [_place(job) for job in self.values()]
         assert places == sorted(places), "the queue is not in order of submission"
         assert not places or self._end >= places[-1], "the queue has forgotten its end"
@@ -122,7 +122,7 @@ class _Columns:
         self._end = len(jobs)
 
     def append(self, job: JobSpec) -> bool:
-        """Enter a job behind all others; tell whether there was room for it."""
+        """Enter a job behind all others; return whether there was room for it."""
         if self._end == len(self._processes):
             return False
         self._processes[self._end] = job.processes
@@ -133,14 +133,14 @@ class _Columns:
         return True
 
     def clear(self, job_id: int) -> bool:
-        """Leave a hole where a job was; tell whether there are fewer holes than jobs, or few."""
+        """Replace a job by a hole; return whether there are fewer holes than jobs, or few."""
         place = self._places.pop(job_id)
         self._jobs[place] = None
         self._processes[place] = _GONE
         return self._end <= 2 * len(self._places) + _LEAST
 
     def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
-        """Return what `Queue.fitting` does."""
+        """Return the result of `Queue.fitting`."""
         processes = self._processes[: self._end]
         fits = processes <= threads
         if extra < threads:

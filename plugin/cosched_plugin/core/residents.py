@@ -1,4 +1,4 @@
-"""Which running jobs are on each node and what they ask of it: a node table that follows the running jobs."""
+"""The running jobs on each node and their demands: a node table that is kept up to date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosched_plugin.core.running import Running
 
 
 class Residents:
-    """The running jobs by node. Rows of the table that are out of date are written when the table is asked for."""
+    """The running jobs by node. Outdated rows of the table are rewritten when the table is read."""
 
     __slots__ = ("_changed", "_on_node", "_table")
 
@@ -50,7 +50,7 @@ class Residents:
                 on_node[node].remove(resident)
 
     def _resident_on(self, running: Running) -> list[tuple[Resident, range]]:
-        """Return a job as the table has it, with its nodes, run by run; the rows of these nodes change."""
+        """Return a job's entries in the table with its nodes, run by run; the rows of these nodes become outdated."""
         self._table.note(running.end_us)
         found = []
         for first, count, _, processes in running.runs:

@@ -20,26 +20,26 @@ class Running(NamedTuple):
     runs: tuple[Run, ...]
     layers: Layers
     joined: int  # the same as `availability.side_by_side` has it
-    threads: int  # held in all
+    threads: int  # total held
     limit_us: int | None
     suspended_us: int | None = None  # since when it is suspended
     measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
     idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
     on_disk: bool = False  # others may have its threads
-    ready_us: int = 0  # when it went on, or will, that came back from disk
+    ready_us: int = 0  # when it resumed, or will, after it came back from disk
 
 
 class Ended(NamedTuple):
-    """A job that ran and has left its nodes."""
+    """A job that ran and has released its nodes."""
 
-    running: Running  # as it was when it left
+    running: Running  # its state when it left
     state: str  # of its `JobEnded` (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL), or REQUEUED
-    at_us: int  # the instant of the batch that tells of it
-    progress_us: int  # for how long it made progress, as `View.progress_us` defines it
+    at_us: int  # the instant of the batch that reports it
+    progress_us: int  # its time of progress, as `View.progress_us` defines it
 
 
 def running_job(told: RunningJob, machine: Machine) -> Running:
-    """Return a running job of the manager's inventory, without what was measured of it."""
+    """Return a running job of the manager's inventory, without its measured slowdown."""
     layers = layers_of(told.runs, machine.depth)
     joined = side_by_side(layers, machine.nodes)
     return Running(
@@ -59,20 +59,20 @@ def running_job(told: RunningJob, machine: Machine) -> Running:
 
 
 def check_place(running: RunningJob, machine: Machine) -> None:
-    """Raise ValueError where a job is said to run on what the machine does not have."""
+    """Raise ValueError where a job is reported on nodes or threads that the machine does not have."""
     for first, count, mask, _ in running.runs:
         if first + count > machine.nodes or mask.bit_length() > machine.depth:
             raise ValueError(f"job {running.spec.id} runs where there is no machine")
 
 
 def progress_us(running: Running, now_us: int) -> int:
-    """Return for how long a job has made progress by ``now_us``: neither suspended nor on its way back from disk."""
+    """Return a job's time of progress by ``now_us``: neither suspended nor on its way back from disk."""
     until_us = now_us if running.suspended_us is None else running.suspended_us
     return max(until_us, running.ready_us) - running.start_us - running.idle_us
 
 
 def delay(running: Running, by_us: int) -> Running:
-    """Return a job that has made no progress for so long: its expected end and its limit wait with it."""
+    """Return a job after a time without progress: its expected end and its limit are later by that time."""
     return running._replace(
         end_us=running.end_us + by_us,
         limit_us=None if running.limit_us is None else running.limit_us + by_us,

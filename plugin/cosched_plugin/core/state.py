@@ -1,6 +1,6 @@
-"""What a scheduler knows: the manager's facts, and caches that follow from them.
+"""A scheduler's knowledge: the manager's facts, and caches that follow from them.
 
-Everything here is either told by the manager (queue, running jobs, nodes, notes, wakes) or re-derivable from that bit for bit;
+Everything here is either reported by the manager (queue, running jobs, nodes, notes, wakes) or derivable from that bit for bit;
 `invariants.check_invariants` re-derives it. Only `engine` changes a `State`.
 """
 
@@ -65,17 +65,17 @@ class State:
         self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
         self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
         self.running: dict[int, Running] = {}
-        # Jobs that ran and left in the batch that is being handled, and how each did: a state, or REQUEUED.
+        # Jobs that ran and left in the present batch, with the outcome of each: a state, or REQUEUED.
         self.ended: list[tuple[Running, str]] = []
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
         self.notes: dict[int | None, dict[str, NoteValue]] = {}
-        self.noted: dict[str, set[int | None]] = {}  # by key: who has such a note
+        self.noted: dict[str, set[int | None]] = {}  # by key: the jobs with such a note
         self.wakes: set[int] = set(welcome.wakes)
-        self.measured: set[int] = set()  # running jobs of which a slowdown was measured
+        self.measured: set[int] = set()  # running jobs with a measured slowdown
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
-        self.residents: Residents | None = None  # kept once `node_table` was called
+        self.residents: Residents | None = None  # kept after the first call of `node_table`
         for running in welcome.running:
             check_place(running, self.machine)
             self._seat(running_job(running, self.machine))
@@ -88,7 +88,7 @@ class State:
     # ------------------------------------------------------------ jobs
 
     def start(self, start: StartJob, layers: Layers) -> None:
-        """Seat a queued job; ``layers`` are the threads that the pool has for it."""
+        """Start a queued job; ``layers`` are its threads in the pool."""
         job_id, runs, estimate_us, limit_us = start
         job = self.queue.take(job_id)
         assert job is not None
@@ -118,14 +118,14 @@ class State:
         return running.job
 
     def revise(self, revision: ReviseJob) -> None:
-        """Take a new expected run time and limit of a running job."""
+        """Set a new expected run time and limit of a running job."""
         self.version += 1
         running = self.running[revision.job_id]
         revised = running._replace(end_us=running.start_us + revision.estimate_us, limit_us=revision.limit_us)
         self._replace(running, revised)
 
     def suspend(self, job_id: int, *, to_disk: bool = False) -> None:
-        """Stop a running job where it is, or take it off its nodes for the time being."""
+        """Suspend a running job on its nodes, or to disk."""
         self.version += 1
         running = self.running[job_id]
         suspended = running._replace(suspended_us=self.now_us, on_disk=to_disk)
@@ -136,11 +136,11 @@ class State:
             self.pool.to_disk(running.job, running.runs, running.layers)
 
     def resume(self, job_id: int) -> None:
-        """Let a suspended job go on; its limit and its expected end have waited with it."""
+        """Resume a suspended job; its limit and its expected end move by the time of suspension."""
         self.version += 1
         running = self.running[job_id]
         assert running.suspended_us is not None
-        # Up to `ready_us` its times have waited already, if it was suspended on its way back from disk.
+        # If it was suspended on its way back from disk, its times have moved up to `ready_us` already.
         since_us = max(running.suspended_us, running.ready_us)
         ready_us = self.now_us + self.resume_us if running.on_disk else running.ready_us
         resumed = delay(running, max(self.now_us, ready_us) - since_us)
@@ -152,9 +152,9 @@ class State:
         self._disturb(resumed)
 
     def restore(self, before: Running, after: Running) -> None:
-        """Have a running job be as it was before a change that the manager has refused, and that made it ``after``.
+        """Restore a running job to its state before a change that the manager has refused; ``after`` is the changed state.
 
-        Where more than that change has happened to it since, what has not is kept.
+        If the job has changed further since, only the refused change is undone.
         """
         job_id = before.job.id
         now = self.running.get(job_id)
@@ -174,7 +174,7 @@ class State:
         self._disturb(undone)
 
     def recount(self) -> None:
-        """Derive anew what is free from what the running jobs hold."""
+        """Derive the free resources again from those that the running jobs hold."""
         pool = self.pool
         pool.clear()
         for running in self.running.values():
@@ -184,7 +184,7 @@ class State:
                 pool.take(running.job, running.runs, running.layers)
 
     def _replace(self, before: Running, after: Running) -> None:
-        """Take another expected end of a running job."""
+        """Set another expected end of a running job."""
         del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
         insort(self.releases, (after.end_us, after.job.id))
         self.running[before.job.id] = after
@@ -195,13 +195,13 @@ class State:
                 self.residents.add(after)
 
     def measure(self, job_id: int, slowdown_ppm: int) -> None:
-        """Take the measured slowdown of a running job; it holds until its neighbours change."""
+        """Set the measured slowdown of a running job; it holds until its neighbours change."""
         self.version += 1
         self.measured.add(job_id)
         self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
 
     def _disturb(self, cause: Running) -> None:
-        """Forget what was measured of the jobs on the nodes of one that comes, goes, stops or goes on, its own included."""
+        """Delete the measured slowdowns of a job that starts, ends, is suspended or resumes, and of all jobs on its nodes."""
         if not self.measured:
             return
         for job_id in [job_id for job_id in self.measured if share_nodes(self.running[job_id].layers, cause.layers)]:
@@ -261,7 +261,7 @@ class State:
     # ------------------------------------------------------------ caches
 
     def node_table(self) -> NodeTable:
-        """Return who runs on each node and what they ask; kept up to date from the first call on."""
+        """Return the running jobs on each node and their demands; kept up to date from the first call on."""
         if self.residents is None:
             self.residents = Residents(self.model, self.machine, self.running.values())
         return self.residents.table()

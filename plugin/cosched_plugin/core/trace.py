@@ -1,4 +1,4 @@
-"""The decision trace: what the scheduler looked at before it decided, as plain records for whoever wants to read them.
+"""The decision trace: the facts behind the scheduler's decisions, as plain records.
 
 Off by default. A policy explains itself by `View.explain` and `View.tell`, which compare ``view.trace`` with None and do nothing more
 in an untraced run. ``docs/trace.md`` lists the records.
@@ -15,7 +15,7 @@ from cosched_plugin.protocol.messages import Action, RejectJob, ResumeJob, Start
 TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
 
-# The order of what our own policies say, the longest last; what others say comes behind.
+# The order of the facts of cosched's own policies, the longest last; other facts follow.
 FACTS: Final = (
     "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "unfair_to", "group",
     "partners", "hosts",
@@ -23,7 +23,7 @@ FACTS: Final = (
 
 
 class Trace:
-    """Collects what a policy says of a decision and hands it on with the decision."""
+    """Collects a policy's facts about a decision and emits them with the decision."""
 
     __slots__ = ("_facts", "_last", "_sink", "_state")
 
@@ -34,17 +34,17 @@ class Trace:
         self._last: dict[str, TraceRecord] = {}
 
     def explain(self, job_id: int, **facts: Any) -> None:
-        """Say why a job is about to be started; what was said of it before at this instant stays."""
+        """Add facts on why a job is about to be started; earlier facts of this instant stay."""
         self._facts.setdefault(job_id, {}).update(facts)
 
     def tell(self, kind: str, **facts: Any) -> None:
-        """Hand on a record of another kind, unless the last one of that kind said just the same."""
+        """Emit a record of another kind, unless the last one of that kind was equal."""
         if self._last.get(kind) != facts:
             self._last[kind] = facts
             self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
 
     def emit(self, decision: Action) -> None:
-        """Hand on what was said of the jobs that ``decision``, just applied, starts, stops or lets go on, or why it rejects one."""
+        """Emit the facts about the jobs that ``decision``, just applied, starts, suspends or resumes, or why it rejects one."""
         match decision:
             case StartJob():
                 self._emit_start(decision)
@@ -63,7 +63,7 @@ class Trace:
                 )
 
     def forget(self) -> None:
-        """Drop what was said of jobs that did not start after all; the instant is over."""
+        """Drop the facts about jobs that did not start; the instant is over."""
         self._facts.clear()
 
     def _emit_start(self, start: StartJob, together: list[int] | None = None) -> None:

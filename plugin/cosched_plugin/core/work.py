@@ -1,8 +1,8 @@
-"""What a decision may cost, counted: two schedulers that know the same stop at the same place.
+"""The counted work of a decision: two schedulers with the same knowledge stop at the same place.
 
-Where decisions must not take long, as in live use, a budget allows each of them a number of units. A unit is about what a processor
-of these days does in a microsecond. Every kind of look at a job has a `Price`. A policy that has spent all looks no further: jobs
-that it has not looked at wait. Without a limit nothing is ever spent. `cosched_plugin.parts.prices` is the table of prices.
+Where decisions must not take long, as in live use, a budget allows each of them a number of units. A unit is about the work of a
+present processor in a microsecond. Every kind of check of a job has a `Price`. A policy that has spent its budget stops searching:
+jobs that it has not examined stay pending. Without a limit nothing is ever spent. `cosched_plugin.parts.prices` is the table of prices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Rate(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What one kind of look costs, in units of work: a fixed part, and one for each number that it grows with."""
+    """The price of one kind of check, in units of work: a fixed part, and a rate for each number that it grows with."""
 
     meaning: str
     fixed: int
@@ -41,27 +41,27 @@ class Work:
 
     def __init__(self) -> None:
         self.limited = False
-        self.left = 0  # units, where it is limited
+        self.left = 0  # units, where work is limited
 
     @property
     def spent(self) -> bool:
-        """Tell whether nothing is left."""
+        """Tell whether the budget is spent."""
         return self.limited and self.left <= 0
 
     def begin(self, units: int) -> None:
-        """Allow so many units from now on."""
+        """Allow ``units`` units from now on."""
         self.limited = True
         self.left = units
 
     def pay(self, price: Price, *counts: int) -> bool:
-        """Pay for a look before it is taken; tell whether anything was left. ``counts``: a number for each rate of the price.
+        """Pay for a check before it is made; tell whether anything was left. ``counts``: a number for each rate of the price.
 
-        The last look may cost more than was left.
+        The last check may cost more than was left.
         """
         return not self.limited or self.spend(price.units(*counts))
 
     def pay_in_full(self, price: Price, *counts: int) -> bool:
-        """Pay for a look only where its whole price is left; tell whether it is."""
+        """Pay for a check only where its whole price is left; tell whether it is."""
         if not self.limited:
             return True
         units = price.units(*counts)
@@ -71,16 +71,16 @@ class Work:
         return True
 
     def spend(self, units: int) -> bool:
-        """Take so many units, where work is limited; tell whether any were left. The last look may cost more than there was."""
+        """Spend ``units`` units, where work is limited; tell whether any were left. The last check may cost more than was left."""
         if self.left <= 0:
             return False
         self.left -= units
         return True
 
     def affordable(self, units: int, share: int = 1) -> int:
-        """Return how many looks at ``units`` each fit in one ``share``-th of what is left; only where work is limited."""
+        """Return how many checks at ``units`` each fit in one ``share``-th of the rest; only where work is limited."""
         return max(0, self.left) // share // units
 
     def refund(self, left: int) -> None:
-        """Go back to what was left before a look that is not to be charged to the jobs behind it."""
+        """Restore the rest from before a check, so that the jobs behind do not pay for it."""
         self.left = left

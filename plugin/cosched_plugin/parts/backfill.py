@@ -16,5 +16,5 @@ class Backfill(Part, Protocol):
 
     @abstractmethod
     def decide(self, context: Context) -> Iterator[Action]:
-        """Yield decisions until one more pass would find nothing to do. ``context.pending`` is empty: the pass fills it."""
+        """Yield decisions until a further pass would decide nothing. ``context.pending`` is empty at first: the pass fills it."""
         ...

@@ -10,9 +10,9 @@ from cosched_plugin.parts.part import Part
 
 
 class Budget(Part, Protocol):
-    """Limits the work of a decision; jobs that it did not reach wait."""
+    """Limits the work of a decision; jobs that it does not reach stay pending."""
 
     @abstractmethod
     def units(self, view: View) -> int:
-        """Return how many units of work the decision at hand may cost, going by what the manager knows: `View` alone."""
+        """Return how many units of work this decision may cost, from what the manager knows: the `View` alone."""
         ...

@@ -10,9 +10,9 @@ from cosched_plugin.parts.part import Part
 
 
 class Fairness(Part, Protocol):
-    """Limits what company may cost other jobs."""
+    """Limits the delay that co-located starts may cause for other jobs."""
 
     @abstractmethod
     def limit(self, matching: Matching) -> Matching:
-        """Return ``matching`` under this limit."""
+        """Return ``matching``, restricted by this limit."""
         ...

@@ -1,4 +1,4 @@
-"""The matching, which says which jobs are co-located, and the context in which a pass asks it: what each look at the queue carries."""
+"""The matching, which decides which jobs are co-located, and the context in which a pass asks it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cosched_plugin.protocol.messages import Action, JobSpec
 class Matching(Part, Protocol):
     """Finds co-located jobs. Every seat that it returns has been admitted by the gate.
 
-    One that extends this protocol and defines `seat` alone puts no job beside a running one.
+    A matching that extends this protocol and defines `seat` alone puts no job beside a running one.
     """
 
     @property
@@ -30,16 +30,16 @@ class Matching(Part, Protocol):
 
     @property
     def settled(self) -> bool:
-        """Tell whether a job that found no seat in a pass has no better chance for those that did."""
+        """Tell whether starts in a pass cannot help a job that found no seat earlier in the same pass."""
         return False
 
     def prepare(self, context: Context) -> Iterator[Action]:
-        """Yield what has to be put in order before a pass."""
+        """Yield the decisions that bring notes and expected ends up to date before a pass."""
         return iter(())
 
     @abstractmethod
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
-        """Return ``offer``, with company or without; None if neither is admitted. ``context.pending``: the queue, the job included."""
+        """Return a seat for ``offer``, co-located or alone; None if neither is admitted. ``context.pending`` includes the job."""
         ...
 
     def may_host(self, job: JobSpec) -> bool:
@@ -51,9 +51,9 @@ class Matching(Part, Protocol):
         return False
 
     def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
-        """Return the ids of pending jobs that might join a running one; jobs that ``gate`` lets join none may be left out.
+        """Return the ids of pending jobs that might join a running one; jobs that ``gate`` refuses everywhere may be left out.
 
-        Without a gate it may be asked again about a ``context.pending`` of before the last starts: the answer is as it was then.
+        Without a gate, a call may repeat a ``context.pending`` from before the last starts: the answer is as it was then.
         """
         return ()
 
@@ -63,31 +63,31 @@ class Matching(Part, Protocol):
 
 
 class Context(NamedTuple):
-    """One look at the queue."""
+    """What the parts of a pass share during one scan of the queue."""
 
     view: View
     order: Order
     placement: Placement
     matching: Matching
-    footprints: NodePlacement  # what jobs take on whole nodes: the placement itself, where it provides that
+    footprints: NodePlacement  # footprints of jobs on whole nodes: the placement itself, where it provides them
     pending: PendingJobs = EMPTY
 
     def over(self, pending: PendingJobs) -> Context:
-        """Return the same with another queue."""
+        """Return this context with another queue."""
         return Context(self.view, self.order, self.placement, self.matching, self.footprints, pending)
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
-        """Return the job's place in ``snapshot``, paid for; None if it has none, or if nothing is left to pay with."""
+        """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""
         if self.view.work.limited and not self._pay_for(job):
             return None
         return self.placement.offer(job, snapshot)
 
     def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``snapshot``; of those, the first for which an offer each can be paid."""
+        """Return the jobs that may get an offer in ``snapshot``: the first of them, as many as the budget can pay an offer for."""
         return self.placement.promising(self.within_budget(jobs), snapshot)
 
     def within_budget(self, jobs: list[JobSpec]) -> list[JobSpec]:
-        """Return the first of ``jobs``, as many as one offer each can be paid for."""
+        """Return the first of ``jobs``, as many as the budget can pay one offer each for."""
         work = self.view.work
         if not work.limited:
             return jobs
@@ -97,7 +97,7 @@ class Context(NamedTuple):
         return paid
 
     def _pay_for(self, job: JobSpec) -> bool:
-        """Pay for an offer, where work is limited; tell whether anything was left. One that costs nothing is had in any case."""
+        """Pay for an offer, where work is limited; tell whether anything was left. A free offer is always granted."""
         price = self.placement.price(job, self.view)
         return not price or self.view.work.spend(price)
 

@@ -1,4 +1,4 @@
-"""What parts may need of each other, or of the site: the words, and the one rule that refuses what cannot work."""
+"""What parts may need of each other, or of the site, and the one rule that refuses compositions that cannot work."""
 
 from __future__ import annotations
 

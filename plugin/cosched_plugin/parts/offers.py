@@ -1,4 +1,4 @@
-"""What placements work on and what they return: the machine at one instant, now or expected, and an offer to run a job there."""
+"""Input and output of placements: the machine at one instant, now or expected, and an offer to run a job there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Offer(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """Return when the job should give its threads back."""
+        """Return when the job is expected to release its threads."""
         return self.start_us + self.run_us
 
     @property
@@ -53,7 +53,7 @@ class Offer(NamedTuple):
         return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
 
     def threads_held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that the job still has at ``at_us``."""
+        """Return the threads that the job still holds at ``at_us``."""
         return view.claim(self.runs) if self.end_us > at_us else ()
 
     def count_held(self, at_us: int, view: View) -> int:
@@ -68,22 +68,22 @@ class Snapshot(NamedTuple):
 
     view: View
     at_us: int
-    free: Layers  # threads that a job starting at `at_us` may hold for as long as it likes
-    planned: tuple[Planned, ...] = ()  # who is to run besides the running jobs
+    free: Layers  # threads that a job starting at `at_us` may hold without a time limit
+    planned: tuple[Planned, ...] = ()  # jobs that will run besides the running jobs
     memory_mb: Sequence[int] | None = None  # free memory of each node, where it is not what running jobs leave
 
     def memory_for(self, job: JobSpec) -> Sequence[int]:
-        """Return the free memory of each node; that of the present, which is cheaper, where ``job`` asks for none."""
+        """Return the free memory of each node; where ``job`` asks for none, that of the present, which is cheaper."""
         if self.memory_mb is not None:
             return self.memory_mb
         return self.view.memory_at(self.at_us) if job.memory_mb else self.view.free_memory_mb
 
     def without(self, layers: Layers) -> Snapshot:
-        """Return the snapshot with these threads out of bounds."""
+        """Return the snapshot without these threads."""
         return self._replace(free=minus(self.free, layers))
 
     def with_planned(self, offer: Offer) -> Snapshot:
-        """Return the snapshot with ``offer`` among the jobs that will run; its threads are left as they are.
+        """Return the snapshot with ``offer`` among the jobs that will run; its threads stay as they are.
 
         Where jobs start on empty nodes only, the snapshot is as it was: ``offer`` shares its nodes with none of them.
         """
@@ -116,5 +116,5 @@ def snapshot_now(view: View) -> Snapshot:
 
 
 def snapshot_at(view: View, instant_us: int, free: Layers) -> Snapshot:
-    """Return the machine at a later instant at which ``free`` is free, as `View.availability` tells."""
+    """Return the machine at a later instant with the threads ``free``, which `View.availability` returns."""
     return Snapshot(view, instant_us, free)

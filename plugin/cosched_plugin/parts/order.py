@@ -15,10 +15,10 @@ class Order(Part, Protocol):
 
     @property
     def by_arrival(self) -> bool:
-        """Tell whether the order is that of submission: then a pass may look at new jobs alone."""
+        """Tell whether the order is that of submission: then a pass may examine new jobs alone."""
         return False
 
     @abstractmethod
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
-        """Return ``jobs``, given in order of (submission, id), in queue order; a stable sort keeps that among equals."""
+        """Return ``jobs``, given in order of (submission, id), in queue order; a stable sort keeps that order among equals."""
         ...

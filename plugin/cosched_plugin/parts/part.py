@@ -12,21 +12,21 @@ from cosched_plugin.protocol.messages import JobSpec, NoteValue
 
 
 class Changes(NamedTuple):
-    """What has happened since a part was last asked what it remembers."""
+    """What has happened since a part last updated its note."""
 
     started: Sequence[JobSpec]  # after this pass
     ended: Sequence[Ended]  # or requeued, before the first pass of this batch
 
 
 class Part(Protocol):
-    """A part of a composition. A class that extends a part's protocol inherits what it does not say otherwise.
+    """A part of a composition. A class that extends a part's protocol inherits what it does not define.
 
-    Whatever a part keeps in attributes must be a cache that the view can rebuild; what it has to remember is its note.
+    Attributes of a part must be caches that the view can rebuild; the part's lasting memory is its note.
     """
 
     @property
     def needs(self) -> Needs:
-        """Return what another part, or the site, must provide (`cosched_plugin.parts.needs`, or a word of one's own)."""
+        """Return what another part, or the site, must provide (`cosched_plugin.parts.needs`, or a word of its author's)."""
         return NONE
 
     @property
@@ -36,19 +36,19 @@ class Part(Protocol):
 
     @property
     def note(self) -> str:
-        """Return the key of the note about the cluster in which it remembers things; empty: it remembers nothing.
+        """Return the key of the part's note about the cluster; empty: it has no note.
 
         Parts with the same key share one note, and must agree on what is in it.
         """
         return ""
 
     def remember(self, changes: Changes, view: View) -> NoteValue:
-        """Return what its note is to say after ``changes``; ``view.note(None, self.note)`` is what it says now.
+        """Return the new value of its note after ``changes``; ``view.note(None, self.note)`` is the present value.
 
         A note is a bool, 64-bit integer, finite number, text, or a tuple of those, within the limits of the wire: it must be bounded.
         """
         return view.note(None, self.note)
 
     def check(self, view: View) -> None:
-        """Raise MachineError if it cannot work on this machine."""
+        """Raise MachineError if the part cannot work on this machine."""
         return

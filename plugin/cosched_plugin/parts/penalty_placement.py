@@ -1,4 +1,4 @@
-"""A placement that searches for the place with the least penalty, within thresholds that others give (RUA paper, sections 4 and 5)."""
+"""A placement that searches for the place with the least penalty, within the caller's thresholds (RUA paper, sections 4 and 5)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class FoundPlace(Protocol):
         ...
 
     def offer(self) -> Offer:
-        """Return the place."""
+        """Return the place as an offer."""
         ...
 
 
 class PenaltyPlacement(Placement, Protocol):
-    """What provides `needs.LEAST_PENALTY`. Thresholds are penalty factors, ascending; none of them: whatever is least will do."""
+    """Provides `needs.LEAST_PENALTY`. Thresholds are ascending penalty factors; without any, the least factor is accepted."""
 
     @abstractmethod
     def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> FoundPlace | None:
@@ -50,15 +50,15 @@ class PenaltyPlacement(Placement, Protocol):
 
     @abstractmethod
     def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, FoundPlace] | None:
-        """Return the first step of the view's availability in which `find` finds something, as its number and that."""
+        """Return the first step of the view's availability in which `find` finds a place: the step's number and the place."""
         ...
 
     @abstractmethod
     def meets(self, job: JobSpec, snapshot: Snapshot, threshold: float | None) -> bool:
-        """Tell whether `find` would find something within ``threshold``: a quick look."""
+        """Quick check: tell whether `find` would find a place within ``threshold``."""
         ...
 
     @abstractmethod
     def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the thresholds, those raised that not even the empty machine allows the job."""
+        """Return the thresholds; a threshold that the job cannot meet on the empty machine is raised until it can."""
         ...

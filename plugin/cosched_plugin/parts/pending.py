@@ -1,4 +1,4 @@
-"""The pending jobs as one look at the queue finds them. A new object is made when a job starts."""
+"""The pending jobs during one scan of the queue. A new object is made when a job starts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class PendingJobs:
     __slots__ = ("_gone", "_jobs", "memo")
 
     def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
-        """``gone``: jobs among them that are to be left out."""
+        """``gone``: jobs to leave out."""
         self._jobs = jobs
         self._gone = gone
-        self.memo: object = None  # what a matching derives from this queue, and keeps with it
+        self.memo: object = None  # a matching's cache, derived from this queue
 
     def without(self, job_ids: Collection[int]) -> PendingJobs:
         """Return the queue without some jobs."""
@@ -25,7 +25,7 @@ class PendingJobs:
 
     @property
     def jobs(self) -> list[JobSpec]:
-        """Return the jobs; sought out when first asked for, as most policies never do."""
+        """Return the jobs. They are collected on first use, because most policies never need them."""
         if self._gone:
             self._jobs = [job for job in self._jobs if job.id not in self._gone]
             self._gone = frozenset()

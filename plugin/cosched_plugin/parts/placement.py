@@ -27,12 +27,12 @@ class Placement(Part, Protocol):
 
     @property
     def counts(self) -> bool:
-        """Tell whether a plain job's offer is only a matter of how many threads are free, whichever, and whoever else runs."""
+        """Tell whether a plain job's offer depends only on the number of free threads, not on which are free or what else runs."""
         return False
 
     @property
     def shortens(self) -> bool:
-        """Tell whether an offer may plan with less than a job's estimate: then no quick look may go by estimates."""
+        """Tell whether an offer may plan with less than a job's estimate: then quick checks may not rely on estimates."""
         return False
 
     def never(self, job: JobSpec, view: View) -> bool:
@@ -45,11 +45,11 @@ class Placement(Part, Protocol):
         ...
 
     def price(self, job: JobSpec, view: View) -> int:
-        """Return how many units of work `offer` costs where they are limited: what a pass pays. `earliest` pays by itself."""
+        """Return the price of `offer` in units of work, which a pass pays where work is limited. `earliest` pays for itself."""
         return 0
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
-        """Return the job on threads that another part has chosen: how long it should run there without co-located jobs."""
+        """Return the job on threads that another part has chosen, with its expected run time there without co-located jobs."""
         return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
 
     def start(self, job: JobSpec, view: View) -> StartJob:
@@ -59,11 +59,11 @@ class Placement(Part, Protocol):
         return offer.start()
 
     def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
-        """Return the jobs that may get an offer in ``snapshot``: a quick look at many at once that leaves none out wrongly."""
+        """Quick check of many jobs: return those that may get an offer in ``snapshot``. No job with an offer is left out."""
         return jobs
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
-        """Return the job's first place as running jobs leave; None if it has none even when all have left."""
+        """Return the job's first place as running jobs end; None if it has none even when all have ended."""
         for at_us, free in view.availability():
             if size(free) >= job.processes:
                 offer = self.offer(job, snapshot_at(view, at_us, free))
@@ -82,7 +82,7 @@ class Footprint(NamedTuple):
 
 
 class NodePlacement(Placement, Protocol):
-    """A placement that gives every job whole nodes, as many wherever they are; it provides `needs.FOOTPRINTS`."""
+    """A placement that gives every job whole nodes; their number does not depend on which they are. Provides `needs.FOOTPRINTS`."""
 
     def never(self, job: JobSpec, view: View) -> bool:
         """Tell whether the whole machine does not hold ``job``."""
@@ -100,5 +100,5 @@ class NodePlacement(Placement, Protocol):
 
     @abstractmethod
     def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
-        """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer."""
+        """Return ``wanted`` of the ``free`` nodes, or all of them if they are fewer."""
         ...

@@ -1,6 +1,6 @@
-"""The prices of all looks that the policies take, in units of work: what a budget counts.
+"""The prices of all checks that policies make, in units of work: what a budget counts.
 
-A pass pays with ``view.work.pay(PRICE, *counts)`` before a look. `docs/policies.md` shows this table.
+A pass pays with ``view.work.pay(PRICE, *counts)`` before a check. `docs/policies.md` shows this table.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ EVOLUTION: Final = Price("what becomes of one group", 10)
 GROUP_SEAT: Final = Price("the nodes of one group", 40)
 SIMULATION: Final = Price("the starts of pending jobs, first come, first served", 0, (Rate("pending jobs", 15),))
 
-# One such part of what is left of a decision's work is for a look that later ones must not wait for.
+# Divisors of the remaining work of a decision: one kind of check may use one such part; the rest is left for later checks.
 COMPRESSION_SHARE: Final = 2  # compression; the rest is for jobs that have no promise yet
-GROUP_SHARE: Final = 8  # pending jobs that are looked at as members of groups
-EXPECTATION_SHARE: Final = 4  # response times that are to be expected of new jobs
+GROUP_SHARE: Final = 8  # pending jobs that are examined as members of groups
+EXPECTATION_SHARE: Final = 4  # expected response times of new jobs
 
-RETRY_US: Final = SECOND_US  # after so long a pass that was cut short goes on, where nothing else is due
+RETRY_US: Final = SECOND_US  # a pass that was cut short goes on after this time, where nothing else is due

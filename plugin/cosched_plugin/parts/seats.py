@@ -1,4 +1,4 @@
-"""What a pass may decide about a job that is to start now (a seat), and what such a decision has to leave alone (a gate)."""
+"""A seat: a possible decision to start a job now. A gate: the reservation that such a decision must respect."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cosched_plugin.protocol.messages import Action
 
 
 class Seat(Protocol):
-    """What a pass may decide about a job that is to start now: an offer, or that offer with company."""
+    """A possible decision to start a job now: an offer, alone or with co-located jobs."""
 
     @property
     def sole(self) -> Offer | None:
-        """Return the job's offer where no other job is concerned; None for a job with company."""
+        """Return the job's offer where no other job is concerned; None for a co-located job."""
         ...
 
     @property
@@ -29,21 +29,21 @@ class Seat(Protocol):
 
     @property
     def end_us(self) -> int:
-        """Return when the last of the jobs that it concerns should be gone."""
+        """Return the latest expected end of the jobs that it concerns."""
         ...
 
     @property
     def decisions(self) -> tuple[Action, ...]:
-        """Return the decisions that take it."""
+        """Return the decisions that carry it out."""
         ...
 
     @property
     def occupancies(self) -> tuple[Occupancy, ...]:
-        """Return who is on which nodes until when once it is taken: those that start, and those that run beside them."""
+        """Return the occupied nodes and their expected ends once it is taken, for the started jobs and those beside them."""
         ...
 
     def threads_held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that are free at ``at_us`` without it, as `View.availability` tells, and are not with it."""
+        """Return the threads that are free at ``at_us`` without this seat, by `View.availability`, and are held with it."""
         ...
 
     def count_held(self, at_us: int, view: View) -> int:
@@ -52,10 +52,10 @@ class Seat(Protocol):
 
 
 class Gate(Protocol):
-    """What a seat has to leave alone: a reservation, or nothing."""
+    """Admits seats: it protects a reservation, or nothing."""
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         ...
 
     def admit(self, seat: Seat) -> bool:
@@ -64,28 +64,28 @@ class Gate(Protocol):
 
 
 class Gatekeeper(Gate, Protocol):
-    """A gate that takes a quick look at many jobs at once."""
+    """A gate with a quick check of many jobs at once."""
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
-        """Tell the same as `may_hold`, of each of many."""
+        """Return what `may_hold` returns, for each of many."""
         ...
 
 
 class Unreserved:
-    """No reservation: everything is admitted."""
+    """A gate without a reservation: every seat is admitted."""
 
     __slots__ = ()
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell that nothing stands against it."""
+        """Return True."""
         return True
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
-        """Tell that nothing stands against any."""
+        """Return True for each."""
         return np.ones(len(threads), dtype=np.bool_)
 
     def admit(self, seat: Seat) -> bool:
-        """Tell that nothing stands against it."""
+        """Return True."""
         return True
 
 

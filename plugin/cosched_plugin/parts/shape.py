@@ -1,4 +1,4 @@
-"""The shape: what of the machine a pass sees as free."""
+"""The shape: which part of the machine a pass sees as free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosched_plugin.parts.part import Part
 
 
 class Shape(Part, Protocol):
-    """Turns the plain view into the one to plan with."""
+    """Makes the view to plan with from the plain view."""
 
     @abstractmethod
     def shaped(self, view: View) -> View:

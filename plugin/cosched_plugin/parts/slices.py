@@ -13,18 +13,18 @@ from cosched_plugin.protocol.messages import Action
 
 
 class ClassPolicy(Protocol):
-    """What decides for one class of jobs, on a view of that class."""
+    """The policy of one class of jobs, on a view of that class."""
 
     def check(self, view: View) -> None:
-        """Raise MachineError if it cannot work on this machine."""
+        """Raise MachineError if the policy cannot work on this machine."""
         ...
 
     def may_start(self, view: View) -> bool:
-        """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
+        """Tell whether any pending job has a place on the nodes in service once all running jobs have ended."""
         ...
 
     def prepare(self, view: View) -> Iterator[Action]:
-        """Yield what has to be put in order and remembered where no job can be started anyway."""
+        """Yield the decisions that keep notes and expected ends up to date while no job can be started."""
         ...
 
     def decide(self, view: View) -> Iterator[Action]:
@@ -33,9 +33,9 @@ class ClassPolicy(Protocol):
 
 
 class Slices(Part, Protocol):
-    """Gives classes of jobs the machine in turn."""
+    """Gives the machine to each class of jobs in turn."""
 
     @abstractmethod
     def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
-        """Return a policy in which the classes take turns; ``make`` returns a new policy for a class, which keeps caches."""
+        """Return a policy in which the classes take turns; ``make`` returns a new policy for each class, as policies keep caches."""
         ...

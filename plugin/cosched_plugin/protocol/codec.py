@@ -1,6 +1,6 @@
 """Messages to frames and back: the only place where bytes are made or read.
 
-Whatever bytes come in, the answer is a checked message or RemoteProtocolError, and nothing else.
+For any input bytes, the result is a checked message or RemoteProtocolError, nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cosched_plugin.protocol.vocabulary import MESSAGES_BY_TAG
 
 
 class _Packers(threading.local):
-    """One packer for each thread: a third faster than a new one for each message."""
+    """One packer for each thread, which is a third faster than a new one for each message."""
 
     def __init__(self) -> None:
         self.pack = msgpack.Packer(use_bin_type=True).pack
@@ -38,7 +38,7 @@ _PACKERS: Final = _Packers()
 def encode(message: Message) -> list[bytes]:
     """Return the two frames of ``message``.
 
-    Raises LocalProtocolError for what has no form on the wire (a foreign type, an integer beyond 64 bits) or is too large.
+    Raises LocalProtocolError for a value without a form on the wire (a foreign type, an integer beyond 64 bits) or one too large.
     """
     try:
         body: bytes = _PACKERS.pack(write(message))
@@ -50,7 +50,7 @@ def encode(message: Message) -> list[bytes]:
 
 
 def decode(frames: Sequence[bytes]) -> Message:
-    """Return the message in ``frames``; raises RemoteProtocolError with code, path and text for anything unacceptable."""
+    """Return the message in ``frames``; raises RemoteProtocolError with code, path and text for an invalid one."""
     if len(frames) != 2 or frames[0] != MAGIC:
         raise RemoteProtocolError("frame", "", f"expected 2 frames, the first of them {MAGIC.decode()}")
     raw = unpack(frames[1], MAX_FRAME_BYTES)
@@ -65,13 +65,13 @@ def decode(frames: Sequence[bytes]) -> Message:
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Return a map of plain values as bytes; TypeError, ValueError or OverflowError for what has no form there."""
+    """Return a map of plain values as bytes; TypeError, ValueError or OverflowError for values without a form there."""
     body: bytes = _PACKERS.pack(raw)
     return body
 
 
 def unpack(body: bytes, most_bytes: int) -> Any:
-    """Return the one value in ``body``, lists as tuples; RemoteProtocolError beyond the limits, or for what is no msgpack."""
+    """Return the one value in ``body``, lists as tuples; RemoteProtocolError beyond the limits, or for invalid msgpack."""
     if len(body) > most_bytes:
         raise RemoteProtocolError("limit", "", f"{len(body)} bytes in a frame; the limit is {most_bytes}")
     try:

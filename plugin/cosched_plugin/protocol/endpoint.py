@@ -1,4 +1,4 @@
-"""Which endpoints may be used: without keys those that do not leave this machine, with keys any."""
+"""The permitted endpoints: without keys those on this machine, with keys any."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def why_not(endpoint: str, *, secured: bool = False) -> str | None:
 
 
 def why_not_for_users(endpoint: str, *, secured: bool = False) -> str | None:
-    """Return why ``endpoint`` may not be used for users: as `why_not`, and it must tell who is at the other end."""
+    """Return why ``endpoint`` may not be used for users: as `why_not`, and it must identify the user at the other end."""
     reason = why_not(endpoint, secured=secured)
     if reason is None and takes_keys(endpoint) and not secured:
         return "tcp does not tell which user is at the other end: use ipc://PATH, or keys"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class PluginError(Exception):
-    """Root of everything that this package raises on purpose; ``exit_code`` is what the command line returns."""
+    """Root of all errors that this package raises on purpose; ``exit_code`` is what the command line returns."""
 
     exit_code: ClassVar[int] = 1
 
@@ -18,14 +18,14 @@ class ProtocolError(PluginError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried to send what we may not send now: a defect on this side."""
+    """This side tried to send a message that it may not send now: a defect on this side."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent what cannot be accepted.
+    """The peer sent something that cannot be accepted.
 
     ``code`` is one of the codes in PROTOCOL.md, ``path`` leads to the place in the message (``events[3].job.processes``; empty:
-    the message as a whole), ``text`` says what was expected there and what came.
+    the message as a whole), ``text`` names what was expected there and what came.
     """
 
     def __init__(self, code: str, path: str, text: str) -> None:

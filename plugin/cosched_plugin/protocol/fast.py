@@ -1,7 +1,7 @@
-"""Short cuts for batches and replies, the messages that a run consists of; all they do, the tables of ``vocabulary`` do too.
+"""Fast paths for batches and replies, the most frequent messages; the tables of ``vocabulary`` give the same results.
 
-A reader here accepts what is exactly as expected, and leaves everything else, faults above all, to the tables: with them alone
-every result is the same and takes three times as long. A test holds the two against each other.
+A reader here accepts exactly the expected form and leaves everything else, above all faults, to the tables. The tables alone
+give every result in three times the time. A test compares the two.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _START: Final = ACTIONS_BY_TAG["start_job"]
 
 
 def read_batch(raw: Any) -> Message | None:
-    """Return the Events or Actions that ``raw`` describes, or None when the tables have to say."""
+    """Return the Events or Actions that ``raw`` describes, or None when the tables must decide."""
     try:
         tag = raw["type"]
         if tag == "events":
@@ -71,7 +71,7 @@ def read_batch(raw: Any) -> Message | None:
 
 
 def write(message: Message) -> dict[str, Any]:
-    """Return the map that describes ``message``; raises KeyError for what is no message, event or action."""
+    """Return the map that describes ``message``; raises KeyError for any other object."""
     if type(message) is Events:
         seq, now_us, events, greeting = message
         written = [_EVENT_WRITERS[type(event)](event) for event in events]

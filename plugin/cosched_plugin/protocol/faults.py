@@ -1,4 +1,4 @@
-"""A value that cannot be accepted: what is wrong with it, where it is, and the words for that."""
+"""A value that cannot be accepted: the error, its place, and the text about it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Fault(Exception):
 
 
 def refuse(expected: str, got: Any, name: str = "") -> NoReturn:
-    """Raise the Fault that tells what was expected and what came."""
+    """Raise a Fault with what was expected and what came."""
     fault = Fault("field", f"expected {expected}, got {show(got)}")
     raise fault.under(name) if name else fault
 
 
 def refuse_integer(low: int, high: int, got: Any, name: str = "") -> NoReturn:
-    """Raise the Fault that tells which integers are accepted, and what came."""
+    """Raise a Fault with the range of accepted integers and what came."""
     if high < INT64_MAX:
         refuse(f"an integer in {low} .. {high}", got, name)
     if low > INT64_MIN and not (type(got) is int and got > high):

@@ -1,4 +1,4 @@
-"""Limits of the wire format, version 1. PROTOCOL.md lists them; a test holds the two against each other."""
+"""Limits of the wire format, version 1. PROTOCOL.md lists them; a test compares the two."""
 
 from __future__ import annotations
 

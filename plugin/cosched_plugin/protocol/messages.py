@@ -1,4 +1,4 @@
-"""The vocabulary of the scheduler protocol: what a manager tells a scheduler, and what a scheduler may ask for.
+"""The vocabulary of the scheduler protocol: the events that a manager sends, and the actions that a scheduler may request.
 
 Plain immutable tuples with names. Events are in the past tense, actions in the imperative. Times and spans are integer
 microseconds (``_us``); memory is in MiB (``_mb``), rates are in MB/s (``_mbs``). Jobs and nodes are dense integers chosen by the
@@ -36,7 +36,7 @@ END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECT
 
 
 class Run(NamedTuple):
-    """Neighbouring nodes that a job uses alike; an allocation is a tuple of runs that have no node in common."""
+    """Neighbouring nodes that a job uses in the same way; an allocation is a tuple of runs that have no node in common."""
 
     first: int  # node
     count: int  # type: ignore[assignment]  # of nodes; no program asks a run for `tuple.count`
@@ -45,12 +45,12 @@ class Run(NamedTuple):
 
 
 class JobSpec(NamedTuple):
-    """A job as its user described it: everything that a real manager knows before the job runs."""
+    """A job as its user described it: all that a real manager knows before the job runs."""
 
     id: int
     submit_us: int
     processes: int
-    estimate_us: int  # what the user believes; planning uses it
+    estimate_us: int  # the user's estimate, used for planning
     limit_us: int | None = None  # when the manager kills; None: never
     user: str = ""
     name: str = ""
@@ -99,14 +99,14 @@ class RunningJob(NamedTuple):
 
 
 class PendingJob(NamedTuple):
-    """A job that waits; a held one is not to be started."""
+    """A pending job; a held one must not be started."""
 
     spec: JobSpec
     held: bool
 
 
 class Note(NamedTuple):
-    """What a policy left with the manager, about one job or (``job_id`` None) about the whole cluster."""
+    """A value that a policy left with the manager, about one job or (``job_id`` None) about the whole cluster."""
 
     job_id: int | None
     key: str
@@ -130,7 +130,7 @@ class JobEnded(NamedTuple):
 
 
 class JobRequeued(NamedTuple):
-    """A running job lost its nodes and waits again, from its beginning."""
+    """A running job lost its nodes and is pending again; it will start from its beginning."""
 
     job_id: int
 
@@ -218,7 +218,7 @@ class StartTogether(NamedTuple):
 
 
 class ReviseJob(NamedTuple):
-    """State anew how long a running job should take, and its limit, both counted from its start.
+    """Set a running job's expected run time and its limit, both counted from its start.
 
     The limit never falls, and is None exactly when the job has none.
     """
@@ -229,7 +229,7 @@ class ReviseJob(NamedTuple):
 
 
 class SuspendJob(NamedTuple):
-    """Stop a running job: it makes no progress, and its limit and its expected end wait with it.
+    """Stop a running job: it makes no progress, and its limit and its expected end move with it.
 
     It keeps its threads and its memory; with ``to_disk`` it leaves them to others, its memory goes to the disks of its nodes, and
     it can only go on where it was.
@@ -240,7 +240,7 @@ class SuspendJob(NamedTuple):
 
 
 class ResumeJob(NamedTuple):
-    """Let a suspended job go on where it stopped; from disk, once its threads and memory are free, and after `Welcome.resume_us`."""
+    """Resume a suspended job where it stopped; from disk, once its threads and memory are free, and after `Welcome.resume_us`."""
 
     job_id: int
 
@@ -281,18 +281,18 @@ Action: TypeAlias = (
 
 
 class Hello(NamedTuple):
-    """First message of a scheduler: the versions and features it can speak, and who it is."""
+    """First message of a scheduler: the versions and features it can speak, and its identity."""
 
     versions: tuple[int, ...]
     features: tuple[str, ...]
     instance: str  # unique to one scheduler process
     policy: str  # for people
-    standby: bool = False  # it waits to take over from one that falls silent
+    standby: bool = False  # it waits to take over from a scheduler that falls silent
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
 
 
 class Belief(NamedTuple):
-    """What the manager's site believes about contention on its nodes."""
+    """The site's belief about contention on its nodes."""
 
     contention: str  # name of the model
     composition: str  # how node penalties make a job's
@@ -301,7 +301,7 @@ class Belief(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """The manager's full state as of the last answered batch: all that a scheduler needs to go on."""
+    """The manager's full state as of the last answered batch: all that a scheduler needs to continue."""
 
     version: int
     features: tuple[str, ...]

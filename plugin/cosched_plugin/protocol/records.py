@@ -1,7 +1,7 @@
-"""Records: how a tuple type looks as a map of fields, and how such maps are read and written.
+"""Records: a tuple type's form as a map of fields, with reading and writing of such maps.
 
-Reading is one loop over a record's precomputed fields; a path to the fault is only put together once there is a fault.
-This module knows no message: the tables are in ``vocabulary``, the bytes in ``codec``.
+Reading is one loop over a record's precomputed fields; a path is built only once there is a fault.
+This module does not know any message: the tables are in ``vocabulary``, the bytes in ``codec``.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: Read | None) ->
 
 
 def _read_unknown(of: Record, raw: dict[str, Any]) -> None:
-    """Check the fields that ``of`` does not know: they are ignored, but held to the limits."""
+    """Check the fields that ``of`` does not know: they are ignored, but must respect the limits."""
     check_size(raw)
     known = {field.name for field in of.fields}
     for name, value in raw.items():

@@ -1,4 +1,4 @@
-"""What a driver needs of a scheduler: the core implements it, and so may anything else."""
+"""The interface of a scheduler for a driver: the core implements it, and other classes may."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cosched_plugin.protocol.messages import Action, Event, Welcome
 
 
 class Scheduler(Protocol):
-    """Events in, actions out."""
+    """Turns events into actions."""
 
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
-        """Take in all events of one instant and return the decisions that follow, in order."""
+        """Apply all events of one instant and return the decisions that follow, in order."""
         ...
 
 
-# Makes a scheduler that stands where the welcome says.
+# Makes a scheduler with the state of the welcome.
 SchedulerFactory: TypeAlias = Callable[[Welcome], Scheduler]

@@ -26,10 +26,10 @@ from cosched_plugin.protocol.messages import Run
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Any], Any]
-# What `Run` does with four values at hand, in a third of the time.
+# As `Run` with four values, in a third of the time.
 _new_run: Final = partial(tuple.__new__, Run)
 _FEW: Final = 4  # lists that are measured one by one
-_PLAIN: Final = frozenset({type(None), bool, int, float, str, tuple})  # what the value of a note is made of
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, tuple})  # the types in the value of a note
 
 
 def read_each(raw: Any, read: Read, least: int = 0) -> tuple[Any, ...]:
@@ -190,7 +190,7 @@ def read_value(raw: Any) -> Any:
 
 
 def check_note(key: object, value: object) -> None:
-    """Raise Fault, with ``key`` or ``value`` and the place in it as path, where a note cannot travel."""
+    """Raise Fault, with ``key`` or ``value`` and the place in it as path, where a note cannot be sent."""
     part = "key"
     try:
         read_name(key)
@@ -210,17 +210,17 @@ def value_bytes(value: Any) -> int:
 
 
 class _Measured:
-    """The value that was measured last: in one process scheduler and manager look at the same object, one after the other."""
+    """The value that was measured last: in one process scheduler and manager measure the same object, one after the other."""
 
     value: tuple[Any, ...] = ()
     size: int | None = 5
 
 
 def _plain_bytes(value: tuple[Any, ...]) -> int | None:
-    """Return what `value_bytes` does, for a value that is within all limits and whose texts are ASCII; None for another."""
+    """Return the result of `value_bytes` for a value within all limits with texts in ASCII; None for another value."""
     if value is not _Measured.value:
         _Measured.size = _measure(value)
-        _Measured.value = value  # which stays, so that no other object can be taken for it
+        _Measured.value = value  # kept alive, so that no other object can be mistaken for it
     return _Measured.size
 
 
@@ -287,7 +287,7 @@ def _read_pair(raw: Any) -> Any:
 
 
 def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:
-    """Return ``raw``, once it has been held to the limits; Fault otherwise."""
+    """Return ``raw`` if it is within the limits; Fault otherwise."""
     kind = type(raw)
     if raw is None or kind is bool:
         return raw

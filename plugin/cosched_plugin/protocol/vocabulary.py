@@ -97,7 +97,7 @@ _NODE_CLASS: Final = record(
 
 
 def _read_classes(raw: Any) -> Any:
-    """Return the node classes of a machine that is not beyond the limits as a whole."""
+    """Return the node classes of a machine; Fault if the machine as a whole exceeds the limits."""
     assert _CLASSES.read is not None
     classes = _CLASSES.read(raw)
     for index, item in enumerate(classes):
@@ -181,7 +181,7 @@ def _by_kind(records: tuple[Record, ...]) -> dict[type, Record]:
 EVENTS_BY_TAG: Final = _by_tag(_EVENTS)
 EVENTS_BY_KIND: Final = _by_kind(_EVENTS)
 ACTIONS_BY_TAG: Final = _by_tag(_ACTIONS)
-# No scheduler makes an unknown action, but a manager writes down what it has heard.
+# No scheduler makes an unknown action, but a manager records what it has received.
 ACTIONS_BY_KIND: Final = {**_by_kind(_ACTIONS), m.UnknownAction: record(m.UnknownAction, None, text("type"))}
 
 _MESSAGES: Final = (

@@ -30,7 +30,7 @@ NEVER_MS = 400  # that nothing comes can only be seen by waiting
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A keyring that knows one of each kind; everybody's own keys are in ``own``."""
+    """A keyring that knows one of each kind; the own keys of each are in ``own``."""
     write_keys(tmp_path / "ring", "manager")
     for role, place in FOLDERS.items():
         (tmp_path / "ring" / place).mkdir(mode=0o700)
@@ -163,7 +163,7 @@ def test_a_pair_that_does_not_belong_together(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- keyrings
 
 
-def test_who_may_what(folder: Path) -> None:
+def test_permissions_by_role(folder: Path) -> None:
     keyring = Keyring(folder)
     plugin, user, operator, stranger = [
         read_public(folder.parent / "own" / f"{name}.key") for name in ("a_plugin", "a_user", "a_operator", "stranger")
@@ -190,7 +190,7 @@ def test_a_keyring_that_others_may_write_to(place: str, folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_keyring_of_somebody_else(folder: Path) -> None:
+def test_a_keyring_of_another_user(folder: Path) -> None:
     os.chown(folder / "users", 65_534, -1)
     with pytest.raises(UsageError, match="users: expected it to be owned by root or by us, got user 65534"):
         Keyring(folder)
@@ -245,7 +245,7 @@ def test_changes_count_while_it_is_in_use(folder: Path) -> None:
     assert found() == Member("operator", "renamed")
     again = folder / "plugins" / "twice.key"
     write_public(again, key)
-    assert found() is None  # whose it is is not known any more
+    assert found() is None  # its owner is no longer known
     again.unlink()
     assert found() is not None
     (folder / "operators").chmod(0o777)
@@ -280,7 +280,7 @@ def send_if_connected(socket: zmq.Socket[bytes], body: bytes) -> None:
         ("user", ("a_user", "a_operator"), ("a_plugin", "stranger")),
     ],
 )
-def test_who_gets_in(
+def test_admission_by_key(
     domain: str,
     welcome: tuple[str, ...],
     refused: tuple[str, ...],
@@ -328,7 +328,7 @@ def test_a_manager_with_another_key_is_not_believed(folder: Path, sockets: Socke
         keyring.close()
 
 
-def test_without_a_doorkeeper_nobody_gets_in(folder: Path, sockets: Sockets) -> None:
+def test_without_a_doorkeeper_no_peer_is_admitted(folder: Path, sockets: Sockets) -> None:
     keyring = Keyring(folder)
     server = sockets(zmq.ROUTER)
     keyring.secure(server, "user")

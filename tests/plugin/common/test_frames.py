@@ -65,7 +65,7 @@ def test_one_hello_waits_for_a_manager_and_no_more(tmp_path: Path) -> None:
             manager.rcvtimeo = WAIT_MS
             manager.bind(endpoint)
             assert decode(receive_frames(manager)[1:]) == hellos[0]
-            for _ in range(50):  # until it has noticed that there is somebody
+            for _ in range(50):  # until it has noticed its peer
                 if connection.greet(hellos[3]):
                     break
                 assert connection.receive() is None

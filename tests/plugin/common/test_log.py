@@ -1,4 +1,4 @@
-"""What a process says: one line an event, for people or for programs, and never a wait for who reads it."""
+"""The log of a process: one line an event, for people or for programs, and never a wait for the reader."""
 
 from __future__ import annotations
 

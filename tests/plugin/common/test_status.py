@@ -191,7 +191,7 @@ def test_names_that_prometheus_would_not_take(prefix: str, label: str) -> None:
 # ---------------------------------------------------------------- the answering thread
 
 
-def test_questions_are_answered_by_who_may_be_asked_only_by_its_owner(folder: Path) -> None:
+def test_a_status_socket_is_for_its_owner_only(folder: Path) -> None:
     status = Status(lambda: {"state": "served"})
     before = os.umask(0)
     try:
@@ -280,7 +280,7 @@ def test_rubbish_is_answered_with_an_error_or_not_at_all(folder: Path) -> None:
             ):
                 try:
                     stranger.send_multipart(frames, zmq.NOBLOCK)
-                except zmq.Again:  # it lets nobody ask so much
+                except zmq.Again:  # it limits the rate of questions
                     time.sleep(0.01)
         assert ask_status(server.endpoint, 10)["calls"] >= 1
         stranger.send_multipart([MAGIC, bytes(MAX_QUESTION_BYTES + 1)])  # cuts the connection
@@ -383,7 +383,7 @@ def test_metrics_and_nothing_else(metrics: MetricsServer) -> None:
         assert body == b""
 
 
-def test_bad_and_slow_requests_hold_nobody_up(metrics: MetricsServer) -> None:
+def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
     draws = random.Random(3)
     for _ in range(50):
         try:

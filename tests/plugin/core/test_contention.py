@@ -49,7 +49,7 @@ def belief_in(name: str, *parameters: tuple[str, float]) -> Belief:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
-    """Return a module that nobody has imported, and the file that it leaves behind when somebody does."""
+    """Return a module that has not been imported, and the file that it writes when it is."""
     name, mark = f"model_{tmp_path.name}".replace("-", "_"), tmp_path / "imported"
     (tmp_path / f"{name}.py").write_text(MODEL.format(mark=str(mark)))
     monkeypatch.syspath_prepend(str(tmp_path))

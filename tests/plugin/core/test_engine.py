@@ -74,7 +74,7 @@ def test_nodes_down_from_the_beginning() -> None:
     assert core.view.threads_back(core.view.running[1]) == 0
 
 
-def test_a_belief_of_which_nobody_has_heard() -> None:
+def test_an_unknown_belief() -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention"):
         core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
 
@@ -219,7 +219,7 @@ def test_wakes() -> None:
     assert core.view.wakes() == [1001, 2000, 5000]
     core.handle(1001, (Woken(1001),))
     assert core.view.wakes() == [2000, 5000]
-    core.handle(2000, (Woken(2000), Woken(1999)))  # one that nobody remembers does no harm
+    core.handle(2000, (Woken(2000), Woken(1999)))  # an unknown one does no harm
     assert core.view.wakes() == [5000]
 
 

@@ -68,7 +68,7 @@ def test_arrivals_at_the_end_are_no_change() -> None:
     assert [job.id for job in queue.behind(5)][:2] == [300, 6]
 
 
-def test_nobody_waits_twice() -> None:
+def test_a_job_is_pending_only_once() -> None:
     queue = Queue([JobSpec(1, 0, 1, 1)])
     with pytest.raises(ValueError, match="job 1 waits already"):
         queue.enter(JobSpec(1, 7, 2, 1))

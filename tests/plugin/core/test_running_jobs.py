@@ -102,7 +102,7 @@ def test_a_revised_job_ends_elsewhere() -> None:
     assert [at_us for at_us, _ in view.availability()] == [1000, 1050, 1100, 1650, 2000]
     one = view.running[1]
     assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
-    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # nobody came or went
+    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job came or went
     decide(core, NOW_US + 1, ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
     assert view.running[1].end_us == 901
     assert view.expected_end(view.running[1]) == NOW_US + 2
@@ -283,7 +283,7 @@ def test_a_newcomer_voids_what_was_measured_on_its_nodes_alone() -> None:
 
 
 def test_what_happens_at_once_counts_in_its_order() -> None:
-    """Ends come before measurements in a batch: what is measured then is already without those who are gone."""
+    """Ends come before measurements in a batch: these measurements already exclude the jobs that ended."""
     core = after(JobEnded(3, COMPLETED), ProgressMeasured(2, 1_400_000), welcome=SHARING)
     assert measured(core) == {1: 1_500_000, 2: 1_400_000}
 
@@ -337,7 +337,7 @@ def test_what_came_before_an_impossible_decision_stands() -> None:
     assert looks(core) == looks(handled(SuspendJob(1)))
 
 
-def test_check_finds_a_measurement_that_nobody_knows_of() -> None:
+def test_check_finds_an_unknown_measurement() -> None:
     core = core_with(welcome=SHARING)
     core._state.measured.discard(2)
     with pytest.raises(AssertionError, match="measured"):
@@ -381,7 +381,7 @@ class Books:
         return {n for first, count, _, _ in self.running[job_id].runs for n in range(first, first + count)}
 
     def disturb(self, job_id: int) -> None:
-        where = self.nodes_of(job_id)  # of one on disk, too: whoever was there when it left knows nothing any more
+        where = self.nodes_of(job_id)  # of one on disk, too: measurements of the jobs beside it have become invalid
         for other in [other for other in self.running if self.nodes_of(other) & where]:
             self.running[other] = self.running[other]._replace(measured_ppm=0)
 

@@ -65,7 +65,7 @@ def traced(*passes: Sequence[Said | Action], welcome: Welcome = WELCOME) -> list
     plain = SchedulerCore(Explaining(*passes), welcome)
     for number in range(len(passes)):
         assert core.handle(NOW_US + number, ()) == plain.handle(NOW_US + number, ())
-    assert json.loads(json.dumps(records)) == records  # whoever reads them needs nothing of ours
+    assert json.loads(json.dumps(records)) == records  # readers need no type of ours
     return records
 
 
@@ -151,11 +151,11 @@ def test_an_impossible_decision_is_not_told() -> None:
     assert records == [PLAIN_START]
 
 
-def test_nobody_listens_unless_asked() -> None:
+def test_no_trace_unless_requested() -> None:
     core = core_with()
     assert core.view.trace is None
     assert WholeNodesView(core.view).trace is None
-    core.view.explain(2, lambda: pytest.fail("costly facts for nobody"))
+    core.view.explain(2, lambda: pytest.fail("costly facts without a reader"))
     core.view.tell("reserve", job=2)
     records: list[dict[str, Any]] = []
     listening = SchedulerCore(Explaining(), WELCOME, records.append)

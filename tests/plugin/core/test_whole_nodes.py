@@ -97,7 +97,7 @@ def layers(view: View, threads: Mapping[int, range]) -> Layers:
 
 
 def firsts(nodes: list[Node], view: View, at_us: int) -> Layers:
-    """Return the first threads of the cores of nodes that nobody is on from ``at_us`` on."""
+    """Return the first threads of the cores of nodes without jobs from ``at_us`` on."""
     empty = [number for number, node in enumerate(nodes) if node.up and max(node.ends, default=0) <= at_us]
     return layers(view, {number: range(nodes[number].cores) for number in empty})
 

@@ -76,7 +76,7 @@ def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
 @pytest.mark.by_default(2)
 @pytest.mark.parametrize(("preset", "units"), FEW.items())
 def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
-    """All jobs come to their end, whoever decides, and work is bounded; the schedule is another, and still has company."""
+    """All jobs end under every policy, and work is bounded; the schedule differs, and still has co-located jobs."""
     cut, link = play(preset, units)
     plain, _ = play(preset, None)
     assert cut.records != plain.records
@@ -89,7 +89,7 @@ def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
 
 
 def test_a_response_is_expected_of_those_within_reach() -> None:
-    """Of 40 long jobs those whose starts a part of the budget pays for: the others once they have come so far."""
+    """Of 40 long jobs those whose starts a part of the budget pays for: the others once they are near enough to the head."""
     node = nodes_of(2)
     jobs = [spec_of(number, 8, 20_000, submit_us=number) for number in range(1, 41)]
     told = welcome_of([node], (), jobs, belief_of())

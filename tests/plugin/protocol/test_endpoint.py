@@ -80,7 +80,7 @@ def test_what_is_no_endpoint(endpoint: str, reason: str, secured: bool) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:5555", "tcp://[::1]:1", "tcp://localhost:*"])
-def test_users_need_a_door_that_tells_who_they_are(endpoint: str) -> None:
+def test_users_need_an_endpoint_that_identifies_them(endpoint: str) -> None:
     assert "does not tell which user" in (why_not_for_users(endpoint) or "")
     assert why_not_for_users(endpoint, secured=True) is None
     assert why_not_for_users("ipc:///run/cosched/users") is None

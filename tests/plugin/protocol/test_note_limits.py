@@ -1,4 +1,4 @@
-"""What a note may hold: one rule for who asks before sending, for who sends and for who receives."""
+"""The limits of a note: one rule for the check before sending, for the sender and for the receiver."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def test_a_resent_batch_is_answered_from_memory() -> None:
 
 
 class Counter:
-    """A scheduler whose state is the number of the last batch that it took in."""
+    """A scheduler whose state is the number of the last batch that it received."""
 
     def __init__(self, start: m.Welcome) -> None:
         self.seq = start.seq

@@ -1,1 +1,1 @@
-"""What a running process tells of itself: counters and a metrics page."""
+"""The status of a running process: counters and a metrics page."""

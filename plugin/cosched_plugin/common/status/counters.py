@@ -1,6 +1,6 @@
-"""What a process tells of itself when it is asked: counters, how long its answers take, and whatever else it likes to tell.
+"""The status of a process: counters, latencies of its answers, and further fields.
 
-Both programs use it. One thread counts, another may read: what is read is then of about the same moment, no more.
+Both programs use it. One thread counts, another may read: the values read are of about the same moment, not exactly.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from cosched_hwmodel.units import SECOND_US
 
 Value: TypeAlias = "str | int | float | bool | None"
 
-LATENCIES: Final = 1_000  # the last so many count
+LATENCIES: Final = 1_000  # number of latest values that count
 QUANTILES: Final = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
-NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or a label; colons are for those who write rules
+NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or a label; colons are reserved for recording rules
 PAGE_BYTES: Final = resource.getpagesize()
 
 
 class Gauge(NamedTuple):
-    """What a number among the fields means; a name with a unit at its end, as Prometheus has it."""
+    """The meaning of a numeric field; its name ends with a unit, as is usual for Prometheus."""
 
     name: str
     help: str
 
 
 class Status:
-    """Counters, the last 1,000 latencies, and ``fields``: what else there is to tell, asked for whenever somebody wants to know.
+    """Counters, the last 1,000 latencies, and ``fields``, which returns further values on each request.
 
     ``gauges`` says which fields are numbers that go up and down. ``fields`` is called by the thread that reads. The counters are
     plain attributes: ``batches`` answered, actions ``refused``, ``resyncs``, ``errors``.
@@ -56,13 +56,13 @@ class Status:
         self._sum_s = 0.0
 
     def count_answer(self, latency_s: float) -> None:
-        """Count a batch that was answered, and how long that took."""
+        """Count an answered batch and its latency."""
         self._latencies_s[self.batches % LATENCIES] = latency_s
         self._sum_s += latency_s
         self.batches += 1
 
     def latencies_s(self) -> dict[str, float | None]:
-        """Return the percentiles (nearest rank) and the maximum of the last 1,000 latencies; None where there is none yet."""
+        """Return the percentiles (nearest rank) and the maximum of the last 1,000 latencies; None before the first."""
         count = min(self.batches, LATENCIES)
         times_s = sorted(self._latencies_s[:count])
         found: dict[str, float | None] = {
@@ -72,7 +72,7 @@ class Status:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all there is to tell, as plain values; the fields come first."""
+        """Return the whole status as plain values; the fields come first."""
         return {
             **self._fields(),
             "uptime_s": round(self._clock() - self._started_s, 3),
@@ -85,7 +85,7 @@ class Status:
         }
 
     def prometheus(self, prefix: str, labels: Mapping[str, str] | None = None) -> str:
-        """Return the same in Prometheus' text exposition format 0.0.4, names beginning with ``prefix``.
+        """Return the status in Prometheus' text exposition format 0.0.4, with names that begin with ``prefix``.
 
         Fields that are texts are labels of one metric, ``prefix_info``. ValueError for a name that Prometheus would not take.
         """
@@ -117,7 +117,7 @@ class Status:
 
 
 def status_lines(status: Mapping[str, Any]) -> list[str]:
-    """Return what `Status.as_dict` tells as lines for people; also of a process that tells other things than this version knows."""
+    """Return `Status.as_dict` as lines for people; unknown fields of other versions are shown too."""
     lines = []
     for key, value in status.items():
         if isinstance(value, Mapping):
@@ -144,7 +144,7 @@ def _for_people(key: str, value: object) -> str:
 
 
 class _Page:
-    """Metrics one after the other; all samples of one are together, below its HELP and TYPE."""
+    """A page of metrics; the samples of each metric follow its HELP and TYPE lines."""
 
     def __init__(self, prefix: str, labels: Mapping[str, str]) -> None:
         self._prefix = _name(prefix)
@@ -159,7 +159,7 @@ class _Page:
         self._sample(full, value, {} if labels is None else labels)
 
     def summary(self, name: str, text: str, quantiles: Mapping[float, float | None], total: float, count: int) -> None:
-        """Add a summary: quantiles, the sum and the number of all that was observed."""
+        """Add a summary: quantiles, and the sum and number of all observations."""
         full = self._head(name, "summary", text)
         for share, value in quantiles.items():
             self._sample(full, value, {"quantile": f"{share:g}"})
@@ -167,7 +167,7 @@ class _Page:
         self._sample(f"{full}_count", count, {})
 
     def text(self) -> str:
-        """Return the page; its last line ends as all do."""
+        """Return the page; its last line ends with a newline like all others."""
         return "".join([f"{line}\n" for line in self._lines])
 
     def _head(self, name: str, kind: str, text: str) -> str:
@@ -201,7 +201,7 @@ def _number(value: float | None) -> str:
 
 
 def resident_bytes() -> int | None:
-    """Return how much of this process is in memory; None where the system does not tell."""
+    """Return the resident memory of this process in bytes; None where the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
     except (OSError, ValueError, IndexError):

@@ -13,8 +13,8 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import why_not
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-REQUEST_S: Final = 1.0  # how long a whole request may take; one is dealt with at a time
-POLL_S: Final = 0.5  # how late `close` is noticed
+REQUEST_S: Final = 1.0  # time that a whole request may take; one is handled at a time
+POLL_S: Final = 0.5  # delay until `close` is noticed
 
 
 class MetricsServer:
@@ -41,7 +41,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Give the address up; takes at most a second and a half."""
+        """Release the address; takes at most 1.5 seconds."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -55,7 +55,7 @@ class _Server(socketserver.TCPServer):
     page: Callable[[], str]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: whoever asked has gone away, or took too long."""
+        """Log nothing: the client has gone away, or took too long."""
 
 
 class _ServerOf6(_Server):
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout: ClassVar[float] = REQUEST_S  # for each read
 
     def handle(self) -> None:
-        """Deal with the request, in its time as a whole: reads that each come in time could go on for ever."""
+        """Handle the request within a total time: single reads that are each in time could go on for ever."""
         hurry = threading.Timer(REQUEST_S, self._cut_off)
         hurry.daemon = True
         hurry.start()
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             body = self.server.page().encode("utf-8", "replace")
-        except Exception:  # a defect there must not end the thread
+        except Exception:  # a defect in `page` must not end the thread
             self.send_error(500)
             return
         self.send_response(200)
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _cut_off(self) -> None:
         try:

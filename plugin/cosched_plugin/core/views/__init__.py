@@ -1,1 +1,1 @@
-"""What a policy sees of the cluster: everything, whole nodes only, or one class of jobs."""
+"""Views of the cluster for policies: everything, whole nodes only, or one class of jobs."""

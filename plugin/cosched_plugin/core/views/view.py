@@ -1,4 +1,4 @@
-"""What a policy may see: the state, read-only."""
+"""The read-only view of the state for a policy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
 
 
 class View:
-    """A window on the scheduler's state, always current: after each decision it shows that decision's effect.
+    """A view of the scheduler's state, always current: after each decision it shows that decision's effect.
 
-    Jobs, running jobs and sets of threads are immutable; containers are to be read, never changed.
+    Jobs, running jobs and sets of threads are immutable; containers must be read, never changed.
     """
 
     __slots__ = (
@@ -57,27 +57,27 @@ class View:
 
     @property
     def work(self) -> Work:
-        """Return how much more of the queue this decision may look at."""
+        """Return the remaining work of this decision."""
         return self._state.work
 
     def explain(self, job_id: int, costly: Callable[[], Mapping[str, Any]] | None = None, /, **facts: Any) -> None:
-        """Tell a trace, where one listens, why a job is about to be started; ``costly`` returns more facts, and is called only then."""
+        """Record in a trace, if there is one, why a job is about to be started; only then ``costly`` is called, for more facts."""
         if self.trace is not None:
             self.trace.explain(job_id, **facts, **(costly() if costly is not None else {}))
 
     def tell(self, kind: str, /, **facts: Any) -> None:
-        """Hand a trace, where one listens, a record of another kind."""
+        """Emit a record of another kind to a trace, if there is one."""
         if self.trace is not None:
             self.trace.tell(kind, **facts)
 
     @property
     def belief(self) -> Belief:
-        """Return what the site believes about contention."""
+        """Return the site's belief about contention."""
         return self._state.belief
 
     @property
     def pairs(self) -> PairModel | None:
-        """Return what the site believes of pairs of jobs on one node; None if it says nothing of pairs."""
+        """Return the site's believed model of pairs of jobs on one node; None if it has none."""
         return self._state.pairs
 
     @property
@@ -87,7 +87,7 @@ class View:
 
     @property
     def counts(self) -> bool:
-        """Tell whether the number of free threads alone says if a plain job fits."""
+        """Tell whether the number of free threads alone decides if a plain job fits."""
         return True
 
     def open_to(self, job: JobSpec, free: Layers) -> Layers:
@@ -99,7 +99,7 @@ class View:
         return False
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
-        """Return the free threads that nobody else can have once a job is on ``runs``."""
+        """Return the free threads that no other job can take once a job is on ``runs``."""
         return layers_of(runs, self.machine.depth)
 
     @property
@@ -109,7 +109,7 @@ class View:
 
     @property
     def whole_queue(self) -> Queue | None:
-        """Return the queue itself, to look at thousands of jobs at once; None where the view shows some of them only."""
+        """Return the queue itself, for operations on thousands of jobs at once; None where the view shows only some of them."""
         return self._state.queue
 
     @property
@@ -124,9 +124,9 @@ class View:
 
     @property
     def ended(self) -> Sequence[Ended]:
-        """Return the jobs that ran and left in the batch that is being handled, in order of the events.
+        """Return the jobs that ran and left in the present batch, in order of the events.
 
-        It is empty once the policy has answered the batch. Of jobs that left before a scheduler was welcomed it is not told.
+        It is empty once the policy has answered the batch. A scheduler is not told of jobs that left before its welcome.
         """
         ended, now_us = self._state.ended, self._state.now_us
         return (
@@ -137,7 +137,7 @@ class View:
 
     @property
     def releases(self) -> Sequence[tuple[int, int]]:
-        """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end any moment."""
+        """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end at any moment."""
         return self._state.releases
 
     @property
@@ -159,12 +159,12 @@ class View:
 
     @property
     def all_free(self) -> Layers:
-        """Return the free threads of the nodes in service, also on nodes that others are on."""
+        """Return the free threads of the nodes in service, including nodes with jobs."""
         return self._state.pool.free
 
     @property
     def version(self) -> int:
-        """Return a number that grows whenever nodes or running jobs change; for caches, it says nothing else."""
+        """Return a number that grows whenever nodes or running jobs change; it is meant for caches only."""
         return self._state.version
 
     @property
@@ -173,24 +173,24 @@ class View:
         return self._state.pool.free_memory_mb
 
     def node_table(self) -> NodeTable:
-        """Return who runs on each node, until when, and what they ask, under the believed contention model."""
+        """Return the running jobs on each node, their expected ends and demands, under the believed contention model."""
         return self._state.node_table()
 
     def empty_node_table(self) -> NodeTable:
-        """Return the same nodes with nobody on them."""
+        """Return the table of the same nodes without jobs."""
         return empty_table(self._state.model, self._state.machine)
 
     def note(self, job_id: int | None, key: str) -> NoteValue:
-        """Return what was left under ``key`` about a job, or (None) about the cluster; None if nothing was."""
+        """Return the note under ``key`` about a job, or (None) about the cluster; None if there is no note."""
         notes = self._state.notes.get(job_id)
         return None if notes is None else notes.get(key)
 
     def with_note(self, key: str) -> Collection[int | None]:
-        """Return about which jobs something was left under ``key``, in no order: those of other views, too, and held ones."""
+        """Return the jobs with a note under ``key``, in no order; this includes held jobs and jobs of other views."""
         return self._state.noted.get(key, ())
 
     def pending_with_note(self, key: str) -> list[JobSpec]:
-        """Return the jobs that may be started about which something was left under ``key``, in order of (submission, id)."""
+        """Return the jobs that may be started and have a note under ``key``, in order of (submission, id)."""
         noted = self.with_note(key)
         if all(job_id is None or job_id in self._state.running for job_id in noted):
             return []
@@ -202,7 +202,7 @@ class View:
 
     @property
     def resume_us(self) -> int:
-        """Return how long a job that comes back from disk makes no progress."""
+        """Return the time without progress of a job that comes back from disk."""
         return self._state.resume_us
 
     @property
@@ -217,24 +217,24 @@ class View:
         return self._state.pool.free_swap_mb
 
     def may_resume(self, running: Running) -> bool:
-        """Tell whether a job on disk could go on now: its threads and memory are free."""
+        """Tell whether a job on disk could resume now: its threads and memory are free."""
         return self._state.pool.return_refusal(running.job, running.runs, running.layers) is None
 
     def progress_us(self, running: Running) -> int:
-        """Return for how long a running job has made progress since its start: neither suspended nor on its way back from disk."""
-        # Another view may tell of another time: the plain state counts.
+        """Return a running job's time of progress since its start: neither suspended nor on its way back from disk."""
+        # Another view may have another time: the plain state counts.
         return progress_us(self._state.running[running.job.id], self._state.now_us)
 
     def wall_us(self, at_us: int) -> int:
-        """Return when an instant of this view's time will be: views of a part of the time have time of their own."""
+        """Return an instant of this view's time on the run's clock; the view of a class with time slices has its own clock."""
         return at_us
 
     def expected_end(self, running: Running) -> int:
-        """Return when a running job should end; one that is over its time may end at the next instant."""
+        """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._state.now_us + 1)
 
     def threads_back(self, running: Running) -> int:
-        """Return how many threads will be free when a running job ends: those on nodes in service."""
+        """Return how many threads become free when a running job ends: those on nodes in service."""
         pool = self._state.pool
         if running.on_disk:
             return 0
@@ -243,9 +243,9 @@ class View:
         return sum([(layer & pool.up).bit_count() for layer in running.layers])
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
-        """Return the first expected end after which so many threads are free, and how many more are; None if there is none.
+        """Return the first expected end after which ``threads`` threads are free, and the number of extra ones; None if there is none.
 
-        All jobs that should end at that same instant count.
+        All jobs with an expected end at that instant count.
         """
         state = self._state
         running = state.running
@@ -277,7 +277,7 @@ class View:
         return steps
 
     def availability(self) -> Availability:
-        """Return (instant, free threads from then on) now and at every expected end, ascending, as running jobs tell."""
+        """Return (instant, free threads from then on) now and at every expected end, ascending, by the running jobs."""
         state = self._state
         if self._availability is None or self._availability_version != state.version:
             self._availability = None
@@ -305,7 +305,7 @@ class View:
         return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
 
     def thread_counts(self, layers: Layers) -> Ints:
-        """Return the number of threads in the set, node by node; not to be changed."""
+        """Return the number of threads in the set, node by node; it must not be changed."""
         if self._counts_version != self._state.version:
             self._counts_version = self._state.version
             self._counts.clear()
@@ -315,7 +315,7 @@ class View:
         return counts
 
     def memory_at(self, instant_us: int) -> Sequence[int]:
-        """Return the free memory of each node at a later instant, as running jobs tell."""
+        """Return the free memory of each node at a later instant, by the running jobs."""
         state = self._state
         memory = list(state.pool.free_memory_mb)
         for running in state.running.values():

@@ -1,10 +1,10 @@
-"""One class of jobs and the machine as that class has it: its own queue, its own running jobs, and a clock that stands still meanwhile.
+"""The machine of one class of jobs: its own queue, its own running jobs, and a clock that stands still outside the class's slices.
 
 Under time slices every class of jobs has the whole machine to itself, for a part of the time (Scojo-PECT, G-LOMARC-TS paper,
 section 4.7). A policy that plans with this view schedules the class and need not know of slices: its time is that in which the
-class makes progress, and a job that is on disk while others have their slice holds its nodes like one that runs.
+class makes progress, and a job that is on disk during other slices holds its nodes like a running one.
 
-Whoever turns the slices sets what the clock says, and on which nodes jobs of the class may be started at this moment.
+The layer of time slices sets the clock, and the nodes on which jobs of the class may be started at this moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cosched_plugin.protocol.messages import JobSpec
 
 
 class VirtualMachine(WholeNodesView):
-    """A view of the jobs whose estimates are in a certain range."""
+    """A view of the jobs with estimates in a range."""
 
     __slots__ = (
         "_above_us",
@@ -60,14 +60,14 @@ class VirtualMachine(WholeNodesView):
         self._occupancies_key: object = None
 
     def turn_to(self, virtual_us: int, open_nodes: NodeSet, wall_us: Callable[[int], int]) -> None:
-        """Set the clock, the nodes on which jobs may be started now, and when later instants of the clock will be."""
+        """Set the clock, the nodes on which jobs may be started now, and the conversion of later instants to the run's clock."""
         self._virtual_us = virtual_us
         self._open = open_nodes
         self._wall_us = wall_us
 
     @property
     def key(self) -> object:
-        """Return what changes whenever time passes, or nodes or running jobs change, or others may be started on."""
+        """Return a value that changes whenever time, nodes, running jobs, or the nodes open to the class change."""
         return (self._virtual_us, self._state.now_us, self._state.version, self._open)
 
     @property
@@ -76,7 +76,7 @@ class VirtualMachine(WholeNodesView):
         return self._virtual_us
 
     def wall_us(self, at_us: int) -> int:
-        """Return when an instant of the class's time will be."""
+        """Return an instant of the class's time on the run's clock."""
         return self._wall_us(at_us)
 
     @property
@@ -86,7 +86,7 @@ class VirtualMachine(WholeNodesView):
 
     @property
     def whole_queue(self) -> None:
-        """Return None: others have their jobs in it, too."""
+        """Return None: the queue also holds jobs of other classes."""
         return None
 
     @property
@@ -96,7 +96,7 @@ class VirtualMachine(WholeNodesView):
 
     @property
     def populated(self) -> bool:
-        """Tell whether a job of the class waits or has been started."""
+        """Tell whether a job of the class is pending or has been started."""
         return bool(self._queue_now() or self._nodes_now())
 
     @property
@@ -111,7 +111,7 @@ class VirtualMachine(WholeNodesView):
 
     @property
     def ended(self) -> Sequence[Ended]:
-        """Return the jobs of the class that ran and left in the batch that is being handled, with times of the class's own."""
+        """Return the jobs of the class that ran and left in the present batch, with times of the class's own."""
         above_us, most_us = self._above_us, self._most_us
         return tuple(
             [
@@ -127,7 +127,7 @@ class VirtualMachine(WholeNodesView):
         return [(occupancy.end_us, occupancy.job_id) for occupancy in self.occupancies()]
 
     def expected_end(self, running: Running) -> int:
-        """Return when a running job should end; one that is over its time may end at the next instant."""
+        """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._virtual_us + 1)
 
     @property
@@ -138,12 +138,12 @@ class VirtualMachine(WholeNodesView):
 
     @property
     def idle_nodes(self) -> NodeSet:
-        """Return the free nodes that no job of another class has to leave first."""
+        """Return the free nodes without a job of another class."""
         return NodeSet(super().free_nodes & self.free_nodes)
 
     @property
     def unclaimed_nodes(self) -> NodeSet:
-        """Return the idle nodes to which no job of another class on disk will want to come back."""
+        """Return the idle nodes to which no job of another class on disk will come back."""
         claim = 0
         for job_id in self._state.on_disk:
             claim |= any_layer(self._state.running[job_id].layers)
@@ -168,7 +168,7 @@ class VirtualMachine(WholeNodesView):
         return memory
 
     def memory_at(self, instant_us: int) -> Sequence[int]:
-        """Return the memory of each node that no job of the class will hold at a later instant, as running jobs tell."""
+        """Return the memory of each node that no job of the class will hold at a later instant, by the running jobs."""
         memory = list(self.free_memory_mb)
         for running in self.running.values():
             if running.job.memory_mb and self.expected_end(running) <= instant_us:
@@ -182,7 +182,7 @@ class VirtualMachine(WholeNodesView):
         return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if closed else besides)
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
-        """Return the first later instant of the class's time from which so many threads are free, and how many more are."""
+        """Return the first later instant of the class's time from which ``threads`` threads are free, and the number of extra ones."""
         for at_us, nodes in self.steps()[1:]:
             extra = size(self.firsts(nodes)) - threads
             if extra >= 0:
@@ -190,7 +190,7 @@ class VirtualMachine(WholeNodesView):
         return None
 
     def occupancies(self) -> list[Occupancy]:
-        """Return who holds nodes until when in the class's time, by (expected end, job id)."""
+        """Return the nodes held and until when, in the class's time, by (expected end, job id)."""
         key = (self._virtual_us, self._state.now_us, self._state.version)
         if self._occupancies_key != key:
             self._occupancies_key = key
@@ -230,7 +230,7 @@ class VirtualMachine(WholeNodesView):
         return self._nodes
 
     def _translate(self, running: Running) -> Running:
-        """Return a running job with its times as the class's clock has them: what it has left counts from now."""
+        """Return a running job with times of the class's clock: its remaining time counts from now."""
         since_us = self._state.now_us if running.suspended_us is None else running.suspended_us
         by_us = self._virtual_us - max(since_us, running.ready_us)
         return running._replace(start_us=running.start_us + by_us, end_us=running.end_us + by_us)

@@ -1,6 +1,6 @@
-"""The machine as it is for jobs that take whole nodes: a node is free when nobody is on it.
+"""The machine for jobs that take whole nodes: a node is free when no job is on it.
 
-A job takes the first hardware thread of each core it uses, so the second ones are left over for a partner that a policy may put
+A job takes the first hardware thread of each core it uses, so the second ones stay free for a partner that a policy may put
 beside it (LOMARC paper, section 5). Everything that plans with free threads, reservations included, works on this view as on
 the plain one.
 """
@@ -21,7 +21,7 @@ from cosched_plugin.protocol.messages import JobSpec, Run
 
 
 class Occupancy(NamedTuple):
-    """A job on nodes from now on."""
+    """The nodes of a job from now on."""
 
     end_us: int
     job_id: int
@@ -60,7 +60,7 @@ class WholeNodesView(View):
 
     @property
     def counts(self) -> bool:
-        """Tell that a number of free threads says what fits only where nodes have one core each."""
+        """Tell that a number of free threads decides what fits only where nodes have one core each."""
         return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
 
     @property
@@ -70,7 +70,7 @@ class WholeNodesView(View):
 
     @property
     def key(self) -> object:
-        """Return what changes whenever time passes, or nodes or running jobs change: for caches."""
+        """Return a value that changes whenever time, nodes or running jobs change: for caches."""
         return (self._state.now_us, self._state.version)
 
     @property
@@ -84,12 +84,12 @@ class WholeNodesView(View):
 
     @property
     def idle_nodes(self) -> NodeSet:
-        """Return the free nodes that nobody has to leave first."""
+        """Return the free nodes that no job must leave first."""
         return self.free_nodes
 
     @property
     def unclaimed_nodes(self) -> NodeSet:
-        """Return the idle nodes to which nobody will want to come back."""
+        """Return the idle nodes to which no job will come back."""
         return self.idle_nodes
 
     @property
@@ -105,7 +105,7 @@ class WholeNodesView(View):
     def free_threads(self) -> int:
         """Return the number of these threads."""
         if self._free_key != self.key:
-            return size(self.free)  # which is counted then
+            return size(self.free)  # of which one is counted
         return self._free_threads
 
     @property
@@ -114,7 +114,7 @@ class WholeNodesView(View):
         return self.firsts(self._state.pool.up)
 
     def node_table(self) -> NodeTable:
-        """Return the nodes with no job on them: a job starts on nodes that all others have left, and has them to itself."""
+        """Return the nodes with no job on them: a job starts on nodes that all others have left, and is alone there."""
         if self._empty_nodes is None:
             self._empty_nodes = self.empty_node_table()
         return self._empty_nodes
@@ -124,7 +124,7 @@ class WholeNodesView(View):
         return cast("Layers", tuple([layer & nodes for layer in self._state.machine.first_threads]))
 
     def open_to(self, job: JobSpec, free: Layers) -> Layers:
-        """Return ``free``, and for a job that wants whole nodes for itself the other threads of these nodes, too."""
+        """Return ``free``, and for an exclusive job the other threads of these nodes, too."""
         if not job.exclusive:
             return free
         nodes = any_layer(free)
@@ -134,25 +134,25 @@ class WholeNodesView(View):
         """Tell whether ``job`` does not fit on the first threads of all cores: a manager counts the second ones, too."""
         machine = self._state.machine
         if job.processes > size(machine.first_threads):
-            return True  # also an exclusive one, which would find room on the second threads: one process a core
+            return True  # this includes an exclusive job, which would fit on the second threads: one process a core
         if self._alike == 1 and is_plain(job):
             return False
         return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
-        """Return the first threads of all cores of the nodes that ``runs`` name: nobody else gets any of them."""
+        """Return the first threads of all cores of the nodes that ``runs`` name: no other job gets any of them."""
         (nodes,) = layers_of(runs, 1)
         return self.firsts(nodes)
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
-        """Return the first expected end after which so many of these threads are free, and how many more are."""
+        """Return the first expected end after which ``threads`` of these threads are free, and the number of extra ones."""
         state = self._state
         alike, up, running = self._alike, state.pool.up, state.running
         soonest_us = state.now_us + 1
         found: tuple[int, int] | None = None
         at_us = 0
         busy = 0  # after `at_us`
-        # From the last end backwards, as long as there are enough: the node of a job is free once the last one there has left.
+        # From the last end backwards, as long as there are enough: a node is free once its last job has ended.
         for expected_us, job_id in reversed(state.releases):
             end_us = expected_us if expected_us > soonest_us else soonest_us
             leaving = running[job_id]
@@ -186,7 +186,7 @@ class WholeNodesView(View):
     def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, NodeSet]]:
         """Return (instant, free nodes from then on) now and at every expected end, ascending.
 
-        ``besides``: further stays, as if those jobs were there from now on.
+        ``besides``: further occupancies, as if those jobs were there from now on.
         """
         occupancies = sorted([*self.occupancies(), *besides]) if besides else self.occupancies()
         now_us = self.now_us
@@ -203,12 +203,12 @@ class WholeNodesView(View):
             free.append((at_us, up & ~busy))
             busy |= leaving
         free.reverse()
-        # Now also less the nodes that a job on its way out of service holds.
+        # The present also lacks nodes out of service that a job still holds.
         free[0] = (now_us, free[0][1] & self.free_nodes)
         return cast("list[tuple[int, NodeSet]]", free)
 
     def occupancies(self) -> list[Occupancy]:
-        """Return who holds nodes until when, by (expected end, job id); an end that has passed is at the next instant."""
+        """Return the nodes held and until when, by (expected end, job id); an end that has passed counts as the next instant."""
         state = self._state
         soonest_us = state.now_us + 1
         return [

@@ -1,1 +1,1 @@
-"""Two jobs on the same nodes: their places, what is expected of them, and what has to be remembered."""
+"""Two jobs on the same nodes: their places, their expected ends, and their notes."""

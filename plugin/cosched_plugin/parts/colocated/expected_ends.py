@@ -1,4 +1,4 @@
-"""Expected ends that change when co-located jobs come or go, and the notes that tell what is believed of such jobs."""
+"""Expected ends that change when co-located jobs come or go, and the notes that hold what is believed of such jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cosched_plugin.protocol.messages import Action, ReviseJob, SetNote
 
 
 def delete_stale_notes(view: View, key: str) -> Iterator[Action]:
-    """Yield away what is remembered under ``key`` of jobs that wait: they were requeued, and it is of an earlier stay."""
+    """Delete the notes under ``key`` of pending jobs: they were requeued, and the notes are stale."""
     for job in view.pending_with_note(key):
         yield SetNote(job.id, key, None)
 
 
 def running_with_note(key: str, view: View) -> list[int]:
-    """Return the running jobs about which something is remembered under ``key``, by id."""
+    """Return the running jobs that have a note under ``key``, by id."""
     noted = view.with_note(key)
     if not noted:
         return []
@@ -24,7 +24,7 @@ def running_with_note(key: str, view: View) -> list[int]:
 
 
 def expect_end(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
-    """Yield a job's new expectation; its limit grows by what its company has cost it, by which it ends later unless said otherwise."""
+    """Yield a job's new expected end; its limit grows by ``lost_us``, the cost of co-location (None: by as much as the end moves)."""
     running = view.running[job_id]
     if running.end_us != end_us:
         limit_us = running.limit_us

@@ -1,4 +1,4 @@
-"""What follows from partners that are gone, and from what is measured of pairs (LOMARC paper, section 5.1)."""
+"""Reactions to partners that have ended and to measured slowdowns of pairs (LOMARC paper, section 5.1)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from cosched_plugin.protocol.messages import (
 
 
 class PairMonitor:
-    """What follows from partners that are gone, and from what was measured of pairs: above ``max_slowdown`` they part."""
+    """Revises jobs whose partner has ended; separates a pair whose measured slowdown is above ``max_slowdown``."""
 
     __slots__ = ("_max_slowdown", "_settled", "_settled_at")
 
     def __init__(self, max_slowdown: float) -> None:
         self._max_slowdown = max_slowdown
-        # Caches: of whom nothing is to be done as long as he, his partner and what is remembered of him are the same; and at which
-        # version of the view that was everybody.
+        # Caches: jobs that need nothing as long as the job, its partner and its note stay the same; and the version of the view
+        # at which that was true of all jobs.
         self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
         self._settled_at = -1
 
     def keep_up(self, view: View) -> Iterator[Action]:
-        """Yield what has to be put in order."""
+        """Yield the decisions that bring expected ends and notes of pairs up to date."""
         yield from delete_stale_notes(view, NOTE)
         if self._settled_at == view.version:
             return
@@ -77,12 +77,12 @@ def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
         yield ResumeJob(job_id)
     yield from expect_end(
         job_id, end_us, view, lost_us=0 if stopped else None
-    )  # the limit of one that stopped has waited
+    )  # the limit of a suspended job stood still
     yield SetNote(job_id, NOTE, None)
 
 
 def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
-    """Expect of a pair what was measured of it, up to now and from now on."""
+    """Replace the believed slowdown of a pair by the measured one, for the past and the future."""
     now_us = view.now_us
     left = [_work_left(running, measured, view) for running in (one, other)]
     spans_us = spans_together(left[0].left_us, left[1].left_us, measured)
@@ -92,20 +92,20 @@ def _revise_pace(one: Running, other: Running, measured: float, view: View) -> I
 
 
 def _work_left(running: Running, measured: float, view: View) -> Work:
-    """Return the work left of one of a pair, going by what was measured since the note was made."""
+    """Return the work left of one job of a pair, by the slowdown measured since the note was written."""
     pace = pace_of(running.job.id, view)
     progress_us = view.progress_us(running)
     return Work(running.job.id, 1 if pace is None else pace.left_after(progress_us, measured), progress_us)
 
 
 def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
-    """Suspend the one of a pair that came later, until its partner ends."""
+    """Suspend the later job of a pair until its partner ends."""
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
     goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
     view.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
     yield SuspendJob(stops.job.id)
     yield from expect_end(stays.job.id, now_us + goes_on.left_us, view)
-    lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit will wait with it
+    lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit stands still with it
     yield from expect_end(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)
     yield from paces(goes_on, waits, 1.0)

@@ -1,7 +1,7 @@
-"""Two jobs on the same nodes: who runs where, until when, and what has to be remembered of it.
+"""Two jobs on the same nodes: where each runs, until when, and the notes about them.
 
 A pair starts together, or a newcomer joins a running job (its host). Both then progress at 1/slowdown until the first of them
-ends; the other goes on alone. What each still has to do, as far as is believed, is a note; `pair_monitor` acts on it.
+ends; the other goes on alone. The work that each has left, as believed, is a note; `pair_monitor` acts on it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Pace(NamedTuple):
     """What is believed of a running job that shares its nodes."""
 
     partner: int
-    progress_us: int  # time in which it had made progress when this was written
+    progress_us: int  # time of progress when this was written
     left_us: int  # work left then, in run time alone
     slowdown: float  # from then on, while the partner is there
 
     def left_after(self, progress_us: int, slowdown: float) -> int:
-        """Return the work left once it has made progress for so long, slowed so much since then; at least a microsecond."""
+        """Return the work left after a time of progress at a slowdown; at least a microsecond."""
         return max(1, round_up_us(self.left_us - (progress_us - self.progress_us) / slowdown))
 
 
@@ -49,11 +49,11 @@ class Work(NamedTuple):
 
     job_id: int
     left_us: int
-    progress_us: int = 0  # time in which it has made progress so far
+    progress_us: int = 0  # time of progress so far
 
 
 def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, int]:
-    """Return when each of two works is done that begin together: at 1/slowdown until the first is, then the other alone."""
+    """Return when each of two jobs that begin together ends: both run at 1/slowdown until the first ends, then the other alone."""
     both_us = min(one_us, other_us) * slowdown
     alone_us = abs(one_us - other_us)
     first, second = round_up_us(both_us), round_up_us(both_us + alone_us)
@@ -61,17 +61,17 @@ def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, in
 
 
 class Pair(NamedTuple):
-    """Two waiting jobs that start together, the guest on the other hardware threads of (some of) the host's nodes."""
+    """Two pending jobs that start together, the guest on the other hardware threads of (some of) the host's nodes."""
 
     host: Offer
     guest: Offer
     slowdown: float
-    host_work_us: int  # run time of each alone, where it is
+    host_work_us: int  # run time of each alone, on its nodes
     guest_work_us: int
 
     @property
     def sole(self) -> None:
-        """Return None: it is a job with company."""
+        """Return None: the job is co-located."""
         return
 
     @property
@@ -81,12 +81,12 @@ class Pair(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """Return when the last of the two should be gone."""
+        """Return the later of the two expected ends."""
         return max(self.host.end_us, self.guest.end_us)
 
     @property
     def decisions(self) -> tuple[Action, ...]:
-        """Return the start of both, and what to remember."""
+        """Return the start of both, and their notes."""
         host, guest = self.host.job, self.guest.job
         return (
             StartTogether((self.host.start(), self.guest.start())),
@@ -99,7 +99,7 @@ class Pair(NamedTuple):
         return (*self.host.occupancies, *self.guest.occupancies)
 
     def threads_held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that the two still have at ``at_us``: whole nodes, and the guest is on no others than the host."""
+        """Return the threads that the two still hold at ``at_us``: whole nodes; the guest is on nodes of the host only."""
         return self.host.threads_held(at_us, view) or self.guest.threads_held(at_us, view)
 
     def count_held(self, at_us: int, view: View) -> int:
@@ -108,19 +108,19 @@ class Pair(NamedTuple):
 
 
 class Guest(NamedTuple):
-    """A waiting job that joins a running one."""
+    """A pending job that joins a running one."""
 
     host: Running
     guest: Offer
     slowdown: float
     left_us: int  # work left of the host
     host_span_us: int  # time left of the host, beside the guest
-    progress_us: int  # time in which the host has made progress so far
-    guest_work_us: int  # run time of the guest alone, where it is
+    progress_us: int  # time of progress of the host so far
+    guest_work_us: int  # run time of the guest alone, on its nodes
 
     @property
     def sole(self) -> None:
-        """Return None: it is a job with company."""
+        """Return None: the job is co-located."""
         return
 
     @property
@@ -130,12 +130,12 @@ class Guest(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """Return when the last of the two should be gone."""
+        """Return the later of the two expected ends."""
         return max(self.guest.end_us, self.guest.start_us + self.host_span_us)
 
     @property
     def decisions(self) -> tuple[Action, ...]:
-        """Return the start of the guest, the host's new expectation, and what to remember."""
+        """Return the start of the guest, the host's new expected end, and their notes."""
         now_us, host, guest = self.guest.start_us, self.host, self.guest.job
         longer_us = self.host_span_us - self.left_us
         limit_us = None if host.limit_us is None else host.limit_us + longer_us
@@ -154,7 +154,7 @@ class Guest(NamedTuple):
         return (host, *self.guest.occupancies)
 
     def threads_held(self, at_us: int, view: View) -> Layers:
-        """Return the threads that one of the two has at ``at_us`` and that would be free if the host stayed alone."""
+        """Return the threads that one of the two holds at ``at_us`` and that would be free if the host stayed alone."""
         if view.expected_end(self.host) > at_us:
             return ()
         if self.guest.start_us + self.host_span_us > at_us:
@@ -167,7 +167,7 @@ class Guest(NamedTuple):
 
 
 def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Pair | None:
-    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate is shut."""
+    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate refuses."""
     view = context.view
     now_us = view.now_us
     if not _may_hold((now_us, host.run_us, host.job.processes), (now_us, guest), slowdown, view, gate):
@@ -188,10 +188,10 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
 
 
 def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
-    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate is shut."""
+    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate refuses."""
     view = context.view
     if partner_of(host.job.id, view) is not None:
-        return None  # it has a partner: what is noted of a pair speaks of two
+        return None  # it has a partner already: the note of a pair names two jobs
     end_us = view.expected_end(host)
     left_us = end_us - view.now_us
     if not _may_hold((end_us, left_us, host.job.processes), (end_us, guest), slowdown, view, gate):
@@ -211,9 +211,10 @@ def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, 
 
 
 def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, view: View, gate: Gate) -> bool:
-    """Tell whether the gate may let both hold their threads so long: a quick look, by the guest's estimate, before it has a place.
+    """Quick check: tell whether the gate may admit both, by the guest's estimate, before the guest has a place.
 
-    ``host`` is (from when on its threads would be free without the pair, its work left, its processes), ``guest`` (the same, the job).
+    ``host`` is (instant from which its threads would be free without the pair, its work left, its processes); ``guest`` is (such an
+    instant, the job).
     """
     host_us, guest_us = spans_together(host[1], guest[1].estimate_us, slowdown)
     now_us = view.now_us
@@ -235,7 +236,7 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
     elif not any(minus(threads, machine.second_threads)):
         others = machine.first_threads
     else:
-        return None  # on both threads of some core: whoever put it there wanted no company
+        return None  # on both threads of some core: no thread is left for a partner
     open_ = tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
     memory = view.free_memory_mb
     if starting is not None and starting.memory_mb and guest.memory_mb:
@@ -247,14 +248,14 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
 
 
 def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
-    """Return the job with the time that it needs beside its partner; its limit grows by what the partner costs."""
+    """Return the job with its run time beside its partner; its limit grows by the time that the partner costs."""
     job = alone.job
     limit_us = None if alone.limit_us is None else alone.limit_us + span_us - alone.run_us
     return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)
 
 
 def paces(one: Work, other: Work, slowdown: float) -> tuple[SetNote, SetNote]:
-    """Return what to remember of a pair."""
+    """Return the notes of a pair."""
     return (
         SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
         SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
@@ -262,7 +263,7 @@ def paces(one: Work, other: Work, slowdown: float) -> tuple[SetNote, SetNote]:
 
 
 def pace_of(job_id: int, view: View) -> Pace | None:
-    """Return what is remembered of a job that shares its nodes."""
+    """Return the note of a job that shares its nodes."""
     note = view.note(job_id, NOTE)
     if type(note) is tuple and [type(part) for part in note] == _PACE:
         return Pace(*note)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Which promises could be better: the jobs that have a turn when promises are compressed, and what their turns may cost.
+"""Compression of promises: which jobs get a turn to move to an earlier start, and what their turns may cost.
 
-To lift a job that cannot start sooner changes nothing, so only jobs that can have a turn. Once none can, a job can only start sooner
-again by room that includes something that has become free since: by a job that ended early, or by one that has moved.
+A turn of a job that cannot start sooner changes nothing, so only jobs that can move get one. Once no job can move, a job can start
+sooner only in room that includes something freed since: by a job that ended early, or by one that has moved.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cosched_plugin.policies.backfilling.queue_columns import QueueColumns
 from cosched_plugin.policies.planning.profile import Profile
 from cosched_plugin.policies.planning.timeline import Change
 
-FEW: Final = 32  # with a budget, so many jobs are looked at together, and then more and more
-MANY_STEPS: Final = 64  # a change of more steps is not looked at step by step
+FEW: Final = 32  # with a budget, number of jobs in the first batch examined; batches grow
+MANY_STEPS: Final = 64  # a change of more steps is not examined step by step
 
 
 class TurnBudget:
-    """What compression may cost: a share of what is left of the decision's work. The rest is for jobs without a promise."""
+    """The work that compression may cost: a share of the decision's remaining work. The rest is for jobs without a promise."""
 
     __slots__ = ("_rest", "_work")
 
@@ -32,13 +32,13 @@ class TurnBudget:
 
     @property
     def turns(self) -> int | None:
-        """Return how many turns it allows, the last of which may cost more than is left; None: any number."""
+        """Return the number of turns allowed, the last of which may cost more than is left; None: any number."""
         work = self._work
         return -(-(work.left - self._rest) // prices.TURN.units()) if work.limited else None
 
     @property
     def spent(self) -> bool:
-        """Tell whether nothing is left of the share."""
+        """Tell whether the share is spent."""
         return self._work.limited and self._work.left <= self._rest
 
     def pay(self) -> bool:
@@ -48,7 +48,7 @@ class TurnBudget:
 
 
 class MovableJobs:
-    """The jobs that may start sooner than promised, and from when on there is room for each."""
+    """The jobs that may start sooner than promised, and the instant from which each may have room."""
 
     __slots__ = ("_columns", "_movable", "_profile", "_since_us")
 
@@ -61,12 +61,12 @@ class MovableJobs:
 
     @property
     def places(self) -> list[int]:
-        """Return their places in the queue."""
+        """Return the jobs' places in the queue."""
         found: list[int] = np.flatnonzero(self._movable).tolist()
         return found
 
     def take(self, place: int) -> int:
-        """Take a job out, to give it a turn; return from when on there may be room for it."""
+        """Remove a job, to give it a turn; return the instant from which there may be room for it."""
         self._movable[place] = False
         return int(self._since_us[place])
 
@@ -75,7 +75,7 @@ class MovableJobs:
         self._columns.unsure |= self._movable
 
     def add_by(self, change: Change) -> list[int]:
-        """Add the jobs that may move by what a change has freed, going by numbers; return those that are new."""
+        """Add the jobs that a change may let move, by number of threads or nodes; return those that are new."""
         columns, timeline = self._columns, self._profile.timeline
         places = self._meet(change)
         known = self._movable[places]
@@ -92,7 +92,7 @@ class MovableJobs:
         return self._add(places, soonest_us)
 
     def add_unsure(self, now_us: int, turns: int | None) -> None:
-        """Add the jobs of which it is not known whether they can move; enough of them for so many turns, None: all.
+        """Add the jobs that may be able to move but have not been examined: enough for ``turns`` turns, None: all.
 
         Turns must not depend on how jobs were found. Every job that can move is found, at least up to the last place that has a turn.
         """
@@ -109,7 +109,7 @@ class MovableJobs:
     def keep_certain(self, turns: int, can_move: Callable[[int, int], bool]) -> None:
         """Keep the first jobs that can move, as many as have turns, and drop the others.
 
-        ``can_move(place, since_us)`` looks at one job. Of the jobs that it is not asked about it remains unknown whether they can.
+        ``can_move(place, since_us)`` examines one job. The jobs that it does not examine stay marked as not examined.
         """
         found = 0
         for place in self.places:
@@ -121,7 +121,7 @@ class MovableJobs:
             self._movable[place] = False
 
     def _meet(self, change: Change) -> NDArray[np.intp]:
-        """Return the places of the jobs that a change may help."""
+        """Return the places of the jobs that a change may let move."""
         columns, timeline = self._columns, self._profile.timeline
         if self._profile.counts:
             most = timeline.most(change.start_us, change.end_us)
@@ -132,7 +132,7 @@ class MovableJobs:
         return np.flatnonzero(meets & (columns.starts_us > timeline.times[0]))
 
     def _widen(self, places: NDArray[np.intp], change: Change) -> None:
-        """Have jobs that can move anyway look for room from the earliest start that meets the change."""
+        """Make jobs that can move anyway search for room from the earliest start that overlaps the change."""
         meeting_us = np.maximum(change.start_us - self._columns.spans_us[places], self._profile.timeline.times[0])
         self._since_us[places] = np.minimum(self._since_us[places], meeting_us)
 

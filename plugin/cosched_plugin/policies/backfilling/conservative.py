@@ -1,15 +1,15 @@
-"""Conservative backfilling: every job gets a start promised at submission, and none is moved later, but for company.
+"""Conservative backfilling: every job gets a promised start at submission, and no promise moves later except for co-location.
 
 Mu'alem and Feitelson 2001, with compression: at every pass the promises whose time has come start; then, sweep after sweep, each
-waiting job in queue order is lifted and put at its earliest start given all others, until a sweep changes nothing; new jobs get
+pending job in queue order is lifted and put at its earliest start given all others, until a sweep changes nothing; new jobs get
 their promise last. Promises are notes with the manager, so a restarted scheduler keeps them.
 
-Matching may start jobs together that gain by it: the first of the queue and its company before anybody's promise, others where that
+Matching may start jobs together that gain by it: the first of the queue and its partners before any promise, others where that
 breaks no promise. Under time slices promises are in the class's own time, and are made once its jobs may start somewhere.
 
 A promise rests on estimates: when a running job outlives its own, or a node fails, promises that have become impossible are made
-anew, in queue order. Where work is limited, promises that could be better stay as they are for now, and jobs at the end of a long
-queue may have none yet: they wait.
+anew, in queue order. Where work is limited, promises that could be earlier may stay, and jobs at the end of a long queue may have
+no promise yet.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class Conservative(Backfill):
     provides = frozenset({COMPANY, PROMISES})
 
     def __init__(self) -> None:
-        self._last: ReservationTable | None = None  # a cache: what the last pass left behind, as the notes tell it
+        self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it
 
     def decide(self, context: Context) -> Iterator[Action]:
-        """Yield the starts that are due or possible, then the promises that are new or better."""
+        """Yield the starts that are due or possible, then the promises that are new or earlier."""
         while context.view.queued and (yield from self._pass(context)):
             pass
 
     def _pass(self, context: Context) -> Generator[Action, None, bool]:
-        """Yield what one look at the queue finds; tell whether another look may find more.
+        """Yield the starts that one scan of the queue finds; tell whether a further scan may find more.
 
         That is so where a start was not planned, or where a pending job might join those that were started.
         """
@@ -89,7 +89,7 @@ class Conservative(Backfill):
 
 
 def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
-    """Yield notes of the promises that are new or better."""
+    """Yield notes of the promises that are new or earlier."""
     changed = table.changed()
     if view.trace is not None:
         _tell_promises(changed, view)
@@ -98,7 +98,7 @@ def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
 
 
 def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], view: View) -> None:
-    """Tell a trace of the promises that are gone or new, and of those that are later than before."""
+    """Record in the trace the promises that are gone, new, or later than before."""
     for job_id, before, promise in changed:
         if promise is None:
             view.tell("promise", job=job_id, start_us=None)
@@ -107,14 +107,14 @@ def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], vie
 
 
 def _wake_for_rest(table: ReservationTable, view: View) -> Iterator[Action]:
-    """Yield a wake at which to go on, where the work allowed was not enough."""
+    """Yield a wake at which to continue, where the work allowed was not enough."""
     again_us = table.unfinished_us(view.now_us) if view.work.limited else None
     if again_us is not None and view.wall_us(again_us) not in view.wakes():
         yield WakeAt(view.wall_us(again_us))
 
 
 def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> ReservationTable:
-    """Return the promises made so far, those that cannot be kept made anew; ``last``: what the last pass left behind."""
+    """Return the promises made so far, with new ones for those that cannot be kept; ``last``: the table of the last pass."""
     view = context.view
     profile = _profile_maker(pending, context, last)
     running = profile()
@@ -126,7 +126,7 @@ def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable |
 
 
 def _profile_maker(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> Callable[[], Profile]:
-    """Return what makes a profile of what running jobs leave free: of the simplest kind that is exact."""
+    """Return the maker of a profile of what running jobs leave free: the simplest kind that is exact."""
     view, placement = context.view, context.placement
     if FOOTPRINTS in placement.provides:
         return partial(NodeProfile, whole_nodes(view), context.footprints)
@@ -140,10 +140,10 @@ def _profile_maker(pending: list[JobSpec], context: Context, last: ReservationTa
 
 
 def _are_plain(pending: list[JobSpec], view: View, last: ReservationTable | None, kind: type[CountProfile]) -> bool:
-    """Tell whether it is enough to count for all jobs; a profile of this ``kind`` was only made where it was."""
+    """Tell whether counting is exact for all jobs; a profile of this ``kind`` was made only where it was."""
     jobs = pending
     if last is not None and type(last.profile) is kind and pending[: len(last.pending)] == last.pending:
-        jobs = pending[len(last.pending) :]  # of the others it is known, and those that run have been among them
+        jobs = pending[len(last.pending) :]  # the others are known, and running jobs were among them
     elif not all(is_plain(job.job) for job in view.running.values()):
         return False  # also on whole nodes: a start must not change how the next pass plans
     return all(map(is_plain, jobs))
@@ -155,10 +155,10 @@ def _is_news(promise: Promise, before: NoteValue) -> bool:
 
 
 def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Generator[Action, None, bool]:
-    """Yield the starts of the jobs whose time has come. What started keeps its place in the profile.
+    """Yield the starts of the jobs whose promised start has come. A started job keeps its place in the profile.
 
-    Returns False if a start was not as planned: with company, or of a job that is first in the queue and joins others that run,
-    which is sought where ``join`` says so.
+    Returns False if a start was not as planned: a co-located start, or a start of the first pending job beside running ones, which
+    is sought if ``join`` is set.
     """
     view, matching, pending = context.view, context.matching, table.pending
     places = table.due(view.now_us)
@@ -177,7 +177,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
         gate = UNRESERVED if first else table
         seat: Seat | None = None
         if offer is not None:
-            # A matching that is settled looks at nobody else, and the queue may be long.
+            # A settled matching examines no other job, and the queue may be long.
             gone = set(started)
             queue = [job] if matching.settled else [other for at, other in enumerate(pending) if at not in gone]
             seat = matching.seat(offer, context.over(PendingJobs(queue)), gate)
@@ -192,7 +192,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
             note = view.note(job_id, NOTE)
             view.explain(job_id, partial(_reason, note, view, due=seat is offer))
             if note is not None:
-                yield SetNote(job_id, NOTE, None)  # kept; should the job come back, it has no claim to an old one
+                yield SetNote(job_id, NOTE, None)  # kept; if the job comes back, the old promise no longer holds
         yield from seat.decisions
         if seat is not offer:
             return False
@@ -203,7 +203,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
 
 
 def _reason(note: NoteValue, view: View, *, due: bool) -> dict[str, object]:
-    """Return why a job starts: its time has come (``due``), or it is in company that has come before its time."""
+    """Return why a job starts: its promised start has come (``due``), or it is co-located and starts earlier."""
     promised_us = start_of(note) if isinstance(note, tuple) else view.now_us
     reason = "promise" if due or promised_us == view.now_us else "company"
     return {"reason": reason, "waiting": view.queued, "promised_us": view.wall_us(promised_us)}

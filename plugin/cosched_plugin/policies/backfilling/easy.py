@@ -40,9 +40,9 @@ class NoBackfill(Backfill):
 
 
 class Easy(Backfill):
-    """One reservation, for the first job that cannot start; others may run before it where that does not delay it.
+    """One reservation, for the first job that cannot start; other jobs may start before it where that does not delay it.
 
-    ``candidates`` orders those others: None as the queue does (EASY, Lifka 1995), shortest first for SJBF (Tsafrir et al. 2007).
+    ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
     """
 
     provides = frozenset({COMPANY})
@@ -50,10 +50,10 @@ class Easy(Backfill):
 
     def __init__(self) -> None:
         self._counting = Counting(self.candidates)
-        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and what `_counts` tells of it
+        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_counts`
 
     def decide(self, context: Context) -> Iterator[Action]:
-        """Return the starts of the queue's head, then those of the jobs that may overtake the first that has to wait."""
+        """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
         view = context.view
         queue = view.whole_queue
         if queue is not None:
@@ -77,9 +77,9 @@ class Easy(Backfill):
             pass
 
     def _pass(self, context: Context) -> Generator[Action, None, bool]:
-        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         if context.matching.alone and not _any_fits(context.view):
-            return False  # in whatever order
+            return False  # in any order
         blocked = yield from _start_until_blocked(context)
         if blocked is None:
             return False
@@ -95,7 +95,7 @@ class Easy(Backfill):
         return (yield from self._backfill(_Look(blocked, others, join_candidates, gate), context))
 
     def _backfill(self, look: _Look, context: Context) -> Generator[Action, None, bool]:
-        """Yield the starts of candidates that leave the reserved job its start; tell whether another look may find more."""
+        """Yield the starts of candidates that do not delay the reserved job; tell whether a further scan may find more."""
         view, matching, reservation = context.view, context.matching, look.blocked.reservation
         pending = look.blocked.pending
         free = view.free_threads
@@ -122,7 +122,7 @@ class Easy(Backfill):
         return bool(started) and _may_find_more(look, matching.settled)
 
     def _look_again(self, look: _Look, context: Context) -> _Look:
-        """Return the look with all jobs that may join a running job: a job that could join none may join one just started."""
+        """Return the scan with all jobs that may join a running job: a job that could join none may join one just started."""
         join_candidates = context.matching.join_candidates(context, UNRESERVED)
         others = self._arrange(_candidates(look.blocked, join_candidates), context.view)
         return _Look(look.blocked, others, join_candidates, UNRESERVED)
@@ -138,11 +138,11 @@ class Sjbf(Easy):
 
 
 class _Blocked(NamedTuple):
-    """The queue when its first job has to wait."""
+    """The queue when its first job is blocked."""
 
-    pending: PendingJobs  # the first of them is the one with the reservation
+    pending: PendingJobs  # the first of them has the reservation
     behind: list[JobSpec]  # the others
-    fitting: list[JobSpec]  # those of them for which enough threads are free
+    fitting: list[JobSpec]  # the jobs for which enough threads are free
     reservation: Reservation
 
 
@@ -150,24 +150,24 @@ class _Look(NamedTuple):
     """The candidates for backfilling."""
 
     blocked: _Blocked
-    others: list[JobSpec]  # in the order in which they are looked at
+    others: list[JobSpec]  # in the order of examination
     join_candidates: Collection[int]  # those of them that `gate` lets join a running job
     gate: Gatekeeper
 
 
 def _counts(context: Context) -> bool:
-    """Tell whether all that matters is numbers: jobs as they came, on any threads, each alone."""
+    """Tell whether counting threads is enough: first come, first served, on any threads, each job alone."""
     return context.order.by_arrival and context.matching.alone and context.placement.counts and context.view.any_threads
 
 
 def _any_fits(view: View) -> bool:
-    """Tell whether there are threads enough for some pending job; so does a job that can never start, which is to be rejected."""
+    """Tell whether there are threads enough for some pending job, or a job can never start and must be rejected."""
     free = view.free_threads
     return not view.any_threads or any(job.processes <= free for job in view.queue)
 
 
 def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | None]:
-    """Yield starts in queue order until a job has to wait; return it with its reservation, None if no job may start before it."""
+    """Yield starts in queue order until a job is blocked; return it with its reservation, None if no job may start before it."""
     view, matching = context.view, context.matching
     context = context.over(context.arranged())
     reason = "order"
@@ -184,7 +184,7 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
             return _Blocked(pending, behind, fitting, reservation)
         if not fitting and not matching.join_candidates(context.over(pending)):
             return None
-        # The nodes in service cannot hold this job, so there is nothing to reserve. The next one takes its place as the head. The look
+        # The nodes in service cannot hold this job, so there is nothing to reserve. The next job becomes the head. The check
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
         view.work.refund(left)
         context = context.over(PendingJobs(behind))
@@ -192,7 +192,7 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
 
 
 def _tell_reservation(blocked: _Blocked, context: Context) -> None:
-    """Tell the trace of the reservation, where there are candidates that it may hold back."""
+    """Record the reservation in the trace, where there are candidates that it may hold back."""
     view = context.view
     if view.trace is not None and (blocked.fitting or context.matching.join_candidates(context)):
         head = blocked.pending.jobs[0]
@@ -200,7 +200,7 @@ def _tell_reservation(blocked: _Blocked, context: Context) -> None:
 
 
 def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:
-    """Return the gate by which jobs are sought that may join a running one.
+    """Return the gate for the search for jobs that may join a running one.
 
     A job that the reservation lets join no running job may still join one that starts in this pass (`Easy._look_again`). Where the
     work is limited, or not every job gets a look, the same jobs have to get one in either case.
@@ -209,7 +209,7 @@ def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:
 
 
 def _promising(blocked: _Blocked, join_candidates: Collection[int], context: Context) -> list[JobSpec]:
-    """Return the candidates that the placement may have a place for."""
+    """Return the candidates for which the placement may have a place."""
     others = _candidates(blocked, join_candidates)
     if context.placement.counts:
         return others
@@ -217,7 +217,7 @@ def _promising(blocked: _Blocked, join_candidates: Collection[int], context: Con
 
 
 def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[JobSpec]:
-    """Return the jobs that might start before the reserved one: on free nodes, or with a running job."""
+    """Return the jobs that might start before the reserved one: on free nodes, or beside a running job."""
     if not join_candidates:
         return blocked.fitting
     may = {job.id for job in blocked.fitting}
@@ -225,5 +225,5 @@ def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[Job
 
 
 def _may_find_more(look: _Look, matching_settled: bool) -> bool:
-    """Tell whether starts may have made way: the head, or a job refused before, may have another place now."""
+    """Tell whether the starts may allow others: the head, or a job refused before, may have another place now."""
     return not (matching_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))

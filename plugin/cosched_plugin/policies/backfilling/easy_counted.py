@@ -1,7 +1,8 @@
-"""EASY by numbers, for jobs in order of arrival that take any threads, each alone on its own: the case that long traces are made of.
+"""EASY by counting threads, for jobs in order of arrival that take any threads, each alone on its own: the case of long traces.
 
-The rule is that of `reservation.CountedReservation`; here it is worked out with sums alone, and nobody is looked at again of whom
-it is known that he has to wait. `easy` has the pass for all other cases, and comes to the same decisions in this one.
+The rule is that of `reservation.CountedReservation`; here it is computed with sums alone, and refused jobs are
+not re-examined until something that could help them changes. `easy` has the pass for all other cases, with the same decisions in
+this one.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from cosched_plugin.api import Action, JobSpec, Order, Placement, Queue, View, s
 
 
 class _Look:
-    """What a pass has left behind: everybody whom it saw has to wait until somebody leaves.
+    """The state after a pass: every job that it examined is blocked until a running job ends.
 
-    As time goes by a job has less of it before the shadow time, and as long as no running job comes, goes or is late, the first job
-    waits for the same, with the same number of threads to spare. So who was refused will be, and only those who came since matter.
+    A job that was refused has ever less time before the shadow time. As long as no running job comes, goes or is late, the shadow
+    time and the number of extra threads stay the same. So refused jobs stay refused, and only jobs that came since matter.
     """
 
     __slots__ = ("changes", "extra", "last_id", "shadow_us", "version")
@@ -23,32 +24,32 @@ class _Look:
     def __init__(self, version: int, changes: int, last_id: int, shadow_us: int, extra: int) -> None:
         self.version = version
         self.changes = changes  # of the queue
-        self.last_id = last_id  # who was the last in the queue
+        self.last_id = last_id  # the last job in the queue
         self.shadow_us = shadow_us  # when the first job will start
-        self.extra = extra  # threads that it leaves over then
+        self.extra = extra  # extra threads then
 
 
 class Counting:
-    """Backfilling with one reservation, where the number of free threads tells who fits."""
+    """Backfilling with one reservation, where the number of free threads decides which jobs fit."""
 
     __slots__ = ("_candidates", "_last")
 
     def __init__(self, candidates: Order | None) -> None:
-        """``candidates`` orders those who may overtake the first; None: as they came."""
+        """``candidates`` orders the jobs that may overtake the first; None: in order of arrival."""
         self._candidates = candidates
         self._last: _Look | None = None  # a cache
 
     def starts(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool] | None:
-        """Return a pass over a queue that is not empty; None if nobody can start.
+        """Return a pass over a queue that is not empty; None if no job can start.
 
-        The pass yields the starts and tells whether it has met a job for which the nodes in service do not suffice: then it is not
-        for numbers alone to say what may overtake.
+        The pass yields the starts and tells whether it has met a job for which the nodes in service do not suffice: then counting
+        does not decide which jobs may overtake.
         """
         last, self._last = self._last, None
         free = view.free_threads
         if last is not None and last.version == view.version and last.changes == queue.changes:
             shadow_us, extra = last.shadow_us, last.extra
-            # A running job that is over its time moves the shadow with the present.
+            # A running job that has outlived its estimate moves the shadow time with the present.
             if view.releases[0][0] > view.now_us:
                 new = queue.behind(last.last_id)
                 found = short_or_narrow(new, free, shadow_us - view.now_us, extra)
@@ -87,7 +88,7 @@ class Counting:
     def _overtake(
         self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, view: View, placement: Placement
     ) -> Generator[Action, None, bool]:
-        """Yield the starts of those among ``found`` that leave the first job its start and its threads."""
+        """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads."""
         if self._candidates is not None and len(found) > 1:
             found = self._candidates.arrange(found, view)
         free = view.free_threads

@@ -1,4 +1,4 @@
-"""What is promised to pending jobs as columns by place in the queue, so that one array operation looks at all of them."""
+"""Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class QueueColumns:
         self.needs: Ints = np.zeros(rows, np.int64)
         self.spans_us: Ints = np.zeros(rows, np.int64)
         self.starts_us: Ints = np.full(rows, _UNPROMISED, np.int64)
-        self.unsure: Bools = np.zeros(rows, np.bool_)  # jobs that may be able to start sooner: nobody has looked since
+        self.unsure: Bools = np.zeros(rows, np.bool_)  # jobs that may be able to start sooner: not examined since
 
     def enter(self, place: int, need: int, span_us: int, start_us: int) -> None:
-        """Write down a promise."""
+        """Enter a promise."""
         self.needs[place] = need
         self.spans_us[place] = span_us
         self.starts_us[place] = start_us
 
     def enter_all(self, places: Sequence[int], needs: Ints, spans_us: Ints, starts_us: Ints) -> None:
-        """Write down promises of which it is not known whether they could be better."""
+        """Enter promises that may be too late: whether the jobs could start sooner is not known."""
         self.needs[places] = needs
         self.spans_us[places] = spans_us
         self.starts_us[places] = starts_us
         self.unsure[places] = True
 
     def forget(self, place: int) -> None:
-        """Take a promise away."""
+        """Remove a promise."""
         self.starts_us[place] = _UNPROMISED
         self.unsure[place] = False
 
@@ -78,7 +78,7 @@ class QueueColumns:
         self.unsure = self.unsure[stays]
 
     def rearrange(self, came_from: Ints) -> list[int]:
-        """Arrange the rows anew; ``came_from``: the old place of each, -1 for a new one. Return the places of the new ones."""
+        """Rearrange the rows; ``came_from``: the old place of each, -1 for a new one. Return the places of the new ones."""
         there = came_from >= 0
         self.needs = np.where(there, self.needs[came_from], 0)
         self.spans_us = np.where(there, self.spans_us[came_from], 0)

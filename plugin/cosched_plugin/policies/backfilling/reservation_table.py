@@ -1,12 +1,12 @@
-"""The promises that conservative backfilling has made, and how they are made better when something is free before its time.
+"""The promises that conservative backfilling has made, and their compression when something becomes free early.
 
 Promises and the profile that they leave are kept from one pass to the next. Compression lifts, sweep after sweep, each job in queue
 order and puts it at its earliest start given all others, until a sweep changes nothing. Only jobs that can start sooner have a turn
-(`compression`). When a job has moved, those that can move by what it has left have their turn in the same sweep if they stand
+(`compression`). When a job has moved, jobs that can move into its former place have their turn in the same sweep if they stand
 further behind, else in the next one: the same turns, in the same order, as if every job had one in every sweep.
 
 Where work is limited, turns are paid for and compression may be cut; it then begins anew in the next pass, at the head of the queue.
-What is paid for follows from the promises and the running jobs: a turn of a job that can move, a first promise.
+Payments follow from the promises and the running jobs: a turn of a job that can move, a first promise.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ NOTE: Final = "promise"
 
 
 class ReservationTable:
-    """The promises made so far, and the profile that they leave; the gate for other jobs that are to start."""
+    """The promises made so far, and the profile that they leave; the gate for other starts."""
 
     __slots__ = ("_columns", "_freed", "_running", "_unfinished", "before", "jobs", "pending", "profile", "promises")
 
     def __init__(self, profile: Profile, running: Profile, pending: list[JobSpec]) -> None:
-        """``profile`` and ``running``: what running jobs leave free; the first is to be planned with, the second stays so."""
+        """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""
         self.profile = profile
         self._running = running
         self.pending = pending
         self.promises: dict[int, Promise] = {}
-        self.jobs: dict[int, JobSpec] = {}  # that have a promise
-        self.before: dict[int, NoteValue] = {}  # what notes tell of jobs that have got another promise in this pass
+        self.jobs: dict[int, JobSpec] = {}  # jobs that have a promise
+        self.before: dict[int, NoteValue] = {}  # the notes of jobs that have got another promise in this pass
         self._columns = QueueColumns(len(pending))
         self._unfinished = False  # the work allowed was spent before every job had moved, or had a promise
         self._freed: list[Change] = []  # what has become free since the last compression
 
     def restore(self, view: View) -> None:
-        """Enter the promises that notes tell of, in queue order; where one cannot be kept, a new one."""
+        """Enter the promises in notes, in queue order; where one cannot be kept, a new one."""
         noted = [
             (place, note)
             for place, job in enumerate(self.pending)
@@ -64,7 +64,7 @@ class ReservationTable:
             done += 1
 
     def follow(self, pending: list[JobSpec], running: Profile, view: View) -> bool:
-        """Go on to now; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
+        """Advance to the present; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
         self.before.clear()
         new = self._take_queue(pending, view.now_us)
         changes = self.profile.follow(self._running, running)
@@ -79,18 +79,18 @@ class ReservationTable:
         return self._columns.due(now_us)
 
     def unfinished_us(self, now_us: int) -> int | None:
-        """Return when to go on where the work allowed was not enough: at the first promised start; None where it was enough.
+        """Return when to continue where the work allowed was not enough: at the first promised start; None where it was enough.
 
-        Where every job that can move has moved, a running job ends at the first start. Else it may be that nothing happens then.
+        Where every job that can move has moved, a running job ends at the first start. Otherwise it may be that nothing happens then.
         """
         if not self._unfinished:
             return None
-        # A job that waits for one that is over its time has its promise put off by a microsecond at every look.
+        # The promise of a job that waits for an overdue one moves by a microsecond at every pass.
         first_us = self._columns.first_after(now_us + 1)
         return now_us + prices.RETRY_US if first_us is None else first_us
 
     def changed(self) -> list[tuple[int, NoteValue, Promise | None]]:
-        """Return (job id, what its note tells, promise) of the pending jobs whose promise is another now, in queue order."""
+        """Return (job id, noted promise, promise) of the pending jobs whose promise has changed, in queue order."""
         if not self.before:
             return []
         found = [
@@ -99,7 +99,7 @@ class ReservationTable:
         return [(job_id, before, promise) for job_id, before, promise in found if promise != before]
 
     def leave(self, places: Sequence[int]) -> None:
-        """Forget the jobs at these places, which have been started as promised: they keep what they have of the profile."""
+        """Forget the jobs at these places, which have been started as promised: they keep their part of the profile."""
         for place in places:
             job = self.pending[place]
             self._running.reserve(job, self.promises.pop(job.id))
@@ -133,15 +133,13 @@ class ReservationTable:
         self._unfinished = budget.spent
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell that only a closer look will say."""
+        """Return True: only `admit` decides."""
         return True
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` breaks none of the promises made to jobs that it does not start."""
         if seat.sole is not None:
-            return (
-                True  # it is what the job was promised, or takes more nodes while there are enough for all (low load)
-            )
+            return True  # it is as promised, or takes more nodes while there are enough for all (low load)
         jobs = [(self.jobs[job_id], self.promises[job_id]) for job_id in seat.job_ids if job_id in self.promises]
         for job, promise in jobs:
             self.profile.lift(job, promise)
@@ -151,7 +149,7 @@ class ReservationTable:
         return admitted
 
     def _find_movable(self, now_us: int, turns: int | None) -> MovableJobs:
-        """Return the jobs that can start sooner by what has become free, or may be able to for other reasons."""
+        """Return the jobs that can start sooner because something has become free, or may be able to for other reasons."""
         movable = MovableJobs(self._columns, self.profile)
         for change in self._freed:
             movable.add_by(change)
@@ -168,7 +166,7 @@ class ReservationTable:
         return self.profile.sooner(job, self.promises[job.id], since_us) is not None
 
     def _move_sooner(self, place: int, since_us: int) -> Change | None:
-        """Promise a job the first start from ``since_us`` on, if that is sooner; return where it leaves room, None if it stays."""
+        """Promise a job the first start from ``since_us`` on, if that is sooner; return the room it leaves, None if it stays."""
         job = self.pending[place]
         old = self.promises[job.id]
         new = self.profile.sooner(job, old, since_us)
@@ -181,7 +179,7 @@ class ReservationTable:
         return Change(*self.profile.span_freed_by(job, old, new), 0)
 
     def _promise(self, place: int, view: View) -> None:
-        """Promise the earliest start there is; none to a job that the nodes in service cannot hold."""
+        """Promise the earliest possible start; none to a job that the nodes in service cannot hold."""
         if view.work.spent:
             self._unfinished = True
             return
@@ -196,13 +194,13 @@ class ReservationTable:
             self._enter(place, promise)
 
     def _past(self, jobs: list[JobSpec], promises: list[Promise]) -> Promises:
-        """Return promises that were made before, in columns."""
+        """Return earlier promises, in columns."""
         needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).T
         starts_us = np.array([start_of(promise) for promise in promises], np.int64)
         return Promises(jobs, promises, needs, spans_us, starts_us)
 
     def _restore_new(self, places: Sequence[int], view: View) -> bool:
-        """Enter the promises that jobs which are new in the queue have by their notes; tell whether they can be kept."""
+        """Enter the noted promises of jobs that are new in the queue; tell whether they can be kept."""
         for place in places:
             job = self.pending[place]
             note = view.note(job.id, NOTE)
@@ -216,21 +214,21 @@ class ReservationTable:
         return True
 
     def _enter(self, place: int, promise: Promise) -> None:
-        """Write a promise down."""
+        """Enter a promise."""
         job = self.pending[place]
         self.promises[job.id] = promise
         self.jobs[job.id] = job
         self._columns.enter(place, *self.profile.need(job), start_of(promise))
 
     def _break_promise(self, place: int) -> None:
-        """Forget a promise that cannot be kept; it has nothing of the profile."""
+        """Forget a promise that cannot be kept; it holds nothing in the profile."""
         job_id = self.pending[place].id
         self.before[job_id] = self.promises.pop(job_id)
         del self.jobs[job_id]
         self._columns.forget(place)
 
     def _take_queue(self, pending: list[JobSpec], now_us: int) -> Sequence[int]:
-        """Take the queue as it is now; return the places of jobs that are new. Jobs that have left it give back what they had."""
+        """Take over the present queue; return the places of new jobs. Jobs that have left release their part of the profile."""
         old = self.pending
         self.pending = pending
         if pending[: len(old)] == old:
@@ -244,7 +242,7 @@ class ReservationTable:
         return self._columns.rearrange(came_from)
 
     def _give_back(self, job: JobSpec, place: int, now_us: int) -> None:
-        """Forget a job that has left the queue, and free what it had from now on."""
+        """Forget a job that has left the queue, and release its part of the profile from now on."""
         promise = self.promises.pop(job.id, None)
         if promise is None:
             return

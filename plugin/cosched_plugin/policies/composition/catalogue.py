@@ -54,7 +54,7 @@ ORDERS: Mapping[str, Entry] = {
     "shortest": Entry(Shortest, "shortest estimate first"),
     "class-priority": Entry(
         ClassPriority,
-        "short, medium, long jobs; who waits rises",
+        "short, medium, long jobs; a pending job rises with time",
         {
             "age_s": Parameter(
                 is_number(0, 1e9), "seconds, 0 or more", 0.0, "wait that lifts a job by a class; 0: the mean wait"
@@ -199,7 +199,9 @@ MATCHINGS: Mapping[str, Entry] = {
                 True,
                 "sort the jobs of a block by what they have left",
             ),
-            "short_s": Parameter(is_number(0, 1e9), "seconds, 0 or more", 600.0, "jobs up to so long have no company"),
+            "short_s": Parameter(
+                is_number(0, 1e9), "seconds, 0 or more", 600.0, "jobs up to this length are not co-located"
+            ),
             "space": Parameter(
                 is_bool,
                 "true or false",
@@ -210,16 +212,16 @@ MATCHINGS: Mapping[str, Entry] = {
                 "all",
                 "waiting",
                 "none",
-                text="who would have to fit with one process on a node, for a job to get its nodes so",
+                text="jobs that must fit with one process on a node, for a job to get its nodes so",
             ),
         },
     ),
 }
 FAIRNESS: Mapping[str, Entry] = {
-    "none": Entry(NoFairness, "company may cost others what it will"),
+    "none": Entry(NoFairness, "co-location may delay other jobs without limit"),
     "slack": Entry(
         Slack,
-        "no company that delays somebody beyond the response expected at submission, times a factor",
+        "co-location may not delay a job beyond the response expected at submission, times a factor",
         {
             "factor": Parameter(is_number(0.01, 1e6), "a number from 0.01 to 1000000", 1.5, "slack factor"),
             "adjust": Parameter(
@@ -255,10 +257,10 @@ SLICES: Mapping[str, Entry] = {
     ),
 }
 BUDGETS: Mapping[str, Entry] = {
-    "none": Entry(lambda: None, "every decision looks at all there is"),
+    "none": Entry(lambda: None, "the work of a decision has no limit"),
     "counted": Entry(
         Counted,
-        "a decision looks no further once it has cost so much; for live use",
+        "a decision stops searching once it has cost this many units; for live use",
         {
             "units": Parameter(
                 is_whole(1, 10**12),
@@ -269,7 +271,7 @@ BUDGETS: Mapping[str, Entry] = {
         },
     ),
 }
-# Keys of the notes that parts of cosched leave, and which parts from outside may share them: those that inherit how they are kept.
+# Keys of the notes of cosched's own parts. A part from outside may share one only if it inherits the code that keeps it.
 OWN_NOTES: Mapping[str, Callable[..., object] | None] = {
     HISTORY: RemembersStarts.remember,
     CALENDAR: None,

@@ -1,6 +1,6 @@
 """A scheduler as a composition of parts: queue order x backfill x shape x placement x matching x fairness x slices x budget.
 
-`compose` builds a policy from a plain table; `resolved` says what a table means, `catalogue` which parts there are.
+`compose` builds a policy from a plain table; `resolved` defines what a table means, `catalogue` lists the parts.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Composed:
         *,
         whole: bool = True,
     ) -> None:
-        """``besides``: further parts of the composition, which may remember something or decline a machine.
+        """``besides``: further parts of the composition, which may keep a note or decline a machine.
 
-        ``whole``: it decides for all jobs; else for a class of them in time slices.
+        ``whole``: the policy decides for all jobs; otherwise for one class of them in time slices.
         """
         self._order = order
         self._backfill = backfill
@@ -67,11 +67,11 @@ class Composed:
         self._matching = matching
         self._shape = shape
         self._whole = whole
-        self._view: View | None = None  # that the context is for
+        self._view: View | None = None  # the view of the context
         self._context: Context
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, shape, *besides)
         self._memory = Memory(self._parts)
-        self._plain = matching.alone and not self._memory.parts  # nothing has to be prepared or remembered
+        self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
     def check(self, view: View) -> None:
         """Raise MachineError if the parts cannot work on this machine."""
@@ -79,11 +79,11 @@ class Composed:
             part.check(view)
 
     def may_start(self, view: View) -> bool:
-        """Tell whether any pending job has a place on the nodes in service once all running jobs have left."""
+        """Tell whether any pending job has a place on the nodes in service once all running jobs have ended."""
         return any(self._placement.earliest(job, view) is not None for job in view.queue)
 
     def prepare(self, view: View) -> Iterator[Action]:
-        """Yield what a pass would put in order first."""
+        """Yield the decisions that bring notes and expected ends up to date, as a pass does first."""
         return self._matching.prepare(self._context_of(view))
 
     def decide(self, view: View) -> Iterator[Action]:
@@ -100,7 +100,7 @@ class Composed:
             # Time slices hand a view of whole nodes, of one class of jobs.
             shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
             placement = self._placement
-            # Where jobs have whole nodes, one process a core is what they take under any other placement.
+            # Where jobs have whole nodes, they take one process a core under any other placement.
             footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
             self._context = Context(shaped, self._order, placement, self._matching, footprints)
             self.check(shaped)
@@ -114,7 +114,7 @@ class Composed:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
 
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
-        """Yield passes, and what parts remember of the jobs that each started, as long as that may change the next."""
+        """Yield passes, and the notes of parts about the jobs started in each, as long as these may change the next pass."""
         view = context.view
         while True:
             started: list[int] = []
@@ -129,7 +129,7 @@ class Composed:
 
 
 class Memory:
-    """The notes about the cluster in which parts remember things, one for each key."""
+    """The notes of parts about the cluster, one for each key."""
 
     __slots__ = ("parts",)
 
@@ -148,7 +148,7 @@ class Memory:
 
 
 class Remembering:
-    """A policy whose parts remember jobs that have ended, before it decides."""
+    """A policy whose parts update their notes with ended jobs before it decides."""
 
     __slots__ = ("_memory", "_policy")
 
@@ -165,7 +165,7 @@ class Remembering:
 
 
 class Budgeted:
-    """A policy that looks no further once a decision has cost so many units of work; it may leave jobs that would fit."""
+    """A policy that stops searching once a decision has cost ``units`` units of work; jobs that would fit may stay pending."""
 
     __slots__ = ("_budget", "_policy")
 
@@ -183,12 +183,12 @@ class Budgeted:
 
 
 def _later(policy: Policy, view: View) -> Iterator[Action]:
-    """Yield what a policy decides once what comes before it has taken effect."""
+    """Yield the policy's decisions; it is asked only once the decisions before them have taken effect."""
     yield from policy.decide(view)
 
 
 def _resume_from_disk(view: View) -> Iterator[Action]:
-    """Yield the return from disk of jobs that a policy with time slices has left there, as soon as their threads are free."""
+    """Yield the resumption of jobs that a policy with time slices left on disk, as soon as their threads are free."""
     for job_id in view.on_disk:
         if view.may_resume(view.running[job_id]):
             yield ResumeJob(job_id)
@@ -216,7 +216,7 @@ def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Pol
         policy = slices.divide(lambda: _build(resolved, above, whole=False))
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:  # whatever a part from outside can raise
+    except (Exception, SystemExit) as error:  # a part from outside can raise anything
         raise UsageError(f"{name}: divide: {type(error).__name__}: {error}") from error
     if not callable(getattr(policy, "decide", None)):
         raise UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
@@ -241,7 +241,7 @@ def _build(resolved: Resolved, above: tuple[Part, ...], *, whole: bool) -> Compo
 def _limited(fairness: Fairness, matching: Matching, name: str) -> Matching:
     try:
         limited = fairness.limit(matching)
-    except (Exception, SystemExit) as error:  # whatever a part from outside can raise
+    except (Exception, SystemExit) as error:  # a part from outside can raise anything
         raise UsageError(f"policy.fairness: {name}: limit: {type(error).__name__}: {error}") from error
     if Matching not in type(limited).__mro__:
         raise UsageError(

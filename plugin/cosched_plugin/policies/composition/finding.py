@@ -1,4 +1,4 @@
-"""Parts and presets by name: those of the catalogue, those that other packages have installed, and ``module:Class``."""
+"""Parts and presets by name: from the catalogue, from installed packages, and as ``module:Class``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SETTING: Final = "true or false, a whole number, a finite number, a text, or a 
 
 
 def entry_named(kind: str, name: object) -> Entry:
-    """Return the part of that name; UsageError where there is none, or it cannot be imported."""
+    """Return the part of that name; UsageError where it does not exist or cannot be imported."""
     if isinstance(name, str):
         if name in KINDS[kind]:
             return KINDS[kind][name]
@@ -58,7 +58,7 @@ def entry_named(kind: str, name: object) -> Entry:
 
 
 def preset_named(name: object) -> Preset:
-    """Return the composition of that name; UsageError where there is none, or it is no table."""
+    """Return the composition of that name; UsageError where it does not exist or is not a table."""
     if isinstance(name, str):
         name = ALIASES.get(name, name)
         if name in PRESETS:
@@ -73,14 +73,14 @@ def preset_named(name: object) -> Preset:
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
-    """Return what other packages have installed in a group of entry points, by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - takes long to load, and the catalogue is known without
+    """Return the entry points of a group that other packages have installed, by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and the catalogue does not need it
 
     return {point.name: point for point in entry_points(group=group)}
 
 
 def _installed_path(key: str, group: str, name: str) -> str | None:
-    """Return the ``module:Class`` of an installed name; None where there is none, UsageError where two packages give it."""
+    """Return the ``module:Class`` of an installed name; None where it is not installed, UsageError where two packages install it."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     found = {f"{point.module}:{point.attr}": point for point in entry_points(group=group) if point.name == name}
@@ -97,13 +97,13 @@ def load(key: str, path: str) -> Any:
         found: Any = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except (Exception, SystemExit) as error:  # whatever a module from outside can raise
+    except (Exception, SystemExit) as error:  # a module from outside can raise anything
         raise UsageError(f"{key}: {path}: {type(error).__name__}: {error}") from error
     return found
 
 
 def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return a hint at the nearest name, or at all."""
+    """Return a hint at the nearest name, or at all names."""
     names = list(dict.fromkeys(known))
     close = get_close_matches(word, names, n=1)
     if close:
@@ -126,7 +126,7 @@ def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str
     protocol = PROTOCOLS[kind]
     try:
         part = make(**settings)
-    except (Exception, SystemExit) as error:  # whatever a constructor from outside can raise
+    except (Exception, SystemExit) as error:  # a constructor from outside can raise anything
         raise UsageError(f"policy.{kind}: {name}: {type(error).__name__}: {error}") from error
     if protocol not in type(part).__mro__:
         raise UsageError(
@@ -137,7 +137,7 @@ def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str
 
 
 def _check_words(kind: str, name: str, part: Part) -> None:
-    """Raise UsageError where a part does not say in words what it needs, what it provides, and where it remembers things."""
+    """Raise UsageError where a part's needs, provisions or note key are not texts."""
     for attribute in ("needs", "provides"):
         words = _value_of(kind, name, part, attribute)
         if not isinstance(words, Set) or not all(isinstance(word, str) for word in words):
@@ -157,11 +157,11 @@ def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
 
 
 def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the keyword arguments that a file can set, with their defaults; what each accepts is its class's business."""
+    """Return the keyword arguments that a file can set, with their defaults; their class checks the values."""
     found: dict[str, Parameter] = {}
     try:
         arguments = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # something built in: it has no settings
+    except (TypeError, ValueError):  # a built-in class: it has no settings
         return found
     for argument in arguments:
         if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
@@ -171,7 +171,7 @@ def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 class _Required:
-    """In place of a default: the setting is left out unless it is given."""
+    """Stands for a missing default: the setting is passed only if it is given."""
 
     def __repr__(self) -> str:
         return "required"
@@ -181,7 +181,7 @@ REQUIRED: Final = _Required()
 
 
 def _is_setting(value: object) -> bool:
-    """Tell whether a file can say it, and a run's record hold it."""
+    """Tell whether a file can express the value and a run's record can hold it."""
     match value:
         case bool() | int() | str():
             return True

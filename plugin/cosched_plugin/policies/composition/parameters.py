@@ -1,4 +1,4 @@
-"""The settings of parts: what each accepts, what it is by default, what it means."""
+"""The settings of parts: accepted values, defaults, meanings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one_of(*names: str, text: str) -> Parameter:
 
 
 def extend_limit(default: bool) -> Parameter:
-    """Return the setting of placements by which limits grow with expected penalties."""
+    """Return the placements' setting that lets limits grow with expected penalties."""
     return Parameter(
         is_bool, "true or false", default, "multiply estimate and limit by the penalty factor expected at the start"
     )

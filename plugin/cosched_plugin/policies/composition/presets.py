@@ -1,4 +1,4 @@
-"""Named compositions, with the papers' names, and what a composition is where nothing is said."""
+"""Named compositions, with the papers' names, and the composition that applies where a table says nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRESETS: Mapping[str, Preset] = {
     "lct": Preset("SJBF with LessConsume Threshold", {"backfill": "sjbf", "placement": "lessconsume-threshold"}),
     "rua": Preset("Resource-Usage-Aware backfilling", {"backfill": "rua", "placement": "lessconsume"}),
     "pss": Preset("space sharing by class priority", _LOMARC),
-    "ac": Preset("coscheduling of whoever comes next", {**_LOMARC, "matching": "always"}),
+    "ac": Preset("coscheduling with the next job, whatever it is", {**_LOMARC, "matching": "always"}),
     "am": Preset("coscheduling of neighbours in the queue", {**_LOMARC, "matching": "adjacent"}),
     "lomarc-fm": Preset("LOMARC, first match", {**_LOMARC, "matching": "first"}),
     "lomarc-u1": Preset("LOMARC, utilisation gain by time", {**_LOMARC, "matching": "u1"}),

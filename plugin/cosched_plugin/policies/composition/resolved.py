@@ -1,4 +1,4 @@
-"""From a plain table, as TOML or the command line give it, to the full table of a composition, refused where it cannot work."""
+"""Turns a plain table, from TOML or the command line, into the full table of a composition; refuses what cannot work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
 
 
 def members(resolved: Resolved) -> list[Member]:
-    """Return what the parts of a composition need and provide."""
+    """Return the needs and provisions of the parts of a composition."""
     return _members(resolved, {kind: build_part(kind, resolved) for kind in KINDS})
 
 
@@ -43,7 +43,7 @@ def _members(resolved: Resolved, parts: Mapping[str, Part | None]) -> list[Membe
 
 
 def _check_notes(resolved: Resolved, parts: Mapping[str, Part | None]) -> None:
-    """Raise UsageError where two parts would write the same note, each in its own way."""
+    """Raise UsageError where two parts would write the same note in different ways."""
     of: dict[str, tuple[str, Part]] = {}
     for kind, part in parts.items():
         if part is None or not part.note:
@@ -57,14 +57,14 @@ def _check_notes(resolved: Resolved, parts: Mapping[str, Part | None]) -> None:
 
 
 def build_part(kind: str, resolved: Resolved) -> Any:
-    """Build one part of a composition; None where there is nothing of its kind."""
+    """Build one part of a composition; None where the composition has no part of this kind."""
     settings = resolved[kind]
     parameters = {key: value for key, value in settings.items() if key != "name"}
     return entry_named(kind, settings["name"]).build(**parameters)
 
 
 def _providers(need: str) -> list[str]:
-    """Return the parts of the catalogue that provide something, with the settings that they have by default."""
+    """Return the parts of the catalogue that provide something, with default settings."""
     found = []
     for kind, entries in KINDS.items():
         for name, entry in entries.items():
@@ -75,7 +75,7 @@ def _providers(need: str) -> list[str]:
 
 
 def _merged(table: Table, below: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the entries of all parts, those of presets under those of the table; ``below``: presets on the way here."""
+    """Return the entries of all parts: the table's entries override the preset's; ``below``: presets that led here."""
     for key in table:
         if key != "preset" and key not in KINDS:
             raise UsageError(f"policy.{key}: no such key{suggest(str(key), ['preset', *KINDS])}")
@@ -90,7 +90,7 @@ def _merged(table: Table, below: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 def _put_on(kind: str, entry: object, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part's entry; what it leaves open is as in ``base``, if that is the same part."""
+    """Return a part's entry; missing parameters come from ``base``, if that is the same part."""
     if isinstance(entry, str):
         entry = {"name": entry}
     if not isinstance(entry, Mapping):

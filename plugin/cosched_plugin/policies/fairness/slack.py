@@ -1,8 +1,8 @@
-"""Fairness: nobody ends much later than was to be expected when the job was submitted (G-LOMARC-TS paper, sections 4.1 and 4.5).
+"""Fairness: no job ends much later than expected at its submission (G-LOMARC-TS paper, sections 4.1 and 4.5).
 
-A job's expected response time is worked out at its submission, as if all jobs were started first come, first served with
-conservative backfilling and alone on their nodes. Company for some is refused if somebody would then end after his expected response
-time times a slack factor, unless he would anyway.
+A job's expected response time is computed at its submission, as if all jobs were started first come, first served with
+conservative backfilling and alone on their nodes. A co-located start is refused if a job would then end after its expected response
+time times a slack factor, unless it would do so anyway.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ NOTE: Final = "response"
 
 
 def expected_response_us(job_id: int, view: View) -> int | None:
-    """Return the response time that was expected at submission; None if none was worked out."""
+    """Return the response time that was expected at submission; None if there is none."""
     value = view.note(job_id, NOTE)
     return value if isinstance(value, int) else None
 
 
 def delay_of(running: Running, view: View) -> float:
-    """Return a running job's response time as it looks now, over the one expected at submission, or over its estimate."""
+    """Return a running job's present expected response time, divided by the one expected at submission, or by its estimate."""
     expected_us = expected_response_us(running.job.id, view) or running.job.estimate_us
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
@@ -59,10 +59,10 @@ class NoFairness(Fairness):
 
 
 class Slack(Fairness):
-    """Nobody is to respond later than expected at submission times ``factor``.
+    """A limit on delays: no job may respond later than expected at submission times ``factor``.
 
-    The expectation is the one of the simulation times ``adjust``: the paper's .75 stands for what it does not see, that jobs run in
-    other slices, and that later company makes everybody faster (section 5.1).
+    The expected response time is the simulated one times ``adjust``: the paper's .75 accounts for two effects that the simulation
+    leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1).
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
@@ -72,16 +72,16 @@ class Slack(Fairness):
         self.adjust = adjust
 
     def check(self, view: View) -> None:
-        """Raise MachineError for a machine whose nodes differ: expected ends come from how many nodes jobs take."""
+        """Raise MachineError for a machine whose nodes differ: expected ends are computed from numbers of nodes."""
         class_of_all(view)
 
     def limit(self, matching: Matching) -> Matching:
-        """Return the matching under this limit."""
+        """Return the matching, restricted by this limit."""
         return _FairMatching(matching, self)
 
 
 class _FairMatching(Matching):
-    """A matching whose seats delay nobody too much."""
+    """A matching whose seats delay no job beyond its limit."""
 
     def __init__(self, matching: Matching, slack: Slack) -> None:
         self._matching = matching
@@ -90,17 +90,17 @@ class _FairMatching(Matching):
 
     @property
     def settled(self) -> bool:
-        """Tell what the matching tells."""
+        """Return what the restricted matching returns."""
         return self._settled
 
     def prepare(self, context: Context) -> Iterator[Action]:
-        """Yield what the matching has to put in order, and what response time is to be expected of new jobs."""
+        """Yield the matching's own updates, and the expected response times of new jobs as notes."""
         yield from self._matching.prepare(context)
         view = context.view
         noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
             most = work.affordable(prices.SIMULATION.units(1), prices.EXPECTATION_SHARE)
-            queue = queue[:most]  # the others once they have come so far
+            queue = queue[:most]  # the others once they are near enough to the head
         new = [job for job in queue if job.id not in noted]
         if new:
             work.pay(prices.SIMULATION, len(queue))
@@ -113,7 +113,7 @@ class _FairMatching(Matching):
                     yield SetNote(job.id, NOTE, expected_us)
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
-        """Return ``offer``, with company that is fair or without any."""
+        """Return a seat for ``offer``, co-located where that is fair, else alone."""
         return self._matching.seat(offer, context, _FairGate(gate, context, self._slack))
 
     def may_host(self, job: JobSpec) -> bool:
@@ -121,7 +121,7 @@ class _FairMatching(Matching):
         return self._matching.may_host(job)
 
     def has_hosts(self, view: View) -> bool:
-        """Tell whether there are running jobs that somebody might join."""
+        """Tell whether there are running jobs that a pending job might join."""
         return self._matching.has_hosts(view)
 
     def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
@@ -134,7 +134,7 @@ class _FairMatching(Matching):
 
 
 class _FairGate:
-    """What a seat has to leave alone, and nobody delayed too much besides."""
+    """A gate that asks the backfill's gate, and refuses seats that delay another job beyond its limit."""
 
     __slots__ = ("_gate", "_jobs", "_placement", "_slack", "_view", "_without")
 
@@ -142,7 +142,7 @@ class _FairGate:
         view, jobs = context.view, context.pending.jobs
         self._gate = gate
         self._jobs: Sequence[JobSpec] = jobs
-        if view.work.limited:  # who has no expectation is in nobody's way, and delays nobody before him
+        if view.work.limited:  # jobs without an expected response are not protected, and delay no job before them
             noted = view.with_note(NOTE)
             self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
         self._view = view
@@ -151,18 +151,18 @@ class _FairGate:
         self._without: dict[int, int] | None = None
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return self._gate.may_hold(since_us, until_us, threads)
 
     def admit(self, seat: Seat) -> bool:
-        """Tell whether ``seat`` may be taken: a job alone on its nodes is in nobody's debt."""
+        """Tell whether ``seat`` may be taken: a job alone on its nodes is always fair."""
         return (seat.sole is not None or self._is_fair(seat)) and self._gate.admit(seat)
 
     def _is_fair(self, seat: Seat) -> bool:
         view = self._view
         simulations = 1 if self._without is not None else 2
         if not view.work.pay_in_full(prices.SIMULATION, simulations * len(self._jobs)):
-            return False  # not to be told now
+            return False  # not known now
         if self._without is None:
             self._without = expected_ends(self._jobs, view, self._placement)
             self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
@@ -187,9 +187,9 @@ class _FairGate:
 def expected_ends(
     jobs: Sequence[JobSpec], view: View, placement: NodePlacement, occupancies: Sequence[Occupancy] = ()
 ) -> dict[int, int]:
-    """Return when waiting jobs would end, each started as early as those before it allow and alone on its nodes.
+    """Return when pending jobs would end, each started as early as the jobs before it allow and alone on its nodes.
 
-    ``occupancies``: what is decided besides, as if it were done. Jobs that the machine does not hold are left out.
+    ``occupancies``: further decisions, treated as carried out. Jobs that the machine does not hold are left out.
     """
     profile = NodeProfile(whole_nodes(view), placement, occupancies)
     ends_us: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""How a group goes on from now: when each of its jobs ends, how long they stay together, and what they gain by it.
+"""Forecast of a group from now on: when each job ends, how long the jobs stay together, and what they gain.
 
 A group is a primary job and matched jobs on its nodes, no two of them on one (G-LOMARC-TS paper, sections 4.5 and 4.6). Each
 progresses at 1/(own slowdown x coscheduling slowdown): a matched job beside the primary, the primary beside those that are still
-there, of which the worst counts. The group is over when the primary or the last matched job ends; who is left goes on alone.
+there, of which the worst counts. The group is over when the primary or the last matched job ends; remaining jobs go on alone.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from cosched_plugin.api import JobSpec, Running, round_up_us
 
 
 class Member(NamedTuple):
-    """A job as one of a group."""
+    """A job as a member of a group."""
 
     job: JobSpec
     left_us: float  # work left, in run time at one process a node
     factor: float  # own slowdown on its nodes
     per_node: int  # processes
-    nodes: int  # how many it takes, or has
-    running: Running | None = None  # None: it waits
+    nodes: int  # how many nodes it takes, or has
+    running: Running | None = None  # None: it is pending
     beside: float = 1.0  # of a matched job: its slowdown beside the primary, own slowdown not counted
-    beside_it: float = 1.0  # and that of the primary beside it
+    beside_it: float = 1.0  # the slowdown of the primary beside it
 
 
 class Outcome(NamedTuple):
-    """What becomes of a group."""
+    """The forecast of a group."""
 
     spans_us: tuple[int, ...]  # time until each job ends: the primary, then the matched ones
     together_us: float  # time until the group is over
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 def evolve(primary: Member, matched: Sequence[Member]) -> Outcome:
-    """Return what becomes of a group that forms now.
+    """Return the forecast of a group that forms now.
 
     The utilisation gain is the node time that the jobs would need for the same work at one process a node, over the node time that
     the group holds, less one. The paper writes the latter as S_A/PPN_A; here it is whole nodes, and all that the group holds, where
@@ -78,10 +78,10 @@ def evolve(primary: Member, matched: Sequence[Member]) -> Outcome:
 
 
 def gain_alone(per_node: int, factor: float) -> float:
-    """Return the utilisation gain of a job that has its nodes to itself."""
+    """Return the utilisation gain of a job that is alone on its nodes."""
     return per_node / factor - 1.0
 
 
 def whole_us(span_us: float) -> int:
-    """Return a span as whole microseconds, rounded up; at least one."""
+    """Return a span as whole microseconds, rounded up; at least 1."""
     return max(1, round_up_us(span_us))

@@ -1,8 +1,8 @@
-"""Which jobs to match with a primary one: steps 1 to 5 of group formation (G-LOMARC-TS paper, section 4.5).
+"""Choice of the jobs to match with a primary: steps 1 to 5 of group formation (G-LOMARC-TS paper, section 4.5).
 
-Candidates are sorted and divided into blocks; a window as wide as the primary slides over the first block, and what it shows is a
-group; where the primary has nodes left that nobody shares, jobs of the other blocks may fill them. The sixth step, the check that
-nobody else is delayed too much, is up to whoever asked.
+Candidates are sorted and divided into blocks; a window as wide as the primary slides over the first block, and its contents are a
+group; where the primary has nodes left that no job shares, jobs of the other blocks may fill them. The sixth step, the check that
+no other job is delayed too much, is the caller's.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cosched_plugin.policies.placement.spread import NodeHalves
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How groups are sought: table 6 of the paper, and its variants."""
+    """Parameters of the search for groups: table 6 of the paper, and its variants."""
 
-    max_slowdown: float = 1.25  # of either beside the other, own slowdown not counted (step 1)
+    max_slowdown: float = 1.25  # largest of either job beside the other, own slowdown not counted (step 1)
     min_gain: float = 0.45
     block: int = 16
     larger: float = 0.125  # by how much matched jobs may take more nodes than the primary
@@ -29,7 +29,7 @@ class Search:
     running: int = 8  # how many running jobs are considered as primary
     most: int = 0  # matched jobs in a group; 0: as many as fit
     choice: str = "best"  # or first: the first suitable group
-    blocks: str = "all"  # or first: nobody from the others; none: all candidates are one block, and not sorted
+    blocks: str = "all"  # or first: no job of the other blocks; none: all candidates are one block, and not sorted
     sort: bool = True  # whether jobs of a block are sorted by what they have left
 
 
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
     @property
     def nodes(self) -> int:
-        """Return how many nodes it takes, those of the primary included."""
+        """Return how many nodes the group takes, those of the primary included."""
         return max(self.primary.nodes, sum([member.nodes for member in self.matched]))
 
 
@@ -57,7 +57,7 @@ Fits = Callable[[Member, Sequence[Member]], bool]
 def select_candidates(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, halves: NodeHalves
 ) -> list[Member]:
-    """Return the candidates that get on with the primary, as its company (step 1), in their order; all of them may share nodes."""
+    """Return the candidates that suit the primary as partners (step 1), in their order; all of them may share nodes."""
     most = search.max_slowdown + 0.5 / WHOLE_PPM  # slowdowns are known to a millionth
     found = []
     longest_us = search.longer_s * SECOND_US
@@ -85,9 +85,9 @@ def select_candidates(
 def groups(
     primary: Member, candidates: Sequence[Member], search: Search, fits: Fits, must: int | None = None
 ) -> Iterator[Found]:
-    """Yield groups of candidates that have passed step 1, the best first, or as they are found where the first is wanted.
+    """Yield groups of candidates that have passed step 1, the best first, or in order of discovery where the first is wanted.
 
-    ``fits`` tells whether there is a place for a group; ``must``: a job that has to be in every group, and is the
+    ``fits`` tells whether there is a place for a group; ``must``: a job that every group must contain; it is the
     first candidate.
     """
     if search.choice == "first":
@@ -110,14 +110,14 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
         cut = cut[:1]
     if search.sort:
         for block in cut:
-            block.sort(key=_work_left, reverse=True)  # stable: as they came among equals
+            block.sort(key=_work_left, reverse=True)  # stable: order of arrival among equals
     return cut
 
 
 def _window_groups(
     primary: Member, block: Sequence[Member], search: Search, fits: Fits, must: int | None
 ) -> Iterator[Found]:
-    """Yield what the window shows as it slides over a block (step 3), where the gain is enough."""
+    """Yield the groups that the window shows as it slides over a block (step 3), where the gain is enough."""
     chosen = [member for member in block if member.job.id == must]
     others = [member for member in block if member.job.id != must]
     for start in range(max(1, len(others))):
@@ -135,7 +135,7 @@ def _window_groups(
 def _fill(
     primary: Member, best: Found, blocks: Sequence[Sequence[Member]], search: Search, fits: Fits
 ) -> Iterator[Found]:
-    """Yield ever better groups, as jobs of the other blocks take nodes of the primary that nobody shares (step 4)."""
+    """Yield ever better groups, as jobs of the other blocks take nodes of the primary that no job shares (step 4)."""
     found = best
     for block in blocks:
         for member in block:
@@ -151,7 +151,7 @@ def _fill(
 
 
 def _has_room(primary: Member, matched: Sequence[Member], member: Member, search: Search) -> bool:
-    """Tell whether one more job can be matched: it has to share a node with the primary, but may take a few more nodes."""
+    """Tell whether one more job can be matched: it must share a node with the primary, but may take a few more nodes."""
     taken = sum([other.nodes for other in matched])
     return (
         taken < primary.nodes

@@ -1,4 +1,4 @@
-"""A group with its nodes: who starts where, who goes on at another pace, and what is remembered of it."""
+"""A group with its nodes: which jobs start where, which go on at another pace, and the notes about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 
 
 class Group(NamedTuple):
-    """A group that starts now, all of it or all but the jobs that run already."""
+    """A group that starts now: all its jobs, or all but those that run already."""
 
     found: Found
     starts: tuple[StartJob, ...]
@@ -40,7 +40,7 @@ class Group(NamedTuple):
 
     @property
     def sole(self) -> None:
-        """Return None: it is a job with company."""
+        """Return None: the job is co-located."""
         return
 
     @property
@@ -50,11 +50,11 @@ class Group(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """Return when the last of its jobs should be gone."""
+        """Return the latest expected end of its jobs."""
         return max(occupancy.end_us for occupancy in self.occupancies)
 
     def threads_held(self, at_us: int, view: View) -> Layers:
-        """Return the threads of the nodes that are free at ``at_us`` without the group, and are not with it."""
+        """Return the threads of the nodes that are free at ``at_us`` without the group and held with it."""
         nodes_view = whole_nodes(view)
         nodes = 0
         for occupancy in self.occupancies:
@@ -98,8 +98,8 @@ def seat_group(found: Found, footprints: NodePlacement, halves: NodeHalves, view
 def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> list[list[int]] | None:
     """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
 
-    Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; what finds no room there goes to
-    empty nodes.
+    Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; processes without room there go
+    to empty nodes.
     """
     taken = [
         node
@@ -122,7 +122,7 @@ def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> 
 
 
 def _threads_of(members: Sequence[Member]) -> dict[int, ThreadMask]:
-    """Return the hardware threads, by node, of those that run already."""
+    """Return the hardware threads, by node, of the jobs that run already."""
     taken: dict[int, ThreadMask] = {}
     for member in members:
         for run in () if member.running is None else member.running.runs:
@@ -132,7 +132,7 @@ def _threads_of(members: Sequence[Member]) -> dict[int, ThreadMask]:
 
 
 def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dict[int, ThreadMask]) -> tuple[Run, ...]:
-    """Return the runs of a job that starts: on each node the side that nobody has; its threads are entered in ``taken``."""
+    """Return the runs of a job that starts, on the free side of each node; its threads are entered in ``taken``."""
     placed = []
     left = member.job.processes
     for node in nodes:

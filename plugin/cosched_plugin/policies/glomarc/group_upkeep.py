@@ -1,7 +1,7 @@
-"""What has to be remembered of a group while it runs, and what follows when one of its jobs is gone.
+"""The notes of a group while it runs, and the revisions when one of its jobs has ended.
 
-A note on each job of a group says who is in it, how much the job has left to do and how fast it goes; `keep_up` brings expected
-ends up to date when the company changes, and disbands the group when the primary or the last matched job has ended
+A note on each job of a group holds the members, the work that the job has left and its pace; `keep_up` brings expected
+ends up to date when the members change, and disbands the group when the primary or the last matched job has ended
 (G-LOMARC-TS paper, section 4.4).
 """
 
@@ -26,26 +26,26 @@ from cosched_plugin.policies.placement.spread import NodeHalves
 
 NOTE: Final = "group"
 _PLACE: Final = [int, int, float, float]
-MOST_PAIRS: Final = 100_000  # that are remembered
+MOST_PAIRS: Final = 100_000  # jobs with such a note
 
 
 class Place(NamedTuple):
-    """What is remembered of a job in a group."""
+    """The note of a job in a group."""
 
     primary: int
-    progress_us: int  # time in which it had made progress when this was written
+    progress_us: int  # time of progress when this was written
     left_us: float  # work left then, in run time at one process a node
-    slowdown: float  # from then on, as long as the company stays
+    slowdown: float  # from then on, as long as the members stay
     partners: tuple[int, ...]  # the primary's: the matched jobs; a matched job's: the primary
 
     def note(self, job_id: int) -> SetNote:
-        """Return the decision that remembers it."""
+        """Return the decision that writes the note."""
         primary, progress_us, left_us, slowdown, partners = self
         return SetNote(job_id, NOTE, (primary, progress_us, left_us, slowdown, *partners))
 
 
 def place_of(job_id: int, view: View) -> Place | None:
-    """Return what is remembered of a job in a group."""
+    """Return the note of a job in a group."""
     note = view.note(job_id, NOTE)
     if type(note) is tuple and [type(part) for part in note[:4]] == _PLACE:
         primary, progress_us, left_us, slowdown, *partners = note
@@ -54,7 +54,7 @@ def place_of(job_id: int, view: View) -> Place | None:
 
 
 def member_in_place(running: Running, halves: NodeHalves) -> Member:
-    """Return a running job as one of a group, but for what it has left: its own slowdown where it is."""
+    """Return a running job as a member of a group, without its work left: with its own slowdown on its nodes."""
     placed = list(each_node(running.runs))
     per_node = max(count for _, count in placed)
     return Member(running.job, 0.0, halves.footprint(running.job, per_node).factor, per_node, len(placed), running)
@@ -74,7 +74,7 @@ Slowdown = Callable[[JobSpec, JobSpec], float]
 
 
 def slowdown_in(view: View) -> Slowdown | None:
-    """Return what the site believes of the first of two jobs beside the second, own slowdown not counted; None: nothing."""
+    """Return the believed slowdown of the first job beside the second, own slowdown not counted; None: no belief."""
     model = view.pairs
     if model is None:
         return None
@@ -93,7 +93,7 @@ def slowdown_in(view: View) -> Slowdown | None:
 
 
 def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Action]:
-    """Yield what follows from jobs of groups that are gone."""
+    """Yield the revisions of groups whose jobs have ended."""
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
     running = view.running
@@ -110,7 +110,7 @@ def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Acti
 def _regroup(
     primary: int, members: Sequence[int], view: View, halves: NodeHalves, slowdown: Slowdown
 ) -> Iterator[Action]:
-    """Yield new expectations for those who are left of a group, and disband it where it is one no more."""
+    """Yield new expected ends for the remaining jobs of a group, and disband it where it is no longer a group."""
     left = [present_member(view.running[job_id], view, halves) for job_id in members]
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
@@ -131,7 +131,7 @@ def beside_primary(member: Member, primary: JobSpec, slowdown: Slowdown) -> Memb
 
 
 def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator[SetNote]:
-    """Yield what to remember of a group as it goes on from now."""
+    """Yield the notes of a group as it goes on from now."""
     own = primary.job.id
     slowdown = primary.factor * max(member.beside_it for member in matched)
     yield _place(primary, own, slowdown, tuple(member.job.id for member in matched), view).note(own)

@@ -1,7 +1,7 @@
-"""G-LOMARC-TS's matchmaking: space sharing, or a group of jobs, whichever uses the nodes better (section 4.4).
+"""G-LOMARC-TS's matchmaking: space sharing or a group of jobs, whichever uses the nodes better (section 4.4).
 
-The first waiting job is started as the primary of a group of waiting jobs (Case 1), as the primary beside running jobs (Case 2), as
-one of those matched with a running primary (Case 3), or alone on its nodes with some of their cores at work (Case 4) or all of
+The first pending job is started as the primary of a group of pending jobs (Case 1), as the primary beside running jobs (Case 2), as
+a job matched with a running primary (Case 3), or alone on its nodes with some of their cores at work (Case 4) or all of
 them (Case 5). Serial jobs pair up with each other first. Jobs further back are backfilled by Cases 1, 4 and 5.
 """
 
@@ -46,32 +46,32 @@ from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, memb
 from cosched_plugin.policies.placement.spread import NodeHalves
 
 LOW_LOAD: Final = "low-load"
-MOST_MEMBERS: Final = 1000  # running jobs that are remembered
+MOST_MEMBERS: Final = 1000  # running jobs in the cache
 
 
 class Grouping(Matching):
-    """Company by groups. ``short_s``: jobs up to so many seconds are started alone, and nobody is matched with them."""
+    """Co-location by groups. ``short_s``: jobs up to this many seconds start alone, and no job is matched with them."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
 
     def __init__(self, *, short_s: float = 600.0, low_load: str = "all", space: bool = True, **search: Any) -> None:
         """``search`` are the fields of `Search`.
 
-        ``low_load``: a job gets a node for each process while all jobs would fit so, those that run included; while those that wait
-        would (waiting); or never (none). ``space``: whether a group has to gain more than its first job would alone on all cores.
+        ``low_load``: a job gets a node for each process while all jobs, running ones included, would fit that way (all); while the
+        pending jobs would (waiting); or never (none). ``space``: whether a group must gain more than its first job alone on all cores.
         """
         self._space = space
         self._low_load = low_load
         self._short_us = round(short_s * SECOND_US)
         self._search = Search(**search)
-        self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: waiting jobs as members of a group
+        self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
         self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
-        self._settled_at = -1  # a cache: at this version of the view nobody of a group had gone
+        self._settled_at = -1  # a cache: at this version of the view all groups were complete
         self._slowdown: tuple[View, Slowdown | None] | None = None
         self._halves: NodeHalves | None = None  # a cache
 
     def prepare(self, context: Context) -> Iterator[Action]:
-        """Yield what follows from jobs of groups that are gone."""
+        """Yield the revisions of groups whose jobs have ended."""
         view = context.view
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
@@ -86,7 +86,7 @@ class Grouping(Matching):
             self._settled_at = view.version if settled else -1
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
-        """Return ``offer``, in a group or alone; None if neither is admitted."""
+        """Return a seat for ``offer``, in a group or alone; None if neither is admitted."""
         view = whole_nodes(context.view)
         job = offer.job
         alone = offer
@@ -109,7 +109,7 @@ class Grouping(Matching):
         return self._company(job, context, gate, 0.0)
 
     def _why_alone(self, job: JobSpec, pending: PendingJobs, view: WholeNodesView) -> str | None:
-        """Return why no company is sought for a job, None if it is."""
+        """Return why no partners are sought for a job, None if they are."""
         if job.estimate_us <= self._short_us:
             return "short"
         if self._slowdown_in(view) is None:
@@ -120,7 +120,7 @@ class Grouping(Matching):
         return None if halves.most_shared(job) else "may-not-share"
 
     def _is_low(self, pending: PendingJobs, view: WholeNodesView) -> bool:
-        """Tell whether the machine would hold everybody with one process on a node (section 4.3)."""
+        """Tell whether the machine would hold all jobs with one process on a node (section 4.3)."""
         wanted = sum([job.processes for job in pending.jobs])
         if (
             self._low_load == "none"
@@ -132,7 +132,7 @@ class Grouping(Matching):
         return self._low_load == "waiting" or wanted + running <= view.machine.nodes
 
     def _gain_of(self, offer: Offer, context: Context) -> float:
-        """Return the utilisation gain that a group has to beat: that of Case 5; there is none where some cores stay idle."""
+        """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
         view = context.view
         footprint = context.footprints.footprint(offer.job, view)
         if not self._space or footprint is None or footprint.per_node < self._halves_of(view).whole:
@@ -145,7 +145,7 @@ class Grouping(Matching):
         return context.footprints.offer_with(offer.job, footprint, snapshot_now(context.view)) or offer
 
     def _halves_of(self, view: View) -> NodeHalves:
-        """Return how nodes are shared out."""
+        """Return how nodes are divided among processes."""
         if self._halves is None or self._halves.node is not view.machine.classes[0]:
             self._halves = NodeHalves(view)
         return self._halves
@@ -177,7 +177,7 @@ class Grouping(Matching):
         return seek.first_of((found for case in cases for found in case), gate, above)
 
     def _waiting(self, job: JobSpec, view: View) -> Member | None:
-        """Return a waiting job as it would be in a group; None if it cannot be in one."""
+        """Return a pending job as a possible member of a group; None if it cannot be one."""
         known = self._members.get(job.id)
         if known is None or known[0] is not job:
             if len(self._members) > 2 * view.queued + 1000:
@@ -192,7 +192,7 @@ class Grouping(Matching):
         return known[1]
 
     def _slowdown_in(self, view: View) -> Slowdown | None:
-        """Return what is believed of pairs; remembered, as draws take their time."""
+        """Return what is believed of pairs; cached, because draws are slow."""
         if self._slowdown is None or self._slowdown[0] is not view:
             self._slowdown = (view, slowdown_in(view))
         return self._slowdown[1]
@@ -221,7 +221,7 @@ class Grouping(Matching):
         return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
 
     def _with_room(self, running: Running, halves: NodeHalves) -> Member | None:
-        """Return a running job as it would be in a group, but for its work left; None if it leaves no room for another."""
+        """Return a running job as a possible member of a group, without its work left; None if it leaves no room for another."""
         known = self._running.get(running.job.id)
         if known is None or known[0] is not running.runs:
             if len(self._running) > MOST_MEMBERS:
@@ -230,7 +230,7 @@ class Grouping(Matching):
             job = running.job
             if (
                 max(run.processes for run in running.runs) <= halves.most_shared(job)
-                and all(halves.on_one_side(run.mask) for run in running.runs)  # whoever placed it
+                and all(halves.on_one_side(run.mask) for run in running.runs)  # whichever part placed it
             ):
                 member = member_in_place(running, halves)
             known = self._running[job.id] = (running.runs, member)
@@ -238,7 +238,7 @@ class Grouping(Matching):
 
 
 def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
-    """Return the first pending jobs, as many as may be looked at as members of groups, and pay for it; none if nothing is left."""
+    """Pay for and return the first pending jobs that may be examined as members of groups; none if the budget is spent."""
     jobs, work = pending.jobs, view.work
     if work.limited:
         jobs = jobs[: 1 + work.affordable(1, prices.GROUP_SHARE)]
@@ -258,16 +258,16 @@ class _Seeker:
         self._work = view.work
         self._slowdown = slowdown
         self._free = view.free_nodes.bit_count()
-        self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and whether they run
+        self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and by whether they run
 
     def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
         """Yield the groups of ``primary`` with some of the candidates, as `groups` does; ``must``: the first of them."""
         if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
-            return  # nobody brings nodes along
+            return  # no member brings nodes
         if not self._work.pay(prices.MEMBERS, len(candidates)):
             return
         if must is not None and not self._select_candidates(primary, candidates[:1]):
-            return  # nobody else would do
+            return  # no other job would do
         chosen = self._select_candidates(primary, candidates)
         if chosen:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
@@ -295,13 +295,13 @@ class _Seeker:
         return None
 
     def _fits(self, primary: Member, matched: Sequence[Member]) -> bool:
-        """Tell whether there are empty nodes enough for those that do not run yet, and work enough to see what becomes of them."""
+        """Tell whether there are empty nodes enough for the members that do not run yet, and budget enough for the forecast."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
         return wanted - there <= self._free and self._work.pay(prices.EVOLUTION)
 
     def _facts(self, group: Group, tried: int) -> dict[str, object]:
-        """Return what a decision trace should say of a group that was taken after so many tries."""
+        """Return the facts for a decision trace about a group that was chosen after a number of tries."""
         found = group.found
         facts = {
             "primary": found.primary.job.id,

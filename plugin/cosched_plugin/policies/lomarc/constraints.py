@@ -1,4 +1,4 @@
-"""Which jobs may share nodes at all: the constraints of LOMARC, as named masks over many candidates at once.
+"""The constraints of LOMARC on jobs that share nodes, as named masks over many candidates at once.
 
 One code path serves the decision, the funnel of the paper's table 5 and the reasons in a decision trace.
 """
@@ -29,28 +29,28 @@ _STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
 
 
 class Rules(NamedTuple):
-    """What makes a match. ``standard``: the CPU is time-shared, and only cpu-bound and disk-bound jobs go together."""
+    """The conditions of a match. ``standard``: the CPU is time-shared, and only cpu-bound and disk-bound jobs match."""
 
     max_slowdown: float
     standard: bool
 
 
 class Filtered(NamedTuple):
-    """What is left of the candidates: ``fine`` [candidate], and for each constraint those that pass it and all before."""
+    """The remaining candidates: ``fine`` [candidate], and for each constraint those that pass it and all before it."""
 
     fine: Bools
     slowdowns: Floats
     passed: Mapping[str, Bools]
-    self_place: int | None = None  # of the job itself among them, if it is there
+    self_place: int | None = None  # place of the job itself among the candidates, if it is there
 
     def without(self, place: int) -> Filtered:
-        """Return the same with one candidate left out of all counts: the job itself."""
+        """Return this result with one candidate left out of all counts: the job itself."""
         for mask in self.passed.values():
             mask[place] = False
         return self._replace(self_place=place)
 
     def facts(self, jobs: Jobs, fine: Ints, profits: Floats | None) -> dict[str, object]:
-        """Return what a decision trace should say: how many were left after each constraint, and what removed the others.
+        """Return the facts for a decision trace: how many candidates were left after each constraint, and what removed the others.
 
         ``fine``: places of the candidates that were compared, in the order of ``profits`` (None: not computed).
         """
@@ -72,10 +72,10 @@ class Filtered(NamedTuple):
 
 
 def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairModel, *, as_host: bool) -> Filtered:
-    """Hold ``candidates`` against the constraints for sharing nodes with ``job``.
+    """Check ``candidates`` against the constraints for sharing nodes with ``job``.
 
-    ``as_host``: the candidates are to come onto the nodes of ``job`` and may not be larger; else ``job`` onto theirs.
-    Memory and type go by how jobs use their nodes: they hold where that is known and the model speaks of it.
+    ``as_host``: the candidates would join the nodes of ``job`` and may not be larger; else ``job`` would join theirs.
+    The constraints on memory and type apply where the usage of jobs is known and the model includes it.
     """
     slow, compete = model.beside(job, candidates)
     fine = np.ones(len(candidates.ids), dtype=np.bool_)
@@ -88,7 +88,7 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
             wanted = _STANDARD_PARTNERS.get(own)
             fits = unknown if wanted is None else (usage.bound == wanted) | unknown
         else:
-            # Two cpu-bound jobs go together unless they compete for the same parts of the CPU.
+            # Two cpu-bound jobs match unless they compete for the same parts of the CPU.
             fits = (usage.bound != own) | ((usage.bound == _CPU) & ~compete) | unknown
     masks = (
         candidates.matchable & may_share(job, model),

@@ -1,4 +1,4 @@
-"""What a match is worth: the heuristics by which lookahead matchmaking compares partners and hosts (LOMARC paper, section 5)."""
+"""The profit of a match: heuristics that lookahead matchmaking uses to compare partners and hosts (LOMARC paper, section 5)."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ class Heuristic(Protocol):
         ...
 
     def promising(self, pairs: Pairs, table: QueueTable, view: View) -> Pairs:
-        """Return the pairs that may have a profit above 0: a quick look that leaves none out wrongly."""
+        """Return the pairs that may have a profit above 0: a quick check that never drops such a pair."""
         return pairs
 
     def price(self, pending: int) -> int:
-        """Return what the profit of one pair costs with so many pending jobs, in units of work."""
+        """Return the price of one pair's profit, in units of work; it depends on the number of pending jobs."""
         return prices.RANKED_PAIR.units()
 
 
 class First(Heuristic):
-    """All matches are worth the same: the first one is taken."""
+    """All matches have the same profit: the first one is taken."""
 
     compares: ClassVar[bool] = False
 
     def with_waiting(self, match: Match, own: int, places: Ints, table: QueueTable, view: View) -> Floats:
-        """Return the same for all."""
+        """Return the same profit for all."""
         return np.ones(len(places))
 
     def with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
-        """Return the same for all."""
+        """Return the same profit for all."""
         return np.ones(len(pairs.newcomers))
 
 
 class SharedTimeGain(Heuristic):
-    """The utilisation gain over the time that is shared (U1)."""
+    """The utilisation gain over the shared time (U1)."""
 
     def with_waiting(self, match: Match, own: int, places: Ints, table: QueueTable, view: View) -> Floats:
         """Return the gains."""
@@ -88,7 +88,7 @@ class TimelessGain(Heuristic):
 
 
 class ResponseImpact(Heuristic):
-    """The impact on the response times of all pending jobs, and of those that are expected to arrive.
+    """The impact on the response times of all pending jobs, and of expected arrivals.
 
     ``future``: the expected arrivals that count: all, the medium and long ones (longer), or none.
     """
@@ -120,7 +120,7 @@ class ResponseImpact(Heuristic):
         return prices.RANKED_RESPONSE.units(pending)
 
     def _arrivals(self, table: QueueTable, view: View) -> Future:
-        """Return those of the expected arrivals that count."""
+        """Return the expected arrivals that count."""
         if self._future == "none":
             return Future()
         future = table.future(view)

@@ -1,4 +1,4 @@
-"""Which running jobs a pending job may join: a cache of `apply_constraints`, whose verdict on two given jobs never changes."""
+"""The running jobs that a pending job may join: a cache of `apply_constraints`, whose result for two jobs never changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints,
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable, may_share
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
 
-_FEW: Final = 16  # pairs for which arrays are not worth it
+_FEW: Final = 16  # number of pairs below which arrays do not pay
 
 
 class Pairs(NamedTuple):
-    """Waiting jobs beside running ones that they may join, in columns: all hosts of the first, all of the second, ..."""
+    """Pending jobs and the running jobs that they may join, in columns: all hosts of the first, all of the second, ..."""
 
     newcomers: Ints  # places in the queue
     ranks: Ints  # places of the hosts among `hosts`
@@ -47,25 +47,23 @@ class Pairs(NamedTuple):
 
 
 class Hosts:
-    """Pairs of a waiting and a running job that may share the nodes of the running one."""
+    """Pairs of a pending and a running job that may share the nodes of the running one."""
 
     __slots__ = ("_alone", "_alone_at", "_hospitable", "_job_table", "_learnt", "_renewals", "_rules", "_slow", "_upto")
 
     def __init__(self, rules: Rules, job_table: JobTable) -> None:
         self._rules = rules
         self._job_table = job_table
-        self._renewals = 0  # of the job table, when this was begun
-        self._slow: dict[
-            int, Floats
-        ] = {}  # by running job: slowdown beside each of the job table; 0 where they may not share
-        self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was held against
-        self._learnt = (0, 0, -1)  # what it was held against, and at which version of the view
+        self._renewals = 0  # of the job table, when this cache was begun
+        self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
+        self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
+        self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
         self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
         self._hospitable: list[int] = []
         self._alone_at = -1
 
     def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: PairModel) -> Pairs:
-        """Return which waiting job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
+        """Return which pending job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
         rows = table.rows
         slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
@@ -75,7 +73,7 @@ class Hosts:
     def pairs_of(
         self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: PairModel
     ) -> Pairs | None:
-        """Return the same of one waiting job; None if it may join nobody."""
+        """Return the pairs of one pending job; None if it may join no running job."""
         row = self._job_table.row(job)
         self._learn(hosts, view, model)
         slow = [self._slow[host.job.id][row] for host in hosts]
@@ -95,12 +93,12 @@ class Hosts:
         return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
 
     def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
-        """Return the pairs of those newcomers whom ``gate`` may let join somebody."""
+        """Return the pairs of the newcomers that ``gate`` may admit beside a host."""
         now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
         sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows[newcomers])
         left_us = pairs.left_us[ranks]
         overlap_us = np.minimum(left_us, estimates_us)
-        # A microsecond less: `join` sees to how it rounds.
+        # A microsecond less allows for rounding; `join` is exact.
         slower_us = now_us + overlap_us * (pairs.slowdowns - 1.0) - 1.0
         since_us = now_us + left_us
         may = gate.may_hold_each(since_us, left_us + slower_us, pairs.sizes[ranks])
@@ -130,14 +128,14 @@ class Hosts:
         return [running_jobs[job_id] for job_id in self._alone]
 
     def hospitable(self, view: View) -> list[Running]:
-        """Return those of them that may have company."""
+        """Return the running jobs that may be co-located."""
         if self._alone_at != view.version:
             self.available(view)
         return [view.running[job_id] for job_id in self._hospitable]
 
     def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
-        """Return what a decision trace should say of a search; ``profits``: by host, of those that were compared."""
-        assert view.pairs is not None  # or nothing would have been found
+        """Return the facts for a decision trace about a search; ``profits``: by host, of the hosts compared."""
+        assert view.pairs is not None  # otherwise the search would have found nothing
         jobs = Jobs.of([running.job for running in self.available(view)], view.pairs)
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=False)
         fine = np.flatnonzero(filtered.fine)
@@ -146,7 +144,7 @@ class Hosts:
         return filtered.facts(jobs, fine, told) | {"not_alone": sorted(set(view.running) - set(ids))}
 
     def _learn(self, hosts: Sequence[Running], view: View, model: PairModel) -> None:
-        """Hold running jobs against all rows of the job table that they were not held against yet."""
+        """Check running jobs against the rows of the job table that they were not checked against yet."""
         job_table, slow, upto = self._job_table, self._slow, self._upto
         last = len(job_table)
         if self._learnt == (job_table.renewals, last, view.version):

@@ -1,4 +1,4 @@
-"""Jobs in columns, a row for each: entered once, and asked for again and again."""
+"""Jobs in columns, one row for each: entered once and read many times."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Jobs:
         self.ids, self.sizes, estimates_us, self.submits_us = numbers[:4]
         self.times_s: Floats = estimates_us / SECOND_US  # run time alone
         self.short: Bools = numbers[4] > 0
-        self.matchable: Bools = numbers[5] > 0  # of medium length or longer, known, and willing to share
-        self.used: Bools = numbers[6] > 0  # it is known how they use their nodes
+        self.matchable: Bools = numbers[5] > 0  # of medium length or longer, of known usage, and willing to share
+        self.used: Bools = numbers[6] > 0  # their usage is known
         self._shares: Ints = numbers[7:]
 
     @classmethod
     def of(cls, jobs: Sequence[JobSpec], model: PairModel | None) -> Jobs:
-        """Return the columns of ``jobs``; ``model`` is what is believed of pairs."""
+        """Return the columns of ``jobs``; ``model`` is the believed model of pairs."""
         job_table = JobTable()
         job_table.renew(len(jobs), model)
         return job_table.columns(job_table.rows(jobs))
@@ -60,17 +60,17 @@ class Jobs:
 
     @property
     def usage(self) -> UsageColumns:
-        """Return how they use their nodes; `UNKNOWN_USAGE` where that is not known."""
+        """Return the usage of the jobs; `UNKNOWN_USAGE` where it is not known."""
         return UsageColumns.of(self.ids, *self._shares)
 
 
 class JobTable:
-    """The columns of all jobs that were asked for so far; ``renewals``: how often they were all forgotten."""
+    """The columns of all jobs requested so far; ``renewals``: how often the table was emptied."""
 
     __slots__ = ("_numbers", "_row_of", "jobs", "model", "renewals")
 
     def __init__(self) -> None:
-        self.model: PairModel | None = None  # what is believed of pairs
+        self.model: PairModel | None = None  # the believed model of pairs
         self.jobs: list[JobSpec] = []  # by row
         self._row_of: dict[int, int] = {}
         self._numbers: Ints = np.zeros((_FIELDS, _LEAST), dtype=np.int64)
@@ -81,11 +81,11 @@ class JobTable:
 
     @property
     def room(self) -> int:
-        """Return how many rows there are, those that nobody has yet included."""
+        """Return the number of rows, unused ones included."""
         return int(self._numbers.shape[1])
 
     def rows(self, jobs: Sequence[JobSpec]) -> Ints:
-        """Return the row of each job; those that are new are entered."""
+        """Return the row of each job; new jobs are entered."""
         row_of = self._row_of
         try:
             return np.array([row_of[job.id] for job in jobs], dtype=np.int64)
@@ -99,11 +99,11 @@ class JobTable:
         return int(self.rows([job])[0]) if row is None else row
 
     def sizes_and_estimates_us(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Return two of the columns, of these rows."""
+        """Return sizes and estimates of the jobs of these rows."""
         return self._numbers[_SIZE, rows], self._numbers[_ESTIMATE, rows]
 
     def rows_within(self, processes: int, among: slice) -> Ints:
-        """Return the rows, ``among`` some, of jobs that may share nodes and are no larger: few of all, as most jobs are short."""
+        """Return the rows ``among`` some of jobs that may share nodes and are no larger: few, because most jobs are short."""
         sizes, matchable = self._numbers[_SIZE, among], self._numbers[_MATCHABLE, among]
         rows: Ints = ((sizes <= processes) & (matchable > 0)).nonzero()[0] + among.start
         return rows
@@ -113,7 +113,7 @@ class JobTable:
         return Jobs(self._numbers[:, rows], self.jobs, rows)
 
     def renew(self, queued: int, model: PairModel | None) -> None:
-        """Take what is believed of pairs; forget all jobs if that is another model, or most cannot be among ``queued`` ones."""
+        """Set the believed model of pairs; forget all jobs if it is another model, or most rows cannot be ``queued`` jobs."""
         if self.model is not model or len(self._row_of) > 2 * queued + 1000:
             self.model = model
             self._row_of.clear()
@@ -133,7 +133,7 @@ class JobTable:
 
 
 def may_share(job: JobSpec, model: PairModel | None) -> bool:
-    """Tell whether a job may have company at all: not a short one (not worth it), none of which ``model`` knows nothing."""
+    """Tell whether a job may be co-located at all: it is not short (no gain), and ``model`` knows it."""
     return not is_short(job) and model is not None and model.knows(job) and not job.exclusive
 
 

@@ -1,4 +1,4 @@
-"""LOMARC's matchmaking: the best partner among all waiting jobs, the best host among all running ones (sections 5.1 and 5.2)."""
+"""LOMARC's matchmaking: the best partner among all pending jobs, the best host among all running ones (sections 5.1 and 5.2)."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from cosched_plugin.policies.lomarc.profit import Match
 from cosched_plugin.policies.lomarc.queue_table import QueueTable, queue_table
 from cosched_plugin.policies.orders.history import RemembersStarts
 
-Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by waiting job: (host, slowdown, profit)
-_NOBODY: Final[Ranking] = {}
+Ranking: TypeAlias = dict[int, list[tuple[Running, float, float]]]  # by pending job: (host, slowdown, profit)
+_NO_HOSTS: Final[Ranking] = {}
 
 
 class Lookahead(RemembersStarts, Matching):
-    """Company by a heuristic: the first match, or the one with the highest profit above 0.
+    """Co-location by a heuristic: the first match, or the one with the highest profit above 0.
 
-    ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: nobody is matched while the queue
+    ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: no job is matched while the queue
     asks for no more than the free nodes less this share.
     """
 
@@ -70,20 +70,20 @@ class Lookahead(RemembersStarts, Matching):
         self._weak_load = weak_load
         self._job_table = JobTable()
         self._hosts = Hosts(self._rules, self._job_table)
-        # Caches: what was found when the queue was last looked at.
+        # Caches: the results of the last scan of the queue.
         self._paired: tuple[PendingJobs | None, Pairs | None] = (None, None)
-        self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NOBODY)
+        self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NO_HOSTS)
 
     def prepare(self, context: Context) -> Iterator[Action]:
-        """Yield the expectations of jobs whose partner is gone, and stop one of a pair that is too slow."""
+        """Yield the new expected ends of jobs whose partner has ended, and suspend one job of a pair that is too slow."""
         view = context.view
         self._job_table.renew(view.queued, view.pairs)
         self._paired = (None, None)
-        self._ranked = (None, _NOBODY)  # whoever has just taken over does not remember it, and has to spend as much
+        self._ranked = (None, _NO_HOSTS)  # a scheduler that has just taken over lacks it, and must spend as much
         return self._monitor.keep_up(view)
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
-        """Return the offer with its best partner that is admitted, else alone."""
+        """Return the offer with the best partner that is admitted, else alone."""
         view, pending, job = context.view, context.pending, offer.job
         why = self._why_alone(job, context)
         if why is None and not view.work.pay(prices.PARTNERS, len(pending.jobs)):
@@ -117,11 +117,11 @@ class Lookahead(RemembersStarts, Matching):
         return may_share(job, self._job_table.model)
 
     def has_hosts(self, view: View) -> bool:
-        """Tell whether there are running jobs that may have company."""
+        """Tell whether there are running jobs that may be co-located."""
         return view.pairs is not None and bool(self._hosts.hospitable(view))
 
     def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
-        """Return the pending jobs that would gain by joining a running one, less those that ``gate`` surely lets join none."""
+        """Return the pending jobs that would gain by joining a running one, without those that ``gate`` surely refuses."""
         return self._rank_all(context.pending, context.view, gate)
 
     def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
@@ -137,7 +137,7 @@ class Lookahead(RemembersStarts, Matching):
         return None
 
     def _host_facts(self, guest: Guest, profit: float, pending: PendingJobs, view: View) -> dict[str, object]:
-        """Return what a decision trace should say of the hosts among which one was chosen."""
+        """Return the facts for a decision trace about the hosts among which one was chosen."""
         job = guest.guest.job
         chosen: dict[str, object] = {"host": guest.host.job.id, "slowdown": guest.slowdown}
         profits: dict[int, float] = {}
@@ -158,22 +158,22 @@ class Lookahead(RemembersStarts, Matching):
         return "weak-load" if is_weak(context, self._weak_load) else None
 
     def _rank_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
-        """Return the hosts that one waiting job would gain by joining, best first."""
+        """Return the hosts that one pending job would gain by joining, best first."""
         known, ranking = self._ranked
         if known is not pending or job.id not in ranking:
             if view.work.limited:
-                ranking = self._rank_all(pending, view, UNRESERVED)  # paid for at once
+                ranking = self._rank_all(pending, view, UNRESERVED)  # paid for together
             elif view.pairs is not None:
                 pairs = self._hosts.pairs_of(job, pending, self._hosts.hospitable(view), view, view.pairs)
                 ranking = (
-                    _NOBODY if pairs is None else self._ranking(pairs, queue_table(pending, self._job_table), view)
+                    _NO_HOSTS if pairs is None else self._ranking(pairs, queue_table(pending, self._job_table), view)
                 )
         return ranking.get(job.id, ())
 
     def _rank_all(self, pending: PendingJobs, view: View, gate: Gatekeeper) -> Ranking:
         if view.work.limited and self._ranked[0] is pending:
             return self._ranked[1]
-        ranking = _NOBODY
+        ranking = _NO_HOSTS
         pairs = self._pairs(pending, view)
         if pairs is not None:
             table = queue_table(pending, self._job_table)
@@ -184,7 +184,7 @@ class Lookahead(RemembersStarts, Matching):
         return ranking
 
     def _pairs(self, pending: PendingJobs, view: View) -> Pairs | None:
-        """Return who might join whom when ``pending`` was first looked at; None if that is not to be told now."""
+        """Return the pairs from the first scan of ``pending``, found if necessary; None if there are none or no work is left."""
         known, pairs = self._paired
         if known is not pending:
             pairs = None
@@ -199,7 +199,7 @@ class Lookahead(RemembersStarts, Matching):
     def _ranking(self, pairs: Pairs, table: QueueTable, view: View) -> Ranking:
         """Return the hosts that each newcomer would gain by joining, best first."""
         if not len(pairs.newcomers):
-            return _NOBODY
+            return _NO_HOSTS
         pairs, profits = self._with_gain(pairs, table, view)
         ranking: Ranking = {}
         newcomers, ranks, slowdowns = pairs.newcomers.tolist(), pairs.ranks.tolist(), pairs.slowdowns.tolist()
@@ -210,7 +210,7 @@ class Lookahead(RemembersStarts, Matching):
         return ranking
 
     def _profits_of(self, job: JobSpec, pending: PendingJobs, view: View) -> dict[int, float]:
-        """Return the profit by host of one waiting job, losses included: for a decision trace."""
+        """Return the profit by host of one pending job, losses included: for a decision trace."""
         assert view.pairs is not None
         table = queue_table(pending, self._job_table)
         pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
@@ -222,7 +222,7 @@ class Lookahead(RemembersStarts, Matching):
         }
 
     def _with_gain(self, pairs: Pairs, table: QueueTable, view: View) -> tuple[Pairs, Floats]:
-        """Return the pairs with a profit above 0, and these; where work is limited, those of the first newcomers."""
+        """Return the pairs with a profit above 0, and the profits; where work is limited, those of the first newcomers."""
         heuristic = self._heuristic
         pairs = _within_budget(heuristic.promising(pairs, table, view), heuristic.price(len(table.jobs)), view)
         profits = heuristic.with_running(pairs, table, view)
@@ -240,7 +240,7 @@ class Lookahead(RemembersStarts, Matching):
 
 
 def _chosen_partner(pair: Pair | None, rank: int, profits: Floats | None) -> dict[str, object]:
-    """Return what a decision trace should say of the partner that was chosen, at ``rank`` among the candidates."""
+    """Return the facts for a decision trace about the chosen partner, at ``rank`` among the candidates."""
     if pair is None:
         return {}
     facts: dict[str, object] = {"partner": pair.guest.job.id, "selected": rank + 1, "slowdown": pair.slowdown}
@@ -248,7 +248,7 @@ def _chosen_partner(pair: Pair | None, rank: int, profits: Floats | None) -> dic
 
 
 def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
-    """Return those of the first newcomers for which there is work enough at so many units each, and spend it."""
+    """Return the pairs of the first newcomers that the remaining work can pay, at ``units`` units each, and spend it."""
     work = view.work
     if work.limited:
         pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.affordable(each)))))
@@ -257,7 +257,7 @@ def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
 
 
 def _best_first(profits: Floats) -> Iterator[int]:
-    """Yield the positions of candidates, best first and earliest among equals, as long as the profit is above 0."""
+    """Yield the positions of candidates with a profit above 0, best first and earliest among equals."""
     for rank in np.argsort(-profits, kind="stable").tolist():
         if not profits[rank] > 0.0:
             return

@@ -1,4 +1,4 @@
-"""Matchings that look at the next job in the queue only: AC and AM, the baselines of the LOMARC paper."""
+"""Matchings that consider only the next job in the queue: AC and AM, the baselines of the LOMARC paper."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.lomarc.constraints import Filtered, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.job_columns import Jobs
 
-# What a blind scheduler expects of a pair of which the site says nothing: time-sharing.
+# The slowdown that a blind scheduler assumes for a pair without a belief: time-sharing.
 BLIND_SLOWDOWN = 2.0
 
 
 class _WithTheNext(Matching):
-    """The base of those that look at nobody but the next job in the queue."""
+    """The base of the matchings that consider only the next job in the queue."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
 
@@ -44,12 +44,12 @@ class _WithTheNext(Matching):
         self._monitor = PairMonitor(max_slowdown)
 
     def prepare(self, context: Context) -> Iterator[Action]:
-        """Yield the expectations of jobs whose partner is gone."""
+        """Yield the new expected ends of jobs whose partner has ended."""
         return self._monitor.keep_up(context.view)
 
 
 class Always(_WithTheNext):
-    """AC: a job and the next one in the queue, whatever they are; the smaller goes onto the nodes of the larger."""
+    """AC: a job and the next one in the queue, whatever they are; the smaller joins the nodes of the larger."""
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with the next job, where both fit; else alone."""
@@ -95,9 +95,9 @@ class Adjacent(_WithTheNext):
 
 
 def is_weak(context: Context, margin: float) -> bool:
-    """Tell whether the queue asks for no more than the free nodes, less a margin: then no job needs company (section 5.1).
+    """Tell whether the queue asks for no more than the free nodes, less a margin: then no job needs a partner (section 5.1).
 
-    Processes count, and cores; under a placement with footprints, which may leave cores idle, nodes.
+    It counts processes and cores; under a placement with footprints, which may leave cores idle, nodes.
     """
     view, jobs = context.view, context.pending.jobs
     if context.footprints is not context.placement:
@@ -108,7 +108,7 @@ def is_weak(context: Context, margin: float) -> bool:
 
 
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
-    """Return what the site believes of a pair that nobody has chosen."""
+    """Return the believed slowdown of a pair that was matched without a look at it; `BLIND_SLOWDOWN` if there is no belief."""
     model = view.pairs
     known = model is not None and model.knows(one) and model.knows(other)
     slowdown = model.both(one, other) if model is not None and known else inf
@@ -116,13 +116,13 @@ def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
 
 
 def _facts(filtered: Filtered, jobs: Jobs, pair: Pair | None) -> dict[str, object]:
-    """Return what a decision trace should say of a look at the next job, which may have become a partner."""
+    """Return the facts for a decision trace about the next job, which may have become a partner."""
     chosen = {} if pair is None else {"partner": pair.guest.job.id, "selected": 1, "slowdown": pair.slowdown}
     return filtered.facts(jobs, np.flatnonzero(filtered.fine), None) | chosen
 
 
 def _next(job: JobSpec, context: Context) -> JobSpec | None:
-    """Return the job behind one in the queue; None where there is none, or no work left to look at it."""
+    """Return the job behind one in the queue; None where there is none, or no work is left to examine it."""
     jobs = context.pending.jobs
     if not context.view.work.pay(prices.NEXT_JOB, len(jobs)):
         return None

@@ -1,4 +1,4 @@
-"""The queue in columns, and the jobs that should arrive while the machine works it off."""
+"""The queue in columns, and the expected arrivals while the machine works it off."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ class QueueTable:
 
     @property
     def columns(self) -> Jobs:
-        """Return the jobs themselves; not many looks at a queue come so far."""
+        """Return the jobs themselves; few scans of a queue need them."""
         if self._columns is None:
             self._columns = self._job_table.columns(self.rows)
         return self._columns
 
     def place(self, job: JobSpec) -> int:
-        """Return where a job stands."""
+        """Return a job's place in the queue."""
         return int((self.rows == self._job_table.row(job)).argmax())
 
     def work_s(self, processors: int) -> Floats:
-        """Return each job's work over the number of processors, in seconds."""
+        """Return each job's work divided by the number of processors, in seconds."""
         if self._work_s is None:
             self._work_s = self.columns.times_s * self.columns.sizes / processors
         return self._work_s
 
     def future(self, view: View) -> Future:
-        """Return what should arrive while the machine works off this queue, going by all jobs that have come so far."""
+        """Return the expected arrivals while the machine works off this queue, by all arrivals so far."""
         seen = history(view)
         first_us = int(np.minimum.reduce(self.columns.submits_us))
         if seen.short.jobs or seen.longer.jobs:
@@ -62,7 +62,7 @@ class QueueTable:
 
         def arrivals(started: Tally, pending: Floats) -> Arrivals:
             jobs = started.jobs + len(pending)
-            # In floats: a quotient of integers beyond 2**53 is rounded otherwise, and may break ties the other way.
+            # In floats: a quotient of integers beyond 2**53 rounds differently, and may break ties the other way.
             work = float(started.work_us) / float(processors * SECOND_US) + float(np.add.reduce(pending))
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
@@ -70,7 +70,7 @@ class QueueTable:
 
 
 def queue_table(pending: PendingJobs, job_table: JobTable) -> QueueTable:
-    """Return a queue in columns, worked out once; ``job_table`` is always the same one, and is not renewed meanwhile."""
+    """Return a queue in columns, computed once; ``job_table`` must always be the same one, not renewed in between."""
     table = pending.memo
     if not isinstance(table, QueueTable):
         table = pending.memo = QueueTable(pending.jobs, job_table)

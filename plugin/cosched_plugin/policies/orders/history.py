@@ -1,6 +1,6 @@
-"""What a policy remembers of the jobs that it has started: one note about the cluster, kept up to date by `Composed`.
+"""The history of started jobs: one note about the cluster, kept up to date by `Composed`.
 
-It serves the aging of priorities (mean wait) and the forecast of arrivals (how many jobs come, and how much work they bring).
+It serves the aging of priorities (mean wait) and the forecast of arrivals (number and work of jobs).
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ MEDIUM_US: Final = 3_600 * SECOND_US
 
 
 class Tally(NamedTuple):
-    """So many jobs, and what they make up together: Σ processes x estimate, in microseconds."""
+    """A number of jobs, and their total work: Σ processes x estimate, in microseconds."""
 
     jobs: int = 0
     work_us: int = 0
 
     def plus(self, job: JobSpec) -> Tally:
-        """Return the tally with one job more."""
+        """Return the tally with one more job."""
         return Tally(self.jobs + 1, self.work_us + job.processes * job.estimate_us)
 
 
 class History(NamedTuple):
     """The jobs started so far."""
 
-    waited_us: int = 0  # by all of them together
-    since_us: int = 0  # submission of the first
+    waited_us: int = 0  # total over all started jobs
+    since_us: int = 0  # submission of the first job
     short: Tally = Tally()
     longer: Tally = Tally()
 
     @property
     def mean_wait_us(self) -> int:
-        """Return the mean wait, rounded down; 0 if nobody has waited."""
+        """Return the mean wait, rounded down; 0 if no job has waited."""
         jobs = self.short.jobs + self.longer.jobs
         return self.waited_us // jobs if jobs else 0
 
     def plus(self, jobs: Iterable[JobSpec], now_us: int) -> History:
-        """Return the history with jobs that have just been started, at ``now_us`` as submissions count."""
+        """Return the history with jobs that have just been started; ``now_us`` is in the time of submissions."""
         waited_us, since_us, short, longer = self
         for job in jobs:
             waited_us += now_us - job.submit_us
@@ -57,12 +57,12 @@ class History(NamedTuple):
         return History(waited_us, since_us, short, longer)
 
     def note(self) -> NoteValue:
-        """Return what to keep of it."""
+        """Return the history as a note."""
         return (self.waited_us, self.since_us, *self.short, *self.longer)
 
 
 def history(view: View) -> History:
-    """Return what the note says; the empty history where there is none, or one that is none of ours."""
+    """Return the history in the note; an empty one where the note is missing or has another form."""
     note = view.note(None, NOTE)
     if type(note) is tuple and [type(number) for number in note] == _NUMBERS:
         waited_us, since_us, a, b, c, d = note
@@ -71,17 +71,17 @@ def history(view: View) -> History:
 
 
 class RemembersStarts(Part):
-    """The base of parts that look at `history`: they share one note."""
+    """The base of parts that use the history: they share one note."""
 
     note: ClassVar[str] = NOTE
 
     def remember(self, changes: Changes, view: View) -> NoteValue:
-        """Return what the note is to say now that jobs have started."""
+        """Return the new value of the note after jobs have started."""
         if not changes.started:
             return view.note(None, NOTE)
         return history(view).plus(changes.started, view.wall_us(view.now_us)).note()
 
 
 def is_short(job: JobSpec) -> bool:
-    """Tell whether the job should take at most a minute."""
+    """Tell whether the job is expected to take at most a minute."""
     return job.estimate_us <= SHORT_US

@@ -1,4 +1,4 @@
-"""Queue orders: which waiting job comes first."""
+"""Queue orders: which pending job comes first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Fcfs(Order):
     by_arrival: ClassVar[bool] = True
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
-        """Return the jobs as they came."""
+        """Return the jobs in order of arrival."""
         return jobs
 
 
@@ -28,22 +28,22 @@ class Shortest(Order):
 
 
 class ClassPriority(RemembersStarts, Order):
-    """Short before medium before long jobs, first come, first served among equals; a job that waits rises (LOMARC, section 6.2).
+    """Short before medium before long jobs, first come, first served among equals; a pending job rises (LOMARC, section 6.2).
 
     It rises by one class for every ``T_age`` that it has waited. ``T_age`` is the mean wait of the jobs started so far, or a
-    fixed number of seconds (``age_s``); none rises while there is no mean wait.
+    fixed number of seconds (``age_s``); no job rises while there is no mean wait.
     """
 
     def __init__(self, *, age_s: float = 0.0) -> None:
         self._age_us = max(1, round(age_s * SECOND_US)) if age_s else 0
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
-        """Return the jobs by class less the classes that they have risen."""
+        """Return the jobs by class minus the number of classes that they have risen."""
         age_us = self._age_us or history(view).mean_wait_us
         now_us = view.wall_us(view.now_us)
-        once_us = now_us - age_us if age_us else -1  # who was submitted by then has risen by one class
+        once_us = now_us - age_us if age_us else -1  # a job submitted by then has risen by one class
         twice_us = once_us - age_us
-        # In order of submission, those that have risen by two classes come first of all, then those that have risen by one.
+        # In order of submission, jobs that have risen by two classes come first, then jobs that have risen by one.
         risen = bisect_right(jobs, once_us, key=_submission)
         twice = bisect_right(jobs, twice_us, 0, risen, key=_submission)
         between, others = jobs[twice:risen], jobs[risen:]

@@ -1,4 +1,4 @@
-"""Placements that do not look at demand: first fit and packed. (`lessconsume` has those that do.)"""
+"""Placements that ignore demand: first fit and packed. (`lessconsume` has those that use it.)"""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class FirstFit(Placement):
 
     @property
     def provides(self) -> Needs:
-        """Return that run times follow from the job, unless limits are to grow with neighbours."""
+        """Return that run times follow from the job, unless limits grow with neighbours."""
         return NONE if self.extend_limit else frozenset({FIXED_RUN_TIMES})
 
     @property
     def counts(self) -> bool:
-        """Tell that neighbours do not matter, unless limits are to grow with them."""
+        """Tell that neighbours do not matter, unless limits grow with them."""
         return not self.extend_limit
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
@@ -56,7 +56,7 @@ class FirstFit(Placement):
         return penalised_offer(job, snapshot, runs, factor_of(job, snapshot, runs), extend_limit=True)
 
     def start(self, job: JobSpec, view: View) -> StartJob:
-        """Return the decision to start ``job`` now; there must be a place for it, and its limit is its own."""
+        """Return the decision to start ``job`` now; there must be a place for it. Its limit stays its own."""
         free = view.free
         if len(free) == 1 and is_plain(job):
             runs = lowest_nodes(job.processes, free[0])
@@ -67,6 +67,6 @@ class FirstFit(Placement):
 
 
 class Packed(FirstFit):
-    """The nodes with the fewest free threads first: keeps whole nodes free for those who need them."""
+    """The nodes with the fewest free threads first: keeps whole nodes free for jobs that need them."""
 
     _choose = staticmethod(packed)

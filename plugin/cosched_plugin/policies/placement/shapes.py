@@ -16,10 +16,10 @@ class Threads(Shape):
 
 
 class Nodes(Shape):
-    """A job takes nodes that are empty, and has them to itself until a matching puts another one beside it."""
+    """A job takes empty nodes, and is alone on them until a matching puts another job beside it."""
 
     provides: ClassVar[Needs] = frozenset({WHOLE_NODES})
 
     def shaped(self, view: View) -> View:
-        """Return the machine in whole nodes."""
+        """Return the view of whole nodes."""
         return WholeNodesView(view)

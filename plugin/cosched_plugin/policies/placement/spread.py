@@ -1,4 +1,4 @@
-"""Whole nodes with one, two or all cores of each at work: how many is up to how much a job's processes slow each other down.
+"""Whole nodes with some or all cores of each at work: the number depends on how much a job's processes slow each other down.
 
 G-LOMARC-TS paper, sections 4.3 and 5.1 (formula 8), for nodes of any number of CPUs and cores: one process a node, one a CPU, or
 one a core. Processes of a job go to different CPUs first; of two jobs on a node each has a *side*: the lower or the upper cores of
@@ -39,7 +39,7 @@ from cosched_plugin.policies.planning.penalties import stretch
 
 
 class NodeHalves:
-    """A node's cores, shared out among the processes of one job or of two."""
+    """A node's cores, divided among the processes of one job or of two."""
 
     __slots__ = ("_cpu_masks", "cores", "cpus", "half", "node", "whole")
 
@@ -61,7 +61,7 @@ class NodeHalves:
             self.half = self.whole if self.node.threads_per_core > 1 else 0
 
     def mask(self, processes: int, *, upper: bool = False) -> ThreadMask:
-        """Return the hardware threads of so many processes, spread over the CPUs."""
+        """Return the hardware threads of a number of processes, spread over the CPUs."""
         mask = 0
         for number in range(processes):
             core, cpu = divmod(number, self.cpus)
@@ -71,30 +71,30 @@ class NodeHalves:
         return ThreadMask(mask << self.whole if upper and self.cores == 1 else mask)
 
     def on_one_side(self, mask: ThreadMask) -> bool:
-        """Tell whether hardware threads of a node leave a whole side of it to somebody else."""
+        """Tell whether hardware threads of a node leave a whole side of it to another job."""
         return not mask & ~self.mask(self.half) or not mask & ~self.mask(self.half, upper=True)
 
     def factor(self, job: JobSpec, processes: int) -> float:
-        """Return how many times as long the job takes with so many processes on a node as with one."""
+        """Return the job's run time with ``processes`` processes on a node, divided by that with one."""
         threads = processes
-        if job.exclusive or job.threads_per_process > 1:  # what it holds counts, not only where its processes are
+        if job.exclusive or job.threads_per_process > 1:  # all threads held count, not only those of processes
             threads = self._thread_mask(job, processes).bit_count()
         return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
 
     def factor_on(self, job: JobSpec, mask: ThreadMask) -> float:
-        """Return the same for the job on these hardware threads of a node, wherever they are."""
+        """Return the own slowdown of the job on these hardware threads of a node, wherever they are."""
         counts = [(mask & cpu).bit_count() for cpu in self._cpu_masks]
         return self_factor(job.self_slowdown, sum(count > 0 for count in counts), max(counts))
 
     def footprint(self, job: JobSpec, processes: int) -> Footprint:
-        """Return the job with so many processes on each node, as long as they last; its slowest node counts."""
+        """Return the footprint of the job with a number of processes on each node but the last; its slowest node counts."""
         full, rest = divmod(job.processes, processes)
         factors = [self.factor(job, count) for count in (processes if full else 0, rest) if count]
         factor = max(factors)
         return Footprint(processes, full + (rest > 0), factor, stretch(job.estimate_us, factor))
 
     def most(self, job: JobSpec) -> int:
-        """Return how many processes of the job a node can hold by its own wishes and its memory; 0 if fewer than it wants."""
+        """Return how many processes of the job a node can hold, by its own limits and the memory; 0 if below its least number."""
         most = self.whole
         if job.threads_per_process > 1:
             most = self.node.threads // job.threads_per_process
@@ -105,20 +105,20 @@ class NodeHalves:
         return most if most >= min(job.ppn_min, job.processes) else 0
 
     def most_shared(self, job: JobSpec) -> int:
-        """Return how many processes of the job may be on a node that another job is on, too; 0 if it wants nobody beside it."""
+        """Return how many processes of the job may be on a node with another job; 0 if it does not share nodes."""
         if job.exclusive or job.threads_per_process > 1:
             return 0
         most = min(self.half, self.most(job))
         return min(most, job.processes) if most >= min(job.ppn_min, job.processes) else 0
 
     def both(self, job: JobSpec, per_node: int, other: JobSpec, other_per_node: int) -> bool:
-        """Tell whether two jobs that may share nodes fit on one with so many processes."""
+        """Tell whether two jobs that may share nodes fit on one with these numbers of processes."""
         if per_node > self.half or other_per_node > self.half:
             return False
         return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
 
     def runs(self, job: JobSpec, per_node: int, nodes: NodeSet) -> tuple[Run, ...]:
-        """Return the job on the lowest of ``nodes``, of which there must be enough."""
+        """Return the job on the lowest of ``nodes``; there must be enough of them."""
         placed = []
         left = job.processes
         for node in bits_of(nodes):
@@ -139,7 +139,7 @@ class NodeHalves:
 
 
 class Spread(NodePlacement):
-    """Empty nodes, with as many processes on each as formula 8 says.
+    """Empty nodes; formula 8 gives the number of processes on each.
 
     ``max_slowdown`` and ``max_slowdown_cpus``: how much a job may slow itself down with all cores of a node at work, and with one core
     of each CPU.
@@ -156,7 +156,7 @@ class Spread(NodePlacement):
         self._halves: NodeHalves | None = None
 
     def halves(self, view: View) -> NodeHalves:
-        """Return how the nodes are shared out; MachineError for a machine whose nodes differ."""
+        """Return how the nodes are divided; MachineError for a machine whose nodes differ."""
         if self._halves is None or self._halves.node is not view.machine.classes[0]:
             self._halves = NodeHalves(view)
         return self._halves
@@ -166,7 +166,7 @@ class Spread(NodePlacement):
         self.halves(view)
 
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
-        """Return the job alone on its nodes; None if the whole machine does not hold it."""
+        """Return the footprint of the job alone on its nodes; None if the whole machine does not hold it."""
         known = self._known.get(job.id)
         if known is None or known[0] is not job:
             if len(self._known) > 2 * view.queued + 1000:
@@ -199,14 +199,14 @@ class Spread(NodePlacement):
         return None if footprint is None else self.offer_with(job, footprint, snapshot)
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
-        """Return the job on these threads, slowed down by itself as much as on the node where that is most."""
+        """Return the job on these threads, with the largest own slowdown of its nodes."""
         halves = self.halves(snapshot.view)
         factor = max([halves.factor_on(job, run.mask) for run in runs])
         run_us = stretch(job.estimate_us, factor)
         return Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
 
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
-        """Return the job on empty nodes with a given footprint; those that nobody has to leave first come first."""
+        """Return the job on empty nodes with a given footprint; nodes that no job must leave first are preferred."""
         free = any_layer(snapshot.free)
         if free.bit_count() < footprint.nodes:
             return None
@@ -218,9 +218,9 @@ class Spread(NodePlacement):
         return Offer(job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
 
     def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
-        """Return ``wanted`` nodes out of ``free``, or all of them if they are fewer.
+        """Return ``wanted`` of the ``free`` nodes, or all of them if they are fewer.
 
-        First those that nobody else is on or will want back, then those that nobody is on, last those that must be cleared.
+        First nodes that no other job is on or will come back to, then nodes that no job is on, last nodes that must be cleared.
         """
         chosen = 0
         for better in (view.unclaimed_nodes, view.idle_nodes, -1):
@@ -232,7 +232,7 @@ class Spread(NodePlacement):
         return NodeSet(chosen)
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
-        """Return the first place as running jobs leave."""
+        """Return the first place as running jobs end."""
         footprint = self.footprint(job, view)
         if footprint is None:
             return None
@@ -243,5 +243,5 @@ class Spread(NodePlacement):
 
 
 def limit_beside(job: JobSpec, run_us: int) -> int | None:
-    """Return the limit to ask for where the job is to take ``run_us``: longer by as much as that is, never below its own."""
+    """Return the limit for a run of ``run_us``: the job's own, plus the time by which the run exceeds the estimate."""
     return None if job.limit_us is None else job.limit_us + max(0, run_us - job.estimate_us)

@@ -1,1 +1,1 @@
-"""What every backfilling policy uses: offers, reservations, availability over time, the protocols of the parts."""
+"""The base of every backfilling policy: reservations, profiles of availability over time, starts in queue order."""

@@ -1,4 +1,4 @@
-"""Machines whose nodes are all alike, which parts need that count nodes wherever they are."""
+"""Machines whose nodes are all alike: a requirement of parts that count nodes."""
 
 from __future__ import annotations
 

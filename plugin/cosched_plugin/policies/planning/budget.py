@@ -6,7 +6,7 @@ from cosched_plugin.api import Budget, View
 
 
 class Counted(Budget):
-    """As many units of work for each decision."""
+    """The same number of units of work for each decision."""
 
     def __init__(self, *, units: int) -> None:
         self._units = units

@@ -1,4 +1,4 @@
-"""How much slower a job should run on given nodes, and what that does to its run time (penalty factor, RUA paper, section 3.3)."""
+"""Expected slowdown of a job on given nodes, and its effect on the run time (penalty factor, RUA paper, section 3.3)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
 
 
 def penalised_offer(job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float, *, extend_limit: bool) -> Offer:
-    """Return the offer with run time and, where asked for, limit multiplied by the penalty factor ``by``, rounded up.
+    """Return the offer with run time and, where requested, limit multiplied by the penalty factor ``by``, rounded up.
 
     The limit is fixed here, at allocation, and not extended again for later neighbours.
     """

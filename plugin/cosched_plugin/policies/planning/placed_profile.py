@@ -1,7 +1,7 @@
-"""Future availability by the threads themselves, and by memory: where some job needs whole nodes among others that do not, memory or a
-certain number of processes a node.
+"""Future availability of individual threads and of memory: needed where some job asks for whole nodes among others that do not, for
+memory, or for a certain number of processes a node.
 
-Counting comes first here, too: where there are not even enough threads, nobody looks at which ones.
+Counting comes first here, too: individual threads are examined only where there are enough of them.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class PlacedProfile:
     def __init__(self, view: View, placement: Placement) -> None:
         self._view = view
         self._placement = placement
-        # By step of the timeline. Arrays may be shared between steps: they are replaced, never changed.
+        # By step of the timeline. Steps may share arrays: these are replaced, never changed.
         availability = view.availability()
         self.timeline = Timeline((at_us, size(free)) for at_us, free in availability)
         self._free: list[Layers] = [free for _, free in availability]
         self._memory: list[Ints] = _memory_at(self.timeline, view)
 
     def need(self, job: JobSpec) -> tuple[int, int]:
-        """Return the threads that the job takes at least, and its estimate."""
+        """Return the least number of threads that the job takes, and its estimate."""
         if job.exclusive and nodes_view(self._view) is not None:
-            return job.processes, job.estimate_us  # it may have the second threads of its cores, which are not counted
+            return job.processes, job.estimate_us  # it may take the second threads of its cores, which are not counted
         return job.processes * job.threads_per_process, job.estimate_us
 
     def earliest(self, job: JobSpec) -> Promise | None:
@@ -94,7 +94,7 @@ class PlacedProfile:
         self._change(job, promise, taken=True)
 
     def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve what was promised, one after the other, up to the first that does not fit."""
+        """Reserve promises one after the other, up to the first that does not fit."""
         done = first
         while done < len(past.jobs) and self.fits(past.jobs[done], past.promises[done]):
             self.reserve(past.jobs[done], past.promises[done])
@@ -106,11 +106,11 @@ class PlacedProfile:
         self._change(job, promise, taken=False)
 
     def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
-        """Return when the job had its place."""
+        """Return the span of the job's old place."""
         return start_of(before), start_of(before) + job.estimate_us
 
     def follow(self, before: PlacedProfile, after: PlacedProfile) -> list[Change] | None:
-        """Go on to now, with other running jobs; None if they are where others have a promise."""
+        """Advance to the present with the new running jobs; None if they are in places promised to pending jobs."""
         now_us = self._view.now_us
         self._advance(now_us)
         before._advance(now_us)
@@ -140,7 +140,7 @@ class PlacedProfile:
         return self._placement.offer_on(job, _runs(promise), snapshot_now(self._view))
 
     def admits(self, occupancies: Sequence[Occupancy]) -> bool:
-        """Tell whether these very nodes are free."""
+        """Tell whether exactly these nodes are free."""
         view = whole_nodes(self._view)
         times = self.timeline.times
         for occupancy in occupancies:
@@ -155,7 +155,7 @@ class PlacedProfile:
         return self._placement.never(job, self._view)
 
     def _place(self, job: JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
-        """Return the job's first place of those that begin with step ``first`` or a later one, and before ``until_us``."""
+        """Return the job's first place that begins with step ``first`` or a later one, and before ``until_us``."""
         need, span_us = self.need(job)
         timeline = self.timeline
         step = first
@@ -165,12 +165,12 @@ class PlacedProfile:
                 break
             offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
-                return (start_us, *map(tuple, offer.runs))  # plain tuples are what a note measures fastest
+                return (start_us, *map(tuple, offer.runs))  # plain tuples: a note of these is measured fastest
             step = timeline.step_at(start_us) + 1
         return None
 
     def _snapshot(self, job: JobSpec, start_us: int) -> Snapshot:
-        """Return what is free from ``start_us`` on for the whole of the job's estimate."""
+        """Return the threads and memory that are free from ``start_us`` on for the job's whole estimate."""
         steps = self._steps(job, start_us)
         free = self._free[steps.start]
         for layers in self._free[steps.start + 1 : steps.stop]:
@@ -183,7 +183,7 @@ class PlacedProfile:
         return least
 
     def _steps(self, job: JobSpec, start_us: int) -> range:
-        """Return the steps that the job meets."""
+        """Return the steps that the job overlaps."""
         times = self.timeline.times
         return range(self.timeline.step_at(start_us), bisect_left(times, start_us + job.estimate_us))
 
@@ -208,7 +208,7 @@ class PlacedProfile:
         self.timeline.values[step] = size(free)
 
     def _cut_out(self, start_us: int, end_us: int) -> range:
-        """Return the steps between two instants, cut there."""
+        """Return the steps between two instants, with steps made to begin there."""
         first = self._cut(start_us)
         return range(first, self._cut(end_us) if end_us < FOREVER_US else len(self._free))
 
@@ -220,7 +220,7 @@ class PlacedProfile:
         return step
 
     def _join(self, step: int) -> None:
-        """Join a step to the one before, if they are equal."""
+        """Merge a step into the one before, if they are equal."""
         if not 0 < step < len(self._free) or self._free[step] != self._free[step - 1]:
             return
         if self._memory[step] is self._memory[step - 1] or np.array_equal(self._memory[step], self._memory[step - 1]):
@@ -233,7 +233,7 @@ class PlacedProfile:
 
 
 def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
-    """Return the free memory of each node at every step, as running jobs tell; of whole nodes, that of the empty node."""
+    """Return the free memory of each node at every step, by the running jobs; on whole nodes, that of the empty node."""
     if nodes_view(view) is not None:
         return [np.array(view.machine.memory_mb, dtype=np.int64)] * len(timeline.times)
     memory_mb = np.array(view.free_memory_mb, dtype=np.int64)
@@ -252,7 +252,7 @@ def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
 
 
 def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
-    """Return the memory of each node that a job takes; None if it asks for none, or no other job can want what it leaves."""
+    """Return the memory of each node that a job takes; None if it asks for none, or no other job can use the rest."""
     if not job.memory_mb or nodes_view(view) is not None:
         return None
     memory_mb = np.zeros(view.machine.nodes, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Future availability with many reservations, for conservative backfilling.
 
-`CountProfile` counts threads, which is exact for jobs that take any threads: whatever can be promised by counting can be kept,
+`CountProfile` counts threads, which is exact for jobs that take any threads: a promise made by counting can always be kept,
 because jobs that have not started can take other threads than planned. `NodeProfile` and `FullNodeProfile` count nodes, for jobs
-that take whole ones that are all alike. `placed_profile` plans with the threads themselves, where counting does not do.
+that take whole ones that are all alike. `placed_profile` plans with individual threads, where counting is not exact.
 
 A *promise* is a tuple of ints and runs that a note can hold: the start, and where places are planned the runs.
 """
@@ -27,7 +27,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.planning.timeline import Change, Timeline
 
 Promise: TypeAlias = tuple[NoteValue, ...]
-# So many promises are entered one by one, and then more and more at once as long as they can be kept.
+# Number of promises entered one by one; after these, batches grow as long as all promises can be kept.
 _ONE_BY_ONE: Final = 8
 _GROWTH: Final = 4
 
@@ -48,13 +48,13 @@ class Promises(NamedTuple):
 
 
 class Profile(Protocol):
-    """When may a job start, given all that has been promised?"""
+    """Answers when a job may start, given all promises."""
 
-    timeline: Timeline  # how much is free by number: what `need` is compared with
-    counts: ClassVar[bool]  # whether who fits by number fits
+    timeline: Timeline  # the number of free threads or nodes over time: `need` is compared with it
+    counts: ClassVar[bool]  # whether a job that fits by number fits
 
     def need(self, job: JobSpec) -> tuple[int, int]:
-        """Return how much the job takes of `timeline` at least, and for how long."""
+        """Return the least amount of `timeline` that the job takes, and for how long."""
         ...
 
     def earliest(self, job: JobSpec) -> Promise | None:
@@ -74,7 +74,7 @@ class Profile(Protocol):
         ...
 
     def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve what was promised, from number ``first`` on, up to the first that does not fit; return that one's number."""
+        """Reserve the promises from number ``first`` on, up to the first that does not fit; return its number."""
         ...
 
     def lift(self, job: JobSpec, promise: Promise) -> None:
@@ -82,18 +82,18 @@ class Profile(Protocol):
         ...
 
     def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
-        """Return from when to when more may be free once ``job`` has moved."""
+        """Return the span in which more may be free once ``job`` has moved."""
         ...
 
     def follow(self, before: Self, after: Self) -> list[Change] | None:
-        """Go on to now, with other running jobs; return what has changed, or None if that is in the way of what was promised.
+        """Advance to the present with the new running jobs; return the changes, or None if they conflict with a promise.
 
-        ``before`` and ``after``: what running jobs leave free, by the plans of then and of now.
+        ``before`` and ``after``: what running jobs leave free, by the plans before and now.
         """
         ...
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
-        """Return the job's place now, its promise being for now."""
+        """Return the job's place now; its promise must be for now."""
         ...
 
     def admits(self, occupancies: Sequence[Occupancy]) -> bool:
@@ -145,7 +145,7 @@ class CountProfile:
         self.timeline.add(start_us, start_us + span_us, -need)
 
     def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve what was promised up to the first that does not fit: many at once, where they all do."""
+        """Reserve the promises up to the first that does not fit: many at once, where all fit."""
         size = _ONE_BY_ONE
         done = first
         while done < len(past.jobs):
@@ -172,12 +172,12 @@ class CountProfile:
         self.timeline.add(start_us, start_us + span_us, need)
 
     def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
-        """Return from when to when more is free once ``job`` has moved."""
+        """Return the span in which more is free once ``job`` has moved."""
         span_us = self.need(job)[1]
         return max(start_of(before), start_of(after) + span_us), start_of(before) + span_us
 
     def follow(self, before: CountProfile, after: CountProfile) -> list[Change] | None:
-        """Go on to now, with other running jobs; None if there would be less than what was promised."""
+        """Advance to the present with the new running jobs; None if there would be less than promised."""
         timeline = self.timeline
         now_us = self._view.now_us
         timeline.advance(now_us)
@@ -190,15 +190,15 @@ class CountProfile:
         return changes
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
-        """Return the job's place now, on whatever threads or nodes the placement likes."""
+        """Return the job's place now, on threads or nodes that the placement chooses."""
         return self._placement.offer(job, snapshot_now(self._view))
 
     def admits(self, occupancies: Sequence[Occupancy]) -> bool:
-        """Tell whether there are enough nodes. (What is counted is nodes: jobs that share some have them counted once.)"""
+        """Tell whether there are enough nodes. (Nodes that several jobs share count once.)"""
         nodes = 0
         for occupancy in sorted(
             occupancies, reverse=True
-        ):  # the longest first: others add to its nodes while they last
+        ):  # the longest first: others add only to its nodes while they last
             nodes |= occupancy.nodes
             if self.timeline.least(self.timeline.times[0], occupancy.end_us) < nodes.bit_count():
                 return False
@@ -209,7 +209,7 @@ class CountProfile:
         return self._placement.never(job, self._view)
 
     def _reserve_at_once(self, past: Promises, which: slice) -> bool:
-        """Take what all these jobs need, if they all fit."""
+        """Reserve the needs of all these jobs, if all fit."""
         starts_us = past.starts_us[which]
         if starts_us.min() < self._view.now_us:
             return False
@@ -222,7 +222,7 @@ class NodeProfile(CountProfile):
     __slots__ = ("_spread",)
 
     def __init__(self, view: WholeNodesView, placement: NodePlacement, besides: Sequence[Occupancy] = ()) -> None:
-        """``besides``: jobs that are not running, as if they were from now on."""
+        """``besides``: further jobs, counted as if they ran from now on."""
         self._view = view
         self._placement = self._spread = placement
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
@@ -234,12 +234,12 @@ class NodeProfile(CountProfile):
         return footprint.nodes, footprint.run_us
 
     def earliest(self, job: JobSpec) -> Promise | None:
-        """Return the first instant from which there are enough nodes for the whole time that the job takes on them."""
+        """Return the first instant from which there are enough nodes for the job's whole run time on them."""
         return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
 
 
 class FullNodeProfile(CountProfile):
-    """Free nodes over time, all of as many cores, for plain jobs that fill each node that they get, save the last."""
+    """Free nodes over time, all of as many cores, for plain jobs that fill each of their nodes but the last."""
 
     __slots__ = ("_cores",)
 

@@ -1,4 +1,4 @@
-"""The one reservation of EASY-like backfilling: when the blocked head of the queue will start, and who may run before it.
+"""The one reservation of EASY-like backfilling: when the blocked head of the queue will start, and which jobs may start before it.
 
 Textbook EASY (Mu'alem and Feitelson): the reservation is recomputed at every event from the expected ends of the running jobs; a
 job may be backfilled if it ends by the shadow time, or leaves the head enough threads at that time.
@@ -28,10 +28,10 @@ from cosched_plugin.api import (
 
 
 class CountedReservation:
-    """For a head that needs nothing but enough threads: the shadow time and the number of extra threads then."""
+    """The reservation of a head that needs only a number of threads: the shadow time and the number of extra threads then."""
 
     __slots__ = ("_extra", "_view", "shadow_us")
-    settled = True  # where only numbers count, fewer free threads are no help to a job that was refused
+    settled = True  # where only numbers count, fewer free threads do not help a refused job
 
     def __init__(self, view: View, shadow_us: int, extra: int) -> None:
         self._view = view
@@ -39,19 +39,19 @@ class CountedReservation:
         self._extra = extra
 
     def with_head(self, snapshot: Snapshot) -> Snapshot:
-        """Return ``snapshot`` as it is: which threads the head will take is open."""
+        """Return ``snapshot`` as it is: the head's threads are not decided."""
         return snapshot
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
-        """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
+        """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         return short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
-        """Tell the same of many."""
+        """Return what `may_hold` returns, for each of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
     def admit(self, seat: Seat) -> bool:
@@ -70,21 +70,21 @@ class CountedReservation:
 
 
 class PlacedReservation:
-    """For any head and placement: the head's place at the shadow time, and the machine as it will be then."""
+    """The reservation of any head under any placement: its place at the shadow time, and the machine as it will be then."""
 
     __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_shortens", "_view", "moved", "refused")
 
     def __init__(self, view: View, head: Offer, placer: Placer, *, shortens: bool = False) -> None:
-        """``placer`` is asked for the head's place: the context of the pass, where that pays for it.
+        """``placer`` is asked for the head's place: the context of the pass, where the search must be paid for.
 
-        ``shortens``: candidates may take less than their estimates, so that only a closer look will say which are admitted.
+        ``shortens``: candidates may take less than their estimates, so only `admit` decides.
         """
         self.moved = False  # an admitted job will still be there at the shadow time, and the head goes elsewhere
-        self.refused = False  # an offer was not admitted; other threads might have been
+        self.refused = False  # an offer was not admitted, but other threads might be
         self._view = view
         self._placer = placer
         self._shortens = shortens
-        self._layers: Layers | None = None  # of the head, where they were asked for
+        self._layers: Layers | None = None  # of the head, once computed
         self._take(head)
         steps = view.availability()
         _, free = steps[steps.by(head.start_us) - 1]
@@ -92,12 +92,12 @@ class PlacedReservation:
 
     @property
     def settled(self) -> bool:
-        """Tell whether a job that did not start so far has no better chance for those that did."""
+        """Tell whether the starts so far cannot help a job that did not start."""
         return not self.moved and not self.refused
 
     @property
     def shadow_us(self) -> int:
-        """Return when the head is to start."""
+        """Return the shadow time: when the head will start."""
         return self._head.start_us
 
     @property
@@ -106,27 +106,27 @@ class PlacedReservation:
         return self._head
 
     def with_head(self, snapshot: Snapshot) -> Snapshot:
-        """Return ``snapshot`` with the head among those who are to run."""
+        """Return ``snapshot`` with the head among the planned jobs."""
         return snapshot._replace(planned=snapshot.planned + self._planned)
 
     def spare(self, snapshot: Snapshot) -> Snapshot:
-        """Return ``snapshot`` without the threads that the head is to get."""
+        """Return ``snapshot`` without the threads reserved for the head."""
         if self._layers is None:
             self._layers = self._view.claim(self._head.runs)
         return snapshot.without(self._layers)
 
     def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
-        """Return the jobs whose start now, on ``free`` threads, might be admitted: a quick look before places are sought for them."""
+        """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         if self._shortens:
             return [job for job in jobs if job.processes <= free]
         return short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
-        """Tell whether so many threads, free from ``since_us`` on, might be held until ``until_us``: a quick look."""
+        """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra() or self._shortens
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
-        """Tell the same of many."""
+        """Return what `may_hold` returns, for each of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
 
     def admit(self, seat: Seat) -> bool:
@@ -142,7 +142,7 @@ class PlacedReservation:
             self.refused = True
             return False
         self.moved = True
-        self._at_shadow = at_shadow  # not with it planned: it starts now, and from then on the view tells of it
+        self._at_shadow = at_shadow  # without it among the planned jobs: it starts now, and the view will include it
         self._take(head)
         return True
 
@@ -167,7 +167,7 @@ class PlacedReservation:
 
 
 def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:
-    """Tell whether threads are not held at the shadow time, would not be free then anyway, or are left over by the head."""
+    """Tell whether threads are released by the shadow time, would not be free then anyway, or are extra to the head's."""
     return (until_us <= shadow_us) | (since_us > shadow_us) | (threads <= extra)
 
 
@@ -175,7 +175,7 @@ Reservation = CountedReservation | PlacedReservation
 
 
 def reserve(head: JobSpec, context: Context) -> Reservation | None:
-    """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have left."""
+    """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have ended."""
     view, placement = context.view, context.placement
     if placement.counts and view.counts and is_plain(head):
         shadow = view.shadow(head.processes)

@@ -21,10 +21,10 @@ NEVER = "{} processes wanted, more than fit when each node is one job's alone"
 
 
 def start_in_order(context: Context, reason: str = "order") -> Generator[Action, None, PendingJobs]:
-    """Yield the starts of the first pending jobs, until one has no place now; return that job and those behind it."""
+    """Yield the starts of the first pending jobs, until one has no place now; return that job and the jobs behind it."""
     view, matching, pending = context.view, context.matching, context.pending
     jobs = pending.jobs
-    gone = 0  # of `jobs`, where the matching looks at nobody but the job in question: copies of a long queue cost
+    gone = 0  # started ones of `jobs`, where the matching examines only the job in question: copies of a long queue are slow
     while gone < len(jobs):
         job = jobs[gone]
         offer = context.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
@@ -64,7 +64,7 @@ def backfill_seat(job: JobSpec, context: Context, reservation: Reservation, *, m
 
 
 def take_seat(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
-    """Yield the decisions that take a seat, and say why; ``facts`` are what a trace should tell besides."""
+    """Yield the decisions that take a seat, and record why; ``facts`` are further fields for a trace."""
     if view.trace is not None:
         for job_id in seat.job_ids:
             view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)

@@ -1,6 +1,6 @@
-"""How much is free over time: a number that is constant between instants, and the searches that planning needs, on thousands of steps.
+"""Availability over time as a step function of one number, with the searches that planning needs, for thousands of steps.
 
-Searches begin near the present, where most end; what goes on beyond is left to numpy, which costs more to begin with.
+Searches begin near the present, where most end; numpy, which costs more to start, searches the rest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from cosched_plugin.api import Ints
 
-# So many steps are looked at one by one before the rest is looked at all at once.
+# Number of steps examined one by one before all others are examined together.
 NEAR: Final = 48
 FOREVER_US: Final = (1 << 62) - 1
 
 
 class Change(NamedTuple):
-    """By how much more is free from one instant to another, perhaps for ever."""
+    """An increase of what is free from one instant to another, perhaps for ever."""
 
     start_us: int
     end_us: int
@@ -42,7 +42,7 @@ class Timeline:
             self.values.append(value)
 
     def copy(self) -> Timeline:
-        """Return another one like it."""
+        """Return a copy."""
         other = Timeline(())
         other.times = self.times[:]
         other.values = self.values[:]
@@ -71,7 +71,7 @@ class Timeline:
         return step
 
     def add(self, start_us: int, end_us: int, amount: int) -> None:
-        """Have so much more from ``start_us`` to ``end_us``."""
+        """Add an amount from ``start_us`` to ``end_us``."""
         first = self.cut(start_us)
         last = self.cut(end_us) if end_us < FOREVER_US else len(self.times)
         np.frombuffer(self.values, np.int64)[first:last] += amount
@@ -79,7 +79,7 @@ class Timeline:
         self._mend(first)
 
     def add_all(self, starts_us: Ints, ends_us: Ints, amounts: Ints) -> bool:
-        """Have so much more from each start to its end, unless there would be less than none anywhere; tell whether it was done."""
+        """Add an amount from each start to its end, unless a value would become negative; tell whether it was done."""
         values = np.frombuffer(self.values, np.int64)
         times = np.concatenate([np.frombuffer(self.times, np.int64), starts_us, ends_us])
         steps = np.concatenate([np.diff(values, prepend=0), amounts, -amounts])
@@ -104,9 +104,9 @@ class Timeline:
         return max(self.values[self.step_at(start_us) : bisect_left(self.times, end_us)])
 
     def earliest(self, need: int, span_us: int, first: int = 0) -> int | None:
-        """Return the first instant, of those at which step ``first`` or a later one begins, from which there is ``need`` for so long.
+        """Return the begin of the first step, from step ``first`` on, from which ``need`` is available for ``span_us``.
 
-        None if there is not even in the last step, which has the most: jobs leave.
+        None if not even the last step has enough; it has the most, because jobs end.
         """
         times, values = self.times, self.values
         if values[-1] < need:
@@ -129,7 +129,7 @@ class Timeline:
         return int(begins[enough.argmax()])
 
     def sooner(self, need: int, span_us: int, own_us: int, first: int) -> int | None:
-        """Return the first instant before ``own_us`` at which what has its place there could begin; None if there is none.
+        """Return the first instant before ``own_us`` at which the place at ``own_us`` could begin; None if there is none.
 
         Steps from ``first`` on count. Its own place counts as free.
         """
@@ -149,22 +149,22 @@ class Timeline:
         return times[start] if start < len(times) and times[start] < own_us else None
 
     def soonest(self, need: int, spans_us: Ints, owns_us: Ints) -> Ints:
-        """Return for each of many that need the same what `sooner` finds, or where none is, when it begins now."""
+        """Return what `sooner` returns, for many places with the same need; a place's own start where it returns None."""
         last = bisect_left(self.times, int(owns_us.max()))
         blocked = np.flatnonzero(np.frombuffer(self.values, np.int64)[:last] < need)
         begins, ends = self._gaps(0, blocked)
-        # The last gap seems to have no end: it goes on at least up to the last place, beside which nobody needs a wide one.
+        # The last gap seems to have no end: it extends at least to the last place, and no place needs a wide gap beside itself.
         widest = np.maximum.accumulate(ends - begins)
         wide = begins[np.minimum(np.searchsorted(widest, spans_us), len(begins) - 1)]
         beside = begins[np.searchsorted(ends[:-1], owns_us)]
         return np.minimum(np.minimum(wide, beside), owns_us)
 
     def soonest_by(self, change: Change, needs: Ints, spans_us: Ints, owns_us: Ints) -> Ints:
-        """Return the same for many of any needs, but only of what could begin by what ``change`` has brought."""
+        """Return what `soonest` returns, for any needs, but only for places that could begin because of ``change``."""
         times, values = np.frombuffer(self.times, np.int64), np.frombuffer(self.values, np.int64)
         first = self.step_at(change.start_us)
         last = bisect_left(self.times, change.end_us)
-        # As far as those come who need least.
+        # The reach of the smallest need.
         blocked = np.flatnonzero(values < needs.min())
         left, right = blocked.searchsorted((first, last)).tolist()
         low = int(blocked[left - 1]) + 1 if left else 0
@@ -174,7 +174,7 @@ class Timeline:
         for peak in _peaks(self.values, first, last):
             back = np.minimum.accumulate(values[low : peak + 1][::-1])
             ahead = np.minimum.accumulate(values[peak:high])
-            # Of who needs more than the peak has, the end comes before the beginning.
+            # For a need above the peak, the end comes before the beginning.
             begins = np.minimum(peak + 1 - np.searchsorted(-back, -needs, side="right"), len(times) - 1)
             begins_us = times[begins]
             ends_us = np.append(times[peak:high], beyond_us)[np.searchsorted(-ahead, -needs, side="right")]
@@ -183,11 +183,11 @@ class Timeline:
         return found
 
     def steps_in(self, change: Change) -> int:
-        """Return how many steps a change meets."""
+        """Return how many steps a change overlaps."""
         return bisect_left(self.times, change.end_us) - self.step_at(change.start_us)
 
     def changes(self, before: Timeline) -> list[Change]:
-        """Return where there is more or less than in one that begins at the same instant, ascending."""
+        """Return the changes from a timeline that begins at the same instant, ascending."""
         if self.times == before.times and self.values == before.values:
             return []
         changes: list[Change] = []
@@ -203,14 +203,14 @@ class Timeline:
         return changes
 
     def _mend(self, step: int) -> None:
-        """Join a step to the one before, if they are equal."""
+        """Merge a step into the one before, if they are equal."""
         values = self.values
         if 0 < step < len(values) and values[step] == values[step - 1]:
             del values[step]
             del self.times[step]
 
     def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[Ints, Ints]:
-        """Return when what lies between blocked steps begins and ends, from step ``first`` on, by which ``blocked`` counts."""
+        """Return begin and end of the gaps between blocked steps; ``blocked`` counts from step ``first``."""
         times = np.frombuffer(self.times, np.int64)
         begins = np.empty(len(blocked) + 1, np.int64)
         ends = np.empty(len(blocked) + 1, np.int64)
@@ -227,7 +227,7 @@ class Timeline:
 
 
 def _peaks(values: array[int], first: int, last: int) -> list[int]:
-    """Return the steps that have more than those beside them; what is around any step is around one of them, too."""
+    """Return the steps with more than their neighbours; any interval around a step also contains one of them."""
     if last - first == 1:
         return [first]
     inner = values[first:last].tolist()

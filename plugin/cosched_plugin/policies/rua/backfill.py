@@ -2,8 +2,8 @@
 
 For every job and each of several thresholds, LessConsume Threshold names a place; the one with the least expected slowdown is the
 job's. The head of the queue (first come, first served) takes its place if that starts now, else it is reserved. The others that
-could start now are taken in order of penalty factor, then estimate: the first that does not delay the reservation starts, all are
-looked at again, until none is left that may start.
+could start now are taken in order of penalty factor, then estimate: the first that does not delay the reservation starts, and the
+scan repeats until no job may start.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from cosched_plugin.policies.planning.starting import NEVER, take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
-_WORTH_A_CHECK = 8  # so many instants to look at are first looked at as one
+_WORTH_A_CHECK = 8  # number of instants that are first examined as one
 
 
 class Within(NamedTuple):
-    """LessConsume Threshold with a threshold of its own: what the head's reservation must keep to."""
+    """LessConsume Threshold with the threshold of the head's reservation."""
 
     placement: PenaltyPlacement
     threshold: float
@@ -54,7 +54,7 @@ class Within(NamedTuple):
 
 
 class Rua(Backfill):
-    """Backfilling that looks ahead in time and in the queue for places where little is lost to neighbours."""
+    """Backfilling that looks ahead in time and in the queue for places with little loss to neighbours."""
 
     needs: ClassVar[Needs] = frozenset({LEAST_PENALTY})
 
@@ -67,16 +67,16 @@ class Rua(Backfill):
         view = context.view
         placement = cast(
             PenaltyPlacement, context.placement
-        )  # as it provides LEAST_PENALTY: the composition has seen to it
+        )  # it provides LEAST_PENALTY: the composition requires that
         while view.queued and view.free_threads and (yield from self._pass(context, placement)):
             pass
 
     def _pass(self, context: Context, placement: PenaltyPlacement) -> Generator[Action, None, bool]:
-        """Yield the starts that one look at the queue finds; tell whether another look may find more."""
+        """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         view = context.view
         free = view.free_threads
         if view.any_threads and view.trace is None and not any(job.processes <= free for job in view.queue):
-            return False  # a trace would tell of the reservation all the same, and on whole nodes a job may fit never
+            return False  # a trace records the reservation in any case, and on whole nodes a job may never fit
         queue = context.order.arrange(view.queue, view)
         head: FoundPlace | None = None
         behind = 0
@@ -87,7 +87,7 @@ class Rua(Backfill):
             left = view.work.left
             best = self.best(job, view, placement)
             if best is None:
-                # More than the nodes in service hold: nothing to reserve, and those behind it do not pay for the look.
+                # More than the nodes in service hold: there is nothing to reserve, and the jobs behind it do not pay for the check.
                 view.work.refund(left)
                 if placement.never(job, view):
                     yield RejectJob(job.id, NEVER.format(job.processes))
@@ -106,18 +106,18 @@ class Rua(Backfill):
         if head is not None:
             extra = size(head.snapshot.free) - head.job.processes
             if not short_or_narrow(waiting, view.free_threads, head.snapshot.at_us - view.now_us, extra):
-                return False  # the head need not say where it goes
+                return False  # the head's place is not needed
             reservation = self._reserve(head, placement)
         started = False
         while offer := self._next(waiting, view, placement, reservation):
             yield from take_seat(offer, "backfill", view, factor=offer.factor)
             waiting.remove(offer.job)
             started = True
-        # Those who started may have worsened the place that the head was to wait for: now may be better.
+        # The starts may have worsened the head's reserved place: a start now may be better.
         return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
 
     def _reserve(self, head: FoundPlace, placement: PenaltyPlacement) -> PlacedReservation:
-        """Return the reservation of a job at its best place, to be kept to the lowest threshold that the place is within."""
+        """Return the reservation of a job at its best place, with the lowest threshold that the place meets."""
         view = head.snapshot.view
         thresholds = self._thresholds(head.job, view, placement)
         threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
@@ -141,11 +141,11 @@ class Rua(Backfill):
     def _next(
         self, waiting: list[JobSpec], view: View, placement: PenaltyPlacement, reservation: PlacedReservation | None
     ) -> Offer | None:
-        """Return the place, to start now, of the waiting job with the least (factor, estimate) that delays no reservation."""
+        """Return the place for a start now of the pending job with the least (factor, estimate) that does not delay the reservation."""
         free = view.free_threads
         now = snapshot_now(view) if reservation is None else reservation.with_head(snapshot_now(view))
         lossy: list[FoundPlace] = []
-        looked_at: set[object] = set()  # kinds of jobs that nothing tells apart, as users send them in by the dozen
+        looked_at: set[object] = set()  # kinds of identical jobs, which users submit by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
         narrow = (job for job in waiting if job.processes <= free)
         for job in narrow if reservation is None else reservation.may_admit(waiting, free):
@@ -176,7 +176,7 @@ class Rua(Backfill):
         """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
         thresholds = self._thresholds(now.job, view, placement)
         later = self._better(now, 1, thresholds, placement, reservation)
-        return next(later, None) is None and not view.work.spent  # who has spent all may not have looked at all
+        return next(later, None) is None and not view.work.spent  # a spent budget may have ended the scan early
 
     def _better(
         self,
@@ -186,7 +186,7 @@ class Rua(Backfill):
         placement: PenaltyPlacement,
         reservation: PlacedReservation | None,
     ) -> Iterator[FoundPlace]:
-        """Yield places from the step ``since`` on, each better than ``best`` and those before.
+        """Yield places from the step ``since`` on, each better than ``best`` and the places before.
 
         For each threshold they are the first that meets it.
         """
@@ -194,14 +194,14 @@ class Rua(Backfill):
         steps = view.availability()
         unmet = _stricter(thresholds, best.factor)
         best_end_us = best.end_us
-        rigid = is_rigid(job)  # first fit may do worse later, so for such a job every instant is looked at
+        rigid = is_rigid(job)  # first fit may do worse later, so every instant is examined for such a job
         promising = rigid
         for index in range(since, len(steps)):
             if not unmet or steps.instant_us(index) + job.estimate_us > best_end_us:
                 break
             if not promising:
-                # Factors only fall with time, and a reservation only raises them: what the last step that matters does
-                # not reach without it, no step before reaches.
+                # Factors only fall with time, and a reservation only raises them: if the last relevant step does
+                # not meet a threshold without it, no step before does.
                 last = steps.by(best_end_us - job.estimate_us, index) - 1
                 many = last - index >= _WORTH_A_CHECK and pay_for_look(job, view)
                 if many and not placement.meets(job, snapshot_at(view, *steps[last]), unmet[-1]):

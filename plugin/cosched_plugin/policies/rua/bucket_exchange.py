@@ -1,6 +1,6 @@
-"""The search of LessConsume: first fit's allocation, and then one exchange of buckets after the other (RUA paper, section 4).
+"""The search of LessConsume: first fit's allocation, then exchanges of single buckets (RUA paper, section 4).
 
-The worst bucket goes to the next free one that is better, until no node loses more than the goal or all free ones have been looked at.
+The worst bucket goes to the next free one that is better, until no node loses more than the goal or all free ones have been tried.
 Nodes are rows of a snapshot's places, in node order.
 """
 
@@ -15,13 +15,13 @@ from cosched_plugin.api import Floats, Ints, Layers, NodeSet, Run, ThreadMask
 
 
 class Exchange:
-    """How many processes go to which nodes in the end, and what the worst of these nodes loses."""
+    """The final number of processes on each node, and the loss of the worst of these nodes."""
 
     __slots__ = ("_counts", "_runs", "worst_us")
 
     def __init__(self, lost: Floats, rooms: Ints, filled: Ints, processes: int, goal_us: float) -> None:
         """``lost`` [processes - 1, node] us, ``rooms`` [node] processes, ``filled`` [node] their sum up to the node."""
-        last = int(filled.searchsorted(processes))  # the node that first fit fills last, perhaps not to the brim
+        last = int(filled.searchsorted(processes))  # the node that first fit fills last, perhaps in part
         counts = rooms[: last + 1].copy()
         counts[last] -= filled[last] - processes
         self._counts = counts
@@ -32,14 +32,14 @@ class Exchange:
             self._exchange(loses, lost, rooms, goal_us)
 
     def _exchange(self, loses: list[float], lost: Floats, rooms: Ints, goal_us: float) -> None:
-        """Improve first fit's allocation, of which each node ``loses`` so much."""
+        """Improve first fit's allocation; ``loses`` is the loss on each of its nodes."""
         chosen: list[int] = self._counts.tolist()
         places: list[int] = rooms.tolist()
         rows: list[list[float]] = lost.T.tolist()
         row = len(chosen) - 1  # the node whose free buckets come next, and how many of them there are
         left = places[row] - chosen[row]
         chosen += [0] * (len(places) - len(chosen))
-        # (-penalised time, -row, processes): the worst node first. An entry with an outdated number of processes is void. Who
+        # (-penalised time, -row, processes): the worst node first. An entry with an outdated number of processes is void. A node that
         # does not lose more than the goal is never to be exchanged.
         worst = [(-loss, -bad, chosen[bad]) for bad, loss in enumerate(loses) if loss > goal_us]
         heapify(worst)

@@ -1,13 +1,13 @@
-"""LessConsume and LessConsume Threshold: place a job where it should lose least to its neighbours.
+"""LessConsume and LessConsume Threshold: place a job where its expected loss to neighbours is least.
 
 RUA paper, section 4. The search starts from first fit's allocation; a *bucket* is a place for one process. The worst
 chosen bucket (largest penalised time of its node; ties: the last in node order) is exchanged for the next free bucket
 not yet looked at, if the job would lose strictly less there. It ends when every free bucket has been looked at once,
 when the job loses nothing, or, with a threshold, when the penalty factor is low enough.
 
-What the search reaches is the least factor that any allocation at that instant has: the tests compare it with
-enumeration. So whether a threshold can be met is known from counting places before any search, and, because factors
-only fall as running jobs leave, the first instant at which it can be is found by bisection.
+The search reaches the least factor of all allocations at that instant: the tests compare it with enumeration. So
+counting places, before any search, tells whether a threshold can be met. Factors only fall as running jobs end, so
+bisection finds the first instant at which it can be met.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from cosched_plugin.policies.planning.penalties import factor, factor_of, penali
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 from cosched_plugin.policies.rua.losses import LossCache, Places
 
-# Factors that differ by rounding only are equal: the same penalty summed over other windows.
+# Factors that differ only by rounding are equal: the same penalty summed over other windows.
 SAME = 1e-9
 
 
@@ -49,12 +49,12 @@ class LessConsume(PenaltyPlacement):
         self.extend_limit = extend_limit
         self._known = LossCache()
         self._floors: dict[object, float] = {}
-        self._floors_of: Layers = ()  # nodes in service that they hold for
-        self._floors_at: tuple[View, int] | None = None  # when these were looked at last
+        self._floors_of: Layers = ()  # the nodes in service for which they are valid
+        self._floors_at: tuple[View, int] | None = None  # when these were last checked
 
     @property
     def provides(self) -> Needs:
-        """Return that it searches within any thresholds, where it has none of its own."""
+        """Return that the placement searches within any thresholds, where it has none of its own."""
         return frozenset({LEAST_PENALTY}) if self.threshold is None else NONE
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
@@ -67,25 +67,25 @@ class LessConsume(PenaltyPlacement):
         return self.least(job, snapshot, self._own(job, snapshot.view))
 
     def price(self, job: JobSpec, view: View) -> int:
-        """Return what a look at the places of one instant costs."""
+        """Return the price of an examination of the places at one instant."""
         return _price(job).units(view.machine.nodes)
 
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
-        """Return the first place as running jobs leave that is good enough."""
+        """Return the first place, as running jobs end, that is good enough."""
         first = self.first(job, view, self._own(job, view))
         return None if first is None else first[1].offer()
 
     def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
-        """Return the first step of the view's availability in which `find` finds something, as its number and that.
+        """Return the first step of the view's availability in which `find` finds a place: the step's number and the place.
 
-        Every look is paid for, and none is left out: a reservation is made whatever it costs.
+        Every check is paid for, but none is skipped: a reservation is made at any cost.
         """
         steps = view.availability()
         low = middle = steps.wide(job.processes)
         high = len(steps)
         walk = bool(thresholds) and is_rigid(job)  # it fits from some step on, but first fit may do worse later
         threshold = thresholds[-1] if thresholds and not walk else None
-        while low < high:  # most jobs that can start at all can start well: look at the first instant first
+        while low < high:  # most jobs that can start at all have a good place: try the first instant first
             pay_for_look(job, view)
             if self.meets(job, snapshot_at(view, *steps[middle]), threshold):
                 high = middle
@@ -131,7 +131,7 @@ class LessConsume(PenaltyPlacement):
         return max(threshold, self._least_ever(job, view))
 
     def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the ascending ``thresholds``, those raised that the empty machine does not allow a job like this one."""
+        """Return the ascending ``thresholds``, each raised to the least factor that the empty machine allows a job like this one."""
         least = self._least_ever(job, view)
         if least <= thresholds[0]:
             return thresholds
@@ -179,7 +179,7 @@ class LessConsume(PenaltyPlacement):
         return None if found is None else found.offer()
 
     def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> Found | None:
-        """Return what `least` does, before it is written out as an offer."""
+        """Return the result of `least` before it is written out as an offer."""
         if is_rigid(job):
             offer = self._rigid(job, snapshot, thresholds)
             return None if offer is None else Found(job, snapshot, offer.factor, offer=offer)
@@ -202,7 +202,7 @@ class LessConsume(PenaltyPlacement):
         return Found(job, snapshot, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
 
     def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
-        """Place a job of which no single bucket can be exchanged."""
+        """Place a job whose buckets cannot be exchanged one at a time."""
         view = snapshot.view
         runs = first_fit(job, view.open_to(job, snapshot.free), view.machine, snapshot.memory_for(job))
         if runs is None:
@@ -223,7 +223,7 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
 
 
 def pay_for_look(job: JobSpec, view: View) -> bool:
-    """Pay for a look at the places of one instant; tell whether there was anything left to pay it with."""
+    """Pay for an examination of the places at one instant; tell whether the budget allowed it."""
     return not view.work.limited or view.work.pay(_price(job), view.machine.nodes)
 
 
@@ -232,7 +232,7 @@ def _price(job: JobSpec) -> Price:
 
 
 class Found:
-    """The end of a search: the factor at once, the offer when it is asked for."""
+    """The end of a search: the factor at once, the offer on request."""
 
     __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "snapshot")
 
@@ -257,13 +257,13 @@ class Found:
 
     @property
     def end_us(self) -> int:
-        """Return start + estimate x factor: when the job should end if it gets all the time that it needs."""
+        """Return start + estimate x factor: the job's expected end without a limit."""
         return self.snapshot.at_us + stretch(self.job.estimate_us, self.factor)
 
     def offer(self) -> Offer:
         """Return the place."""
         if self._offer is None:
-            assert self._places is not None  # there are these two, or the offer
+            assert self._places is not None  # set together, or the offer is set
             assert self._exchange is not None
             runs = self._places.runs(self.job, self._exchange)
             self._offer = penalised_offer(self.job, self.snapshot, runs, self.factor, extend_limit=self._extend_limit)

@@ -1,4 +1,4 @@
-"""What a job would lose on each node to the jobs that run or are planned there (penalised time, RUA paper, section 3.3)."""
+"""Loss of a job on each node to the jobs that run or are planned there (penalised time, RUA paper, section 3.3)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _MOST_AT_ONCE = 256  # run times in one array
 
 
 class Places:
-    """The nodes on which a snapshot has places for jobs of one shape, and what jobs of that shape would lose there."""
+    """The nodes on which a snapshot has places for jobs of one shape, and the losses of such jobs there."""
 
     __slots__ = ("_at_us", "_free", "_ground", "_outlooks", "_rooms", "_rows", "_stays_us", "_within", "total")
 
     def __init__(self, job: JobSpec, snapshot: Snapshot, table: NodeTable) -> None:
-        """``job`` is one of them; ``table`` tells who runs on each node."""
+        """``job`` is one of them; ``table`` holds the jobs that run on each node."""
         rooms = _rooms(job, snapshot)
         self._ground = table.ground(rooms.nonzero()[0])
         self._rooms: Ints = rooms[self._ground.nodes]
@@ -49,7 +49,7 @@ class Places:
         self._outlooks: dict[tuple[DemandTuple, int, tuple[Load, ...]], Outlook] = {}
 
     def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
-        """Return what ``job`` would lose beside those who run, and those who are ``planned``."""
+        """Return the losses of ``job`` beside the running jobs and the ``planned`` ones."""
         demand = job.demand or NO_DEMAND
         key = (demand, job.estimate_us, loads_of(planned))
         outlook = self._outlooks.get(key)
@@ -61,7 +61,7 @@ class Places:
         return outlook
 
     def foresee(self, jobs: Iterable[JobSpec], planned: tuple[Planned, ...]) -> None:
-        """Work out what these jobs would lose, all at once, and once for jobs alike: users ask for round run times."""
+        """Compute the losses of these jobs together, once for equal jobs: users ask for round run times."""
         loads = loads_of(planned)
         spans_us: dict[DemandTuple, dict[int, None]] = {}
         for job in jobs:
@@ -97,14 +97,14 @@ class Places:
 class Rows(NamedTuple):
     """Nodes that have a place."""
 
-    at: Ints  # where they stand among those of which the loss is known
+    at: Ints  # their positions among the nodes with known losses
     nodes: Ints  # ascending
     rooms: Ints  # how many processes each can take
-    filled: Ints  # and how many it and those before it
+    filled: Ints  # and how many it and the nodes before it
 
 
 class Outlook:
-    """What jobs of one demand and estimate would lose: on each node, and with each number of processes."""
+    """Losses of jobs of one demand and estimate: on each node, and with each number of processes."""
 
     __slots__ = ("_exchanges", "_levels_us", "_loss_us", "_places")
 
@@ -116,12 +116,12 @@ class Outlook:
         self._exchanges: dict[tuple[int, float], Exchange] = {}
 
     def least_us(self, processes: int) -> float:
-        """Return what the worst node of a job with so many processes loses at least. There must be places for them."""
+        """Return the least possible loss on the worst node of a job with ``processes`` processes. There must be places for them."""
         # More processes on a node never lose less, so the best places of a node are its first ones.
         return float(self._levels_us[processes - 1])
 
     def exchange(self, processes: int, goal_us: float) -> Exchange:
-        """Return the search for places of which none loses more than ``goal_us``."""
+        """Return the search for places with no loss above ``goal_us``."""
         key = (processes, goal_us)
         found = self._exchanges.get(key)
         if found is None:
@@ -132,10 +132,10 @@ class Outlook:
 
 
 class LossCache:
-    """What was worked out of one snapshot for many jobs, and again at the next events.
+    """A cache of losses, for many jobs on one snapshot and for later events.
 
-    What a job loses that starts at some instant depends on those alone who should still be there then, and on who is planned. So
-    places of a later instant still hold when others have come and gone that leave before it.
+    The loss of a job that starts at some instant depends only on the jobs expected to be there then, and on planned jobs. So
+    places of a later instant stay valid when jobs that end before it come and go.
     """
 
     __slots__ = ("_changes", "_now_us", "_places", "_table", "_version", "_view")
@@ -155,7 +155,7 @@ class LossCache:
             return Places(job, snapshot, view.node_table())
         if self._version != view.version or self._view is not view:
             self._turn_to(view)
-        elif self._now_us != view.now_us:  # nobody asks for the past again
+        elif self._now_us != view.now_us:  # the past is never requested again
             self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
         self._now_us = view.now_us
         key = (snapshot.at_us, snapshot.free)
@@ -165,7 +165,7 @@ class LossCache:
         return places
 
     def _turn_to(self, view: View) -> None:
-        """Drop what need not hold any more, and all but the last few."""
+        """Drop entries that may be invalid, and all but the last few."""
         table = view.node_table()
         settled_us = max(view.now_us, table.settled_us(self._changes))
         kept = list(self._places.items())[-_MOST_KEPT:] if self._view is view and self._table is table else []

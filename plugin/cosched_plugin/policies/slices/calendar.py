@@ -1,7 +1,7 @@
-"""When which class of jobs has the machine: the slices of Scojo-PECT (G-LOMARC-TS paper, sections 4.7 and 5.1).
+"""The calendar of time slices: when each class of jobs has the machine (Scojo-PECT; G-LOMARC-TS paper, sections 4.7 and 5.1).
 
-Time is cut into intervals of equal length. Each has a slice for short jobs if some are there when it begins, and one each for medium
-and long jobs, which share the rest. At the start of every slice all are preempted, and nobody makes progress for a while.
+Time is cut into intervals of equal length. Each has a slice for short jobs if some exist when it begins, and one each for medium
+and long jobs, which share the rest. At the start of every slice all jobs are preempted, and no job makes progress for a while.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ CLASSES: Final = ("short", "medium", "long")
 
 
 class Lengths(NamedTuple):
-    """How time is divided, in microseconds."""
+    """The lengths of slices, in microseconds."""
 
     interval_us: int
     short_us: int  # of the short slice
-    medium_share: float  # of what is left, the medium slice's part
-    switch_us: int  # at the start of a slice in which nobody makes progress
+    medium_share: float  # the medium slice's part of the rest
+    switch_us: int  # time at the start of a slice in which no job makes progress
 
     def ends_us(self, *, short: bool) -> tuple[int, int, int]:
         """Return when the three slices end, counted from the start of the interval."""
@@ -32,13 +32,13 @@ class Lengths(NamedTuple):
         return short_us, medium_us, self.interval_us
 
     def progress_us(self, kind: int, *, short: bool) -> int:
-        """Return for how long a class makes progress in one interval."""
+        """Return the time of progress of a class in one interval."""
         ends_us = (0, *self.ends_us(short=short))
         return max(0, ends_us[kind + 1] - ends_us[kind] - self.switch_us)
 
 
 class Slice(NamedTuple):
-    """The present slice, and what the clocks of the classes said when it began: how long each has made progress so far."""
+    """The present slice, and the classes' clocks at its beginning: each class's time of progress so far."""
 
     begin_us: int  # of the interval
     short: bool  # whether the interval has a short slice
@@ -54,7 +54,7 @@ class Slice(NamedTuple):
         return self.begin_us + lengths.ends_us(short=self.short)[self.kind]
 
     def ready_us(self, lengths: Lengths) -> int:
-        """Return since when the class makes progress."""
+        """Return the instant from which the class makes progress."""
         return min(self.start_us(lengths) + lengths.switch_us, self.end_us(lengths))
 
     def clock_us(self, kind: int, now_us: int, lengths: Lengths) -> int:
@@ -71,7 +71,7 @@ class Slice(NamedTuple):
         return Slice(self.begin_us + lengths.interval_us, short, SHORT if short else MEDIUM, clocks_us)
 
     def wall_us(self, kind: int, at_us: int, now_us: int, lengths: Lengths) -> int:
-        """Return when a class's clock will say ``at_us``, if no further interval has a short slice."""
+        """Return when a class's clock will reach ``at_us``, if no further interval has a short slice."""
         missing_us = at_us - self.clock_us(kind, now_us, lengths)
         if missing_us <= 0:
             return now_us
@@ -87,12 +87,12 @@ class Slice(NamedTuple):
         return next_one.ready_us(lengths) + missing_us - full * each_us
 
     def note(self) -> SetNote:
-        """Return the decision that remembers it."""
+        """Return the decision that writes the slice as a note."""
         return SetNote(None, NOTE, (self.begin_us, self.short, self.kind, *self.clocks_us))
 
 
 def present_slice(view: View) -> Slice | None:
-    """Return the slice that is remembered; None if there is none yet."""
+    """Return the slice in the note; None if there is none yet."""
     match view.note(None, NOTE):
         case (int(begin_us), bool(short), int(kind), int(a), int(b), int(c)) if SHORT <= kind <= LONG:
             return Slice(begin_us, short, kind, (a, b, c))
@@ -101,7 +101,7 @@ def present_slice(view: View) -> Slice | None:
 
 
 def slice_at(now_us: int, clocks_us: tuple[int, int, int], lengths: Lengths) -> Slice:
-    """Return the slice of an instant before which nobody was there."""
+    """Return the slice of an instant before which there were no jobs."""
     begin_us = now_us - now_us % lengths.interval_us
     medium = Slice(begin_us, False, MEDIUM, clocks_us)
     return medium if now_us < medium.end_us(lengths) else medium._replace(kind=LONG)

@@ -1,10 +1,10 @@
-"""Coarse time slices for classes of jobs, with preemption to disk: Scojo-PECT as a layer around any policy that plans with whole nodes.
+"""Coarse time slices for classes of jobs, with preemption to disk: Scojo-PECT around any policy that plans with whole nodes.
 
-Each class (short, medium, long by estimate) has the machine to itself in slices of its own, as `calendar` says, and a policy of
-its own that knows nothing of this: it plans with a `VirtualMachine`. When a slice ends all are preempted, and the jobs of the next
-class go on where they were. On nodes that the slice's class leaves idle, jobs of the others may go on or be started, as long as
-their own policy would have it so ("safe non-type slice backfilling", G-LOMARC-TS paper, section 4.7); when the slice's class wants
-such a node they leave it at once, so that no job of the class ever waits for them, and so do longer jobs for shorter ones.
+Each class (short, medium, long by estimate) is alone on the machine in its own slices, by `calendar`, and has a policy of its own
+that does not know of slices: it plans with a `VirtualMachine`. When a slice ends all jobs are preempted, and the jobs of the next
+class go on where they were. On nodes that the slice's class leaves idle, jobs of other classes may go on or start, if their own
+policy decides so ("safe non-type slice backfilling", G-LOMARC-TS paper, section 4.7). When the slice's class wants such a node,
+these jobs are preempted at once, so that no job of the class ever waits for them; longer jobs make way for shorter ones likewise.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Classes(Slices):
         self._medium_us = round(medium_s * SECOND_US)
 
     def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
-        """Return a policy in which the classes take turns."""
+        """Return a policy that gives the machine to the classes in turn."""
         return Sliced(self, make)
 
     def kind_of(self, job: JobSpec) -> int:
@@ -97,7 +97,7 @@ class Classes(Slices):
         return bounds_us[kind], bounds_us[kind + 1]
 
     def lengths(self, switch_us: int) -> Lengths:
-        """Return how time is divided; UsageError where a slice leaves no time beside the switch."""
+        """Return the lengths of slices; UsageError where a slice leaves no time beside the switch."""
         lengths = Lengths(self._interval_us, self._short_slice_us, self._medium_share, switch_us)
         for kind in _KINDS:
             if lengths.progress_us(kind, short=True) == 0:
@@ -109,7 +109,7 @@ class Classes(Slices):
 
 
 class Sliced:
-    """A policy for each class, and the slices that they take turns in."""
+    """A policy for each class, and the slices in which the classes alternate."""
 
     def __init__(self, slices: Classes, make: Callable[[], ClassPolicy]) -> None:
         """``make`` builds a policy: every class has one of its own, as policies keep caches."""
@@ -145,7 +145,7 @@ class Sliced:
                     yield from _preempt(group, view)
         while (yield from self._turn(view, present)):
             pass
-        # Where nothing runs and nobody could ever start on the nodes in service, no slice will change that.
+        # Where nothing runs and no job could ever start on the nodes in service, no slice will change that.
         if view.running or (view.queued and self._policies[0].may_start(self._whole)):
             wakes = view.wakes()
             for at_us in (present.ready_us(self._lengths), present.end_us(self._lengths)):
@@ -160,14 +160,14 @@ class Sliced:
         end_us = present.end_us(lengths)
         jobs = (*view.queue, *[running.job for running in view.running.values()]) if end_us <= now_us else ()
         if end_us == now_us or any(job.submit_us < end_us for job in jobs):
-            # Where a wake comes late, the class has had its time all the same.
+            # Where a wake comes late, the class has had its time nevertheless.
             present = present.successor(lengths, short=any(self._slices.kind_of(job) == SHORT for job in jobs))
-        if present.end_us(lengths) <= now_us:  # nobody was there when it ended, or nobody was told
+        if present.end_us(lengths) <= now_us:  # there were no jobs when it ended, or the wake was lost
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
 
     def _turn(self, view: View, present: Slice) -> Generator[Action, None, bool]:
-        """Yield what all classes decide; tell whether parts remember something new of guests, by which an earlier class may decide."""
+        """Yield the decisions of all classes; tell whether notes about guests changed, which may affect an earlier class."""
         yield from self._own(view, present)
         remembered = False
         for action in self._others(view, present):
@@ -178,23 +178,23 @@ class Sliced:
         return remembered
 
     def _own(self, view: View, present: Slice) -> Iterator[Action]:
-        """Yield what the class decides whose slice it is; whoever of another class is in its way leaves."""
+        """Yield the decisions of the slice's class; jobs of other classes on nodes that it wants are preempted."""
         kind = present.kind
         others = [other for other in _KINDS if other != kind]
         back = self._groups(view, kind, on_disk=True)
         open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others) if back else 0
         for group in back:
             nodes = _nodes_of(group)
-            if not nodes & ~open_nodes:  # else clearing the others would not help
+            if not nodes & ~open_nodes:  # otherwise preempting the others would not help
                 yield from self._clear(nodes, kind, view)
                 yield from self._resume(group, kind, view)
-        open_nodes = 0  # nobody starts while the nodes change hands
+        open_nodes = 0  # no job starts while the nodes change hands
         if view.now_us >= present.ready_us(self._lengths):
             open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others)
         yield from self._decide_for(view, present, kind, open_nodes)
 
     def _others(self, view: View, present: Slice) -> Iterator[Action]:
-        """Yield what jobs of the other classes may do on nodes that nobody is on."""
+        """Yield the decisions for jobs of the other classes on nodes without jobs."""
         lengths = self._lengths
         for kind in _KINDS:
             if kind == present.kind:
@@ -209,7 +209,7 @@ class Sliced:
             yield from self._decide_for(view, present, kind, open_nodes)
 
     def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> NodeSet:
-        """Return the nodes of jobs of these classes, who are there by favour and can make way."""
+        """Return the nodes of jobs of these classes, which are guests and can be preempted."""
         nodes = 0
         for kind in kinds:
             for group in self._groups(view, kind, on_disk=False):
@@ -218,7 +218,7 @@ class Sliced:
         return NodeSet(nodes)
 
     def _resume(self, group: Sequence[Running], kind: int, view: View) -> Iterator[Action]:
-        """Let jobs go on that share nodes, all of them or none, where nobody of another class is."""
+        """Resume jobs that share nodes, all of them or none, where no job of another class is."""
         there = self._present(view).nodes
         nodes = _nodes_of(group)
         if any(there[other] & nodes for other in _KINDS if other != kind):
@@ -228,7 +228,7 @@ class Sliced:
                 yield ResumeJob(running.job.id)
 
     def _decide_for(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
-        """Yield what the policy of a class decides, if its jobs may start on ``open_nodes``."""
+        """Yield the decisions of a class's policy, if its jobs may start on ``open_nodes``."""
         machine = self._machines[kind]
         if not machine.populated:
             return
@@ -259,12 +259,12 @@ class Sliced:
                         yield from _preempt(group, view)
 
     def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Sequence[Running]]:
-        """Return the jobs of a class, all those together that share nodes, by id: those on disk, or those on their nodes."""
+        """Return the jobs of a class by id, grouped where they share nodes: the jobs on disk, or the jobs on their nodes."""
         there = self._present(view)
         return (there.on_disk if on_disk else there.on_nodes)[kind]
 
     def _present(self, view: View) -> _Present:
-        """Return who has been started."""
+        """Return the started jobs."""
         if self._there_at != view.version:
             self._there_at = view.version
             on_nodes, on_disk = _Groups(), _Groups()
@@ -277,7 +277,7 @@ class Sliced:
 
 
 class _Present(NamedTuple):
-    """Who has been started, by class: jobs that share nodes together; and the nodes that each class is on."""
+    """The started jobs by class, grouped where they share nodes, and the nodes of each class."""
 
     on_nodes: Sequence[Sequence[Sequence[Running]]]
     on_disk: Sequence[Sequence[Sequence[Running]]]
@@ -285,7 +285,7 @@ class _Present(NamedTuple):
 
 
 class _Groups:
-    """Jobs of every class, all those together that share nodes."""
+    """Jobs of every class, grouped where they share nodes."""
 
     __slots__ = ("_found", "nodes")
 
@@ -316,16 +316,16 @@ class _Groups:
 
 
 def _preempt(group: Sequence[Running], view: View) -> Iterator[Action]:
-    """Suspend jobs to disk that share nodes, all of them, or none if their memory finds no room there."""
+    """Suspend jobs that share nodes to disk: all of them, or none if the disks have no room for their memory."""
     if _fits_on_disk(group, view):
         for running in group:
             if running.suspended_us is not None:
-                yield ResumeJob(running.job.id)  # it had been stopped where it was
+                yield ResumeJob(running.job.id)  # it was suspended on its nodes
             yield SuspendJob(running.job.id, to_disk=True)
 
 
 def _fits_on_disk(group: Sequence[Running], view: View) -> bool:
-    """Tell whether the memory of all these jobs finds room on the disks of their nodes."""
+    """Tell whether the disks of their nodes have room for the memory of all these jobs."""
     wanted: dict[int, int] = {}
     for running in group:
         for node, processes in each_node(running.runs) if running.job.memory_mb else ():

@@ -1,9 +1,9 @@
-"""Who may say what, and when: both ends of the conversation, without any input or output.
+"""The rules of the conversation: which end may send which message when. Both ends, without any input or output.
 
-Theory of operation. Manager and scheduler each keep a session. Both sessions stand on one table: it tells, for the conversation
-as a whole, in which state which message may be said and where it leads; whoever says the message and whoever hears it make the
-same step. Because messages cross on their way, a session may also hear what fitted the state it was in a moment ago. What may be
-heard so, and is harmless, is the second table. Everything else is an error of the peer.
+Theory of operation. Manager and scheduler each keep a session. Both sessions use one table: it lists, for the conversation as a
+whole, which message may be sent in which state and the next state; sender and receiver of the message make the same step. Because
+messages cross on their way, a session may also receive a message that fitted its previous state. The second table lists the
+messages that are harmless then. Everything else is an error of the peer.
 
     START ──hello──► GREETED ──welcome──► WELCOMED ──ready──► READY ──events──► OPEN
                         ▲                                        ▲                │

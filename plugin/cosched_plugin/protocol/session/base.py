@@ -1,4 +1,4 @@
-"""What both ends of the conversation have in common."""
+"""Common parts of both ends of the conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cosched_plugin.protocol.session.transitions import (
 
 
 class Received(NamedTuple):
-    """What follows from one message: what to send at once, and what the driver has to act on."""
+    """The result of one message: replies to send at once, and messages on which the driver must act."""
 
     send: tuple[Message, ...] = ()
     deliver: Message | None = None
@@ -33,12 +33,12 @@ NOTHING: Final = Received()
 
 
 def report_of(error: RemoteProtocolError) -> ErrorReport:
-    """Return the message that tells the peer what was wrong."""
+    """Return the message that reports the error to the peer."""
     return ErrorReport(error.code, error.path, error.text)
 
 
 class Session:
-    """What both ends have in common."""
+    """The base of both ends."""
 
     role: Role
 
@@ -47,7 +47,7 @@ class Session:
         self._handlers: dict[type, Callable[..., Received]] = {}
 
     def receive(self, message: Message) -> Received:
-        """Take in one message of the peer; RemoteProtocolError, and a closed session, when it may not be said now."""
+        """Handle one message of the peer; RemoteProtocolError, and a closed session, when it may not be sent now."""
         handler = self._handlers.get(type(message))
         try:
             if handler is not None:
@@ -58,7 +58,7 @@ class Session:
                 case Pong():
                     return NOTHING
                 case ErrorReport("busy"):
-                    # It leaves everything as it is, and means nothing to one that has been welcomed meanwhile.
+                    # It changes nothing, and has no meaning for a scheduler that has been welcomed meanwhile.
                     return Received((), message) if self.state is State.GREETED else NOTHING
                 case ErrorReport() | Bye():
                     already = self.state is State.CLOSED
@@ -76,7 +76,7 @@ class Session:
         return Bye(reason)
 
     def _say(self, kind: type) -> None:
-        """Step on for a message of our own; LocalProtocolError if it may not be said now."""
+        """Step on for a message of our own; LocalProtocolError if it may not be sent now."""
         after = TRANSITIONS[self.state].get(kind)
         if after is None:
             raise LocalProtocolError(f"a {self.role.value} cannot say {kind.__name__} in state {self.state.value}")

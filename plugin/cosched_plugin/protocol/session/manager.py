@@ -31,9 +31,9 @@ from cosched_plugin.protocol.session.transitions import (
 class ManagerSession(Session):
     """The manager's end.
 
-    ``inventory`` returns the manager's state; its ``version`` and ``features`` are filled in here. In ``lockstep`` that is at any time
-    the state as of the last answered batch. Else time runs on: the state is that of now, a batch that is open when a scheduler says
-    hello is never answered, and the inventory's number says from where to count on.
+    ``inventory`` returns the manager's state; its ``version`` and ``features`` are filled in here. In ``lockstep`` that is always the
+    state as of the last answered batch. Otherwise time runs on: the state is the present one, a batch that is open when a scheduler
+    says hello is never answered, and the inventory's number is the one from which to count on.
     """
 
     role = Role.MANAGER
@@ -49,14 +49,12 @@ class ManagerSession(Session):
         super().__init__()
         self._inventory = inventory
         self._lockstep = lockstep
-        self._told: Welcome | None = None  # the last welcome; said again as it was
-        self.silent = (
-            False  # as the driver finds: the scheduler that is served does not answer, and a standby may take over
-        )
+        self._told: Welcome | None = None  # the last welcome, repeated unchanged
+        self.silent = False  # set by the driver: the served scheduler does not answer, and a standby may take over
         self._versions = versions
         self._features = features
         self._agreed: tuple[int, tuple[str, ...]] = (0, ())
-        self.peer: Hello | None = None  # who is served
+        self.peer: Hello | None = None  # the scheduler that is served
         self.batch: Events | None = None  # the open batch
         start = inventory()
         self.seq = start.seq  # last answered batch
@@ -64,7 +62,7 @@ class ManagerSession(Session):
         self._handlers = {Hello: self._on_hello, Ready: self._on_ready, Actions: self._on_actions}
 
     def submit(self, seq: int, now_us: int, events: Sequence[Event]) -> tuple[Message, ...]:
-        """Open a batch and return what to send now: nothing while no scheduler is ready; it gets the batch when it is.
+        """Open a batch and return what to send now: nothing while no scheduler is ready; the next ready one gets the batch.
 
         Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards.
         """
@@ -86,7 +84,7 @@ class ManagerSession(Session):
         return self._send_batch() if self.state is State.OPEN else ()
 
     def peer_lost(self) -> None:
-        """Take note that the scheduler's connection or process is gone; the open batch waits for another."""
+        """Record that the scheduler's connection or process is gone; the open batch waits for another scheduler."""
         self.state = State.CLOSED
 
     def would_be_second(self, hello: Hello) -> bool:
@@ -94,15 +92,15 @@ class ManagerSession(Session):
         return self._is_another(hello) and not self.takes_over(hello)
 
     def speaks(self, hello: Hello) -> bool:
-        """Return whether there is a version that both ends have."""
+        """Return whether both ends have a version in common."""
         return not set(hello.versions).isdisjoint(self._versions)
 
     def takes_over(self, hello: Hello) -> bool:
-        """Return whether ``hello`` comes from a declared standby whose time has come: the one that is served is silent."""
+        """Return whether ``hello`` comes from a declared standby that may take over: the served scheduler is silent."""
         return hello.standby and self.silent and self._is_another(hello)
 
     def replace(self, hello: Hello) -> ErrorReport:
-        """Return the last word to the scheduler whose place ``hello`` takes, and give its place up."""
+        """Return the last message to the scheduler that ``hello`` replaces, and release its place."""
         self.peer_lost()
         return ErrorReport("replaced", "", f"scheduler {hello.instance} has taken over: there was no answer in time")
 
@@ -143,7 +141,7 @@ class ManagerSession(Session):
             return NOTHING
         if message.seq != self.seq:
             if message.greeting:
-                return NOTHING  # of a scheduler that was killed: its hello has come twice, and so has this
+                return NOTHING  # from a killed scheduler: its hello has come twice, and so has this
             raise RemoteProtocolError("sequence", "seq", f"expected {self.seq}, got {message.seq}")
         self.state = after
         self._told = None
@@ -157,7 +155,7 @@ class ManagerSession(Session):
             expected = self.seq if self.batch is None else self.batch.seq
             raise RemoteProtocolError("sequence", "seq", f"expected at most {expected}, got {message.seq}")
         if after is None:
-            return NOTHING  # said before the resync that is under way; the batch will be sent again
+            return NOTHING  # sent before the resync that is under way; the batch will be sent again
         if message.now_us != self.batch.now_us:
             raise RemoteProtocolError("clock", "now_us", f"expected {self.batch.now_us}, got {message.now_us}")
         self.state = after
@@ -199,4 +197,4 @@ def _replace_unknown(action: Action, features: Sequence[str]) -> Action:
     if needed_feature(action, features) is None:
         return action
     name, _ = FEATURE_ACTIONS[type(action)]
-    return UnknownAction(f"{name} (not agreed on)")  # a name that no action has, wherever it is written down
+    return UnknownAction(f"{name} (not agreed on)")  # a name that no action has

@@ -25,7 +25,7 @@ from cosched_plugin.protocol.session.transitions import (
 
 
 class SchedulerSession(Session):
-    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits for its turn."""
+    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits to take over."""
 
     role = Role.SCHEDULER
 
@@ -39,22 +39,22 @@ class SchedulerSession(Session):
         standby: bool = False,
     ) -> None:
         super().__init__()
-        self._hello = Hello(versions, features, instance, policy, standby)  # as last said
-        self._greeting = 0  # of the welcome that was taken over last
-        self.seq = 0  # last batch taken in
+        self._hello = Hello(versions, features, instance, policy, standby)  # as last sent
+        self._greeting = 0  # of the last welcome that was taken over
+        self.seq = 0  # last batch received
         self.now_us = 0
         self._features: tuple[str, ...] = ()  # agreed on
         self._reply: Actions | None = None  # to the batch ``seq``
         self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
 
     def hello(self) -> Hello:
-        """Return the first message; to be repeated until a welcome is delivered."""
+        """Return the first message; repeat it until a welcome is delivered."""
         self._say(Hello)
         self._hello = self._hello._replace(greeting=self._hello.greeting + 1)
         return self._hello
 
     def ready(self) -> Ready:
-        """Return the message that ends the greeting; to be sent when the delivered welcome has been taken over."""
+        """Return the message that ends the greeting; send it when the delivered welcome has been taken over."""
         self._say(Ready)
         return Ready(self.seq, self._greeting)
 
@@ -80,7 +80,7 @@ class SchedulerSession(Session):
                     "sequence", "greeting", f"expected at most {self._hello.greeting}, got {message.greeting}"
                 )
             if message.greeting <= self._greeting:
-                # Taken over already. Where nothing has come since, the manager has not heard our `ready`.
+                # Taken over already. If nothing has come since, the manager has not received our `ready`.
                 unheard = message.greeting == self._greeting and self.state is State.READY and self.seq == message.seq
                 return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
         elif after is None:

@@ -1,4 +1,4 @@
-"""Which message may be said in which state of the conversation, by whom, and where it leads."""
+"""The table of the conversation: which end may send which message in which state, and the next state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Role(enum.Enum):
 class State(enum.Enum):
     """States of the conversation."""
 
-    START = "start"  # nothing said yet
+    START = "start"  # no message yet
     GREETED = "greeted"  # the scheduler said hello; the manager owes a welcome
     WELCOMED = "welcomed"  # the manager told its state; the scheduler owes a ready
     READY = "ready"  # the manager may send a batch
     OPEN = "open"  # a batch is out; the scheduler owes an answer
-    CLOSED = "closed"  # over, until somebody says hello
+    CLOSED = "closed"  # over, until a scheduler says hello
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every message looks up its state
 
@@ -61,11 +61,11 @@ TRANSITIONS: Final[Table] = {
     State.CLOSED: {Hello: State.GREETED},
 }
 
-# What may be heard although the state does not ask for it, by role and state.
+# Messages that may be received although the state does not expect them, by role and state.
 CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
     Role.SCHEDULER: {
         State.START: frozenset(),
-        State.GREETED: frozenset({Events}),  # sent before the manager heard our hello
+        State.GREETED: frozenset({Events}),  # sent before the manager received our hello
         State.WELCOMED: frozenset({Events}),
         State.READY: frozenset({Welcome}),  # answer to a hello that we had repeated
         State.OPEN: frozenset({Welcome}),
@@ -75,7 +75,7 @@ CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
         State.START: frozenset(),
         State.GREETED: frozenset({Ready, Actions}),  # sent before the scheduler said hello again
         State.WELCOMED: frozenset({Actions}),
-        State.READY: frozenset({Ready, Actions}),  # said twice, because we had asked twice
+        State.READY: frozenset({Ready, Actions}),  # sent twice, because we had asked twice
         State.OPEN: frozenset({Ready}),
         State.CLOSED: frozenset({Ready, Actions}),
     },

@@ -69,7 +69,7 @@ def test_numbers_decide_what_the_general_pass_decides(
     assert not by_numbers.unfinished
 
 
-def test_nobody_is_asked_twice_who_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_jobs_are_not_examined_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrivals behind a job that waits cost no look at the running jobs: the shadow is what it was."""
     rows = ["1 0 -1 5000 8 -1 -1 8 5000 -1 1 1 1 1 1 -1 -1 -1\n"]
     rows += [f"{number} {number} -1 100 4 -1 -1 4 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(2, 202)]

@@ -188,8 +188,8 @@ def test_with_little_work_allowed_all_jobs_run_and_a_restarted_scheduler_does_th
 
 
 @pytest.mark.parametrize("units", [1, 2, 100, 2000])
-def test_whom_the_nodes_in_service_cannot_hold_is_not_looked_at_again_and_again(units: int, tmp_path: Any) -> None:
-    """He takes no work from those behind him, and nobody is woken for him: a run that has nothing else to do ends."""
+def test_a_job_that_the_nodes_in_service_cannot_hold_is_not_examined_repeatedly(units: int, tmp_path: Any) -> None:
+    """Such a job takes no work from the jobs behind it and causes no wake: a run that has nothing else to do ends."""
     rows = [(1, 0, 1), (2, 60, 4), (3, 61, 4), (4, 70, 1)]  # job, submission, processes
     lines = [f"{job} {at} -1 100 {size} -1 -1 {size} 120 -1 1 1 1 1 1 -1 -1 -1\n" for job, at, size in rows]
     (tmp_path / "few.swf").write_text("; MaxProcs: 4\n" + "".join(lines))
@@ -204,7 +204,7 @@ def test_whom_the_nodes_in_service_cannot_hold_is_not_looked_at_again_and_again(
 
 
 @pytest.mark.parametrize("units", [1, 2])
-def test_nobody_is_woken_every_microsecond_while_a_job_is_over_its_time(units: int, tmp_path: Any) -> None:
+def test_no_wake_every_microsecond_while_a_job_is_overdue(units: int, tmp_path: Any) -> None:
     finished, _ = played("ssp", scenario_of("statistical", tmp_path), units, shadow=False)
     assert not finished.unfinished
     assert finished.batches < 2000

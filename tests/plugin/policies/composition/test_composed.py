@@ -421,7 +421,7 @@ def test_unknown_names(name: str, message: str) -> None:
 
 
 class Patient:
-    """Somebody's own policy."""
+    """A policy from outside."""
 
     def __init__(self, depth: int = 1, *, name: str = "") -> None:
         if depth < 1:

@@ -1,4 +1,4 @@
-"""Fairness: response times expected at submission, and groups that would have somebody end too late, against the reference."""
+"""Fairness: response times expected at submission, and groups that would make a job end too late, against the reference."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Witness:
         monkeypatch.setattr(fairness._FairMatching, "prepare", watched_prepare)
 
     def delayed(self, jobs: Sequence[JobSpec], view: View, seat: Seat) -> list[int]:
-        """Return who would be delayed beyond 1.5 times the response expected, and beyond what would be without the seat."""
+        """Return the jobs delayed beyond 1.5 times the expected response, and beyond their end without the seat."""
         own = {stay.job_id: stay.end_us for stay in seat.occupancies}
         without = reference_ends(jobs, view)
         without |= {job: max(there.end_us, view.now_us + 1) for job, there in view.running.items()}
@@ -165,8 +165,8 @@ class Witness:
 @pytest.mark.parametrize(
     ("policy", "slices"), [("glts", "none"), ("glts", "classes"), ("cstws", "none"), ("glts-nh", "classes")]
 )
-def test_who_is_delayed_by_company(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every expected response, every forecast and every verdict is the reference's; refused groups do delay somebody too much."""
+def test_jobs_delayed_by_co_location(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every expected response, every forecast and every verdict is the reference's; refused groups do delay a job too much."""
     witness = Witness(sliced=slices == "classes")
     witness.install(monkeypatch)
     for seed in range(2):
@@ -226,7 +226,7 @@ def test_slack_factor(factor: float, adjust: float, *, together: bool) -> None:
     assert 1 in started
 
 
-def test_nobody_is_held_up_who_would_be_late_anyway() -> None:
+def test_jobs_that_would_be_late_anyway_block_no_seat() -> None:
     """Job 3 is late already: company for jobs 1 and 2 that does not make it later is fair."""
     jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2, 3)]
     notes = [Note(number, "response", response) for number, response in ((1, 1 << 50), (2, 1 << 50), (3, 1))]
@@ -255,8 +255,8 @@ def test_forecast_leaves_out_what_never_fits() -> None:
     assert expected_ends(jobs, view, Spread()) == {2: NOW_US + 100 * SECOND_US, 3: NOW_US + 150 * SECOND_US}
 
 
-def test_a_job_alone_is_in_nobodys_debt() -> None:
-    """Slack so small that everybody is late: all start as they would without groups."""
+def test_a_job_alone_on_its_nodes_is_fair() -> None:
+    """Slack so small that all jobs are late: all start as they would without groups."""
     slack = Slack(factor=0.01, adjust=0.01)
     assert (slack.factor, slack.adjust) == (0.01, 0.01)
     jobs = [spec_of(1, 2, 4000, OWN), spec_of(2, 2, 4000, OWN)]

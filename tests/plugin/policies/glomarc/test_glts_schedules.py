@@ -50,7 +50,7 @@ def class_of(estimate_us: int) -> int:
 
 
 def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[Event], _actions: Sequence[Action]) -> None:
-    """Hold who shares nodes against what is remembered of groups: every member once, on nodes that it shares with its partners."""
+    """Compare jobs that share nodes with the notes of groups: every member once, on nodes that it shares with its partners."""
     view = core.view
     places = {job_id: place for job_id in view.running if (place := place_of(job_id, view)) is not None}
     for job_id, running in view.running.items():
@@ -113,7 +113,7 @@ def test_whole_schedules(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "glts"))
 def test_memory_and_swap_space(policy: str) -> None:
-    """Some jobs find no room on disk, alone or besides others; they stay, and nobody of another class comes beside them."""
+    """Some jobs find no room on disk, alone or besides others; they stay, and no job of another class comes beside them."""
     stayed = 0
     for seed in range(4):
         random = Random(f"swap {seed}")

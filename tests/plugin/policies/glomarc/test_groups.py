@@ -288,7 +288,7 @@ def as_reference(specs: dict[int, JobSpec], left: dict[int, Fraction]) -> dict[i
 
 
 def left_after(members: dict[int, glomarc.Member], span_us: int) -> dict[int, Fraction]:
-    """Return what is left to do of a group of job 1 and others after a time in which nobody ends."""
+    """Return the work left of a group of job 1 and others after a time in which no job ends."""
     own, *others = members.values()
     slowest = max(cos(1, other.id) for other in others)
     left = {1: Fraction(own.left) - span_us / (Fraction(own.factor) * slowest)}
@@ -332,7 +332,7 @@ def test_ends_of_a_group(seconds: tuple[int, int, int], gone: int | None) -> Non
         offset_us = at_us
     if 1 in members:
         ends = glomarc.evolve(members[1], [one for number, one in members.items() if number != 1], cos).ends
-    else:  # who was matched is alone
+    else:  # the matched job is alone
         ends = {number: Fraction(one.left) * Fraction(one.factor) for number, one in members.items()}
     for number, record in played.records.items():
         assert record.state == (CANCELLED if number == gone else COMPLETED)
@@ -398,7 +398,7 @@ def test_a_running_job_is_joined() -> None:
     played.judge(class_bounds_us=None)
 
 
-def test_who_is_unknown_stays_alone() -> None:
+def test_an_unknown_job_stays_alone() -> None:
     """A site that believes in no contention knows of no pair, and forms no group."""
     jobs = [job_of(spec_of(number, 4, 4000, (1_000_000, 1_500_000), submit_us=0)) for number in (1, 2)]
     believed = play(OPEN, jobs, nodes_of(2))

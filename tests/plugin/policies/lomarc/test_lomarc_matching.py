@@ -150,7 +150,7 @@ def test_one_pair_at_a_time(model: LomarcModel) -> None:
 
 
 def test_a_roster_is_renewed() -> None:
-    """Rows stay as long as they are wanted; a renewed roster begins anew, and whoever holds rows of it can tell."""
+    """Rows stay as long as they are needed; a renewed job table starts empty, and holders of its rows can detect that."""
     roster = JobTable()
     jobs = [spec_of(number, number % 9 + 1, 100, None) for number in range(1, 1501)]
     assert roster.rows(jobs[:3]).tolist() == [0, 1, 2]

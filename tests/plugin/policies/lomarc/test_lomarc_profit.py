@@ -102,7 +102,7 @@ def test_impact_by_hand() -> None:
     (profit,) = impact_on_waiting(match, work, 0, np.array([2]), Future(Arrivals(0.5, 30.0), Arrivals(1.5, 100.0)))
     expected = 150 / 300 + 50 / 350 - 50 / 100 - 50 / 200 - 0.5 * 50 / 60 + 50 / 450 + 0.5 * 50 / 550
     assert profit == pytest.approx(expected / 2)
-    # Beside a running job with 100 s left: nobody is overtaken, and both others come behind it.
+    # Beside a running job with 100 s left: no job is overtaken, and both others come behind it.
     host = Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
     (profit,) = impact_on_running(host, work[1:], np.array([1]), Future())
     assert profit == pytest.approx((50 / 200 + 50 / 300 + 50 / 350 - 50 / 100) / 2)
@@ -188,7 +188,7 @@ def test_impact_on_running(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_gain_is_passed_over(seed: int) -> None:
-    """Whoever gains by joining a running job is among those who may; and not everybody is."""
+    """Each job that gains by joining a running job is among the join candidates; and not all jobs are."""
     random = np.random.default_rng(seed)
     queue, pairs = 40, 300
     places = random.integers(0, queue, pairs)

@@ -43,7 +43,7 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
 
 ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")
-CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # who look before they match
+CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # they check before they match
 NEAR_US = 5  # several roundings to a microsecond
 
 
@@ -157,7 +157,7 @@ def _truth(prepared: Prepared) -> LomarcModel:
 
 
 def assert_as_expected(played: Played) -> None:
-    """Assert that every job ended when the scheduler, who knew everything, expected it to."""
+    """Assert that every job ended when the scheduler, with complete knowledge, expected it to."""
     for record in played.records:
         stay = record.intervals[0]
         assert abs(stay.end_us - stay.start_us - record.estimate_us) <= NEAR_US, record
@@ -204,7 +204,7 @@ def test_with_exact_knowledge(policy: str, remainder: bool) -> None:
 
 @pytest.mark.parametrize("policy", ["pss", "ac", "am", "lomarc-fm", "lomarc-r", "lomarc-n"])
 def test_on_nodes_of_several_cores(policy: str, tmp_path: Path) -> None:
-    """Four cores with two threads each: a job takes nodes that nobody is on, one process a core, and a guest the other threads."""
+    """Four cores with two threads each: a job takes nodes without jobs, one process a core, and a guest the other threads."""
     file = tmp_path / "machine.toml"
     file.write_text("[[nodes]]\ncount = 8\nsockets = 2\ncores_per_socket = 2\nthreads_per_core = 2\nmemory_mb = 512\n")
     played = play(policy, {"cluster": {"file": str(file)}}, seed=3)
@@ -221,7 +221,7 @@ def test_on_nodes_of_several_cores(policy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-r"])
-def test_company_kills_nobody(policy: str) -> None:
+def test_co_location_kills_no_job(policy: str) -> None:
     """Limits are the estimates, which are exact, and grow by what company costs; so do those that are never reached."""
     played = play(policy, {"workload": {"limits": "estimate"}}, seed=4)
     played.judge(memory_rule=policy != "ac")
@@ -233,7 +233,7 @@ def test_company_kills_nobody(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-r"])
 def test_with_estimates_that_are_too_long(policy: str) -> None:
-    """Nobody is killed, and nobody takes longer than expected: partners can only leave too early."""
+    """No job is killed, and no job takes longer than expected: partners can only leave too early."""
     estimates = {"limits": "estimate", "estimates": "f-model", "estimate_factor": 2.0}
     played = play(policy, {"workload": estimates}, seed=5)
     played.judge(memory_rule=policy != "ac")
@@ -279,7 +279,7 @@ def _together_us(played: Played, one: int, other: int, spans: Mapping[int, Seque
 
 @pytest.mark.parametrize("policy", ["ac", "lomarc-fm"])
 def test_of_some_jobs_nothing_is_known(policy: str) -> None:
-    """They share with nobody, or (ac) with anybody; what they do to others is as true as ever."""
+    """They share with no job, or (ac) with any; their effect on others stays true."""
     played = play(policy, {"belief": {"usage_missing": 0.4}}, seed=6)
     played.judge(memory_rule=policy != "ac")
     unknown = {record.job.spec.id for record in played.records if record.job.spec.usage is None}

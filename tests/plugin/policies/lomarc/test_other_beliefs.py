@@ -99,7 +99,7 @@ def first_start(policy: str, jobs: list[JobSpec], model: StatisticalModel) -> ob
 
 
 def test_the_larger_of_two_slowdowns_counts() -> None:
-    """A pair whose directions differ is expected to last as long as the worse one says."""
+    """A pair whose directions differ is expected to last as long as the worse one implies."""
 
     class Lopsided:
         def slowdown(self, job: JobFacts, other: JobFacts) -> float:

@@ -112,7 +112,7 @@ def test_on_nodes_of_several_cores() -> None:
     ]
 
 
-def test_nobody_shares_under_weak_load() -> None:
+def test_no_job_shares_under_weak_load() -> None:
     """Four nodes less a fifth are 3.2: jobs of 2 and 1 nodes are weak load, of 2 and 2 are not."""
     weak = {"name": "first", "weak_load": 0.2}
     assert decided([cpu(1, 2, 100), network(2, 1, 100)], weak) == [alone(1, 0, 2, 100), alone(2, 2, 1, 100)]
@@ -133,7 +133,7 @@ def test_nobody_shares_under_weak_load() -> None:
         network(2, 3, 300)._replace(exclusive=True),
     ],
 )
-def test_who_does_not_match(matching: str, guest: JobSpec) -> None:
+def test_jobs_that_do_not_match(matching: str, guest: JobSpec) -> None:
     nodes = hyperthreaded(3)
     told = welcome(nodes, GOOD, [cpu(1, 3, 1000), guest])
     parameters = (*GOOD.parameters()[:4], ("good_share_ppm", 0))
@@ -164,7 +164,7 @@ def test_standard_cpus() -> None:
     assert decided([host, network(2, 1, 100)], standard, nodes=hyperthreaded(1)) == [alone(1, 0, 1, 100)]
 
 
-# ---------------------------------------------------------------- those who look at the next job only
+# ---------------------------------------------------------------- matchings that consider the next job only
 
 
 def test_always() -> None:
@@ -240,7 +240,7 @@ def test_a_guest_and_limits() -> None:
     ]
 
 
-def test_nobody_joins_those_who_share_or_stand_still() -> None:
+def test_no_job_joins_shared_or_suspended_jobs() -> None:
     guest = running_on(network(20, 1, 5000), runs_on((0, 1, 2, 1)), 1000)
     still = host(1000, 2, 2)._replace(suspended_us=50)
     assert decided([network(1, 1, 300)], running=[host(1000), guest, still]) == []
@@ -291,7 +291,7 @@ def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> Sche
     return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
 
 
-def test_who_is_alone_again_is_as_fast_as_alone() -> None:
+def test_a_job_alone_again_is_as_fast_as_alone() -> None:
     """At 400 s each has done 200 s of its work. Job 2 ends for whatever reason: 300 s are left. And the other way round."""
     assert pair_at(400).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
         ReviseJob(1, 700 * S, None),
@@ -372,14 +372,14 @@ def test_time_on_disk_is_no_work() -> None:
     cast(Any, core)._policy = policy
     left_us = 733_333_334  # 800 - 200/3, rounded up
     assert core.handle(700 * S, (JobEnded(1, "CANCELLED"),)) == [
-        ResumeJob(2),  # by `Composed`, which calls back who was left on disk
+        ResumeJob(2),  # by `Composed`, which resumes jobs left on disk
         ReviseJob(2, 600 * S + left_us, (1050 + 500) * S),  # its limit has waited, and it is faster alone
         SetNote(2, "pace", None),
     ]
     assert core.view.running[2].end_us == 700 * S + left_us
 
 
-def test_who_is_on_disk_is_not_called_back_by_what_becomes_of_its_partner() -> None:
+def test_a_job_on_disk_is_not_resumed_when_its_partner_changes() -> None:
     """Where slices say when a class may go on, news of a pair must not."""
     core = pair_at(200)
     cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])

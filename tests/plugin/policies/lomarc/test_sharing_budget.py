@@ -91,7 +91,7 @@ def test_a_large_budget_is_none(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct", "easy", "conservative"])
 @pytest.mark.parametrize("units", [1, 2000])
-def test_who_cannot_be_held_costs_nobody_behind_him_his_turn(preset: str, units: int, tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_held_takes_no_turn_of_jobs_behind(preset: str, units: int, tmp_path: Path) -> None:
     """Thirty jobs wait for a node that is out of service, as the others have not the memory; small ones behind them run."""
     rows = [f"{number} {number} -1 100 4 -1 -1 4 120 12582912 1 1 1 1 1 -1 -1 -1\n" for number in range(1, 31)]
     rows += [f"{number} {number} -1 100 1 -1 -1 1 120 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(31, 36)]

@@ -93,7 +93,7 @@ def test_the_mean_wait_is_that_of_all_that_have_started() -> None:
     assert seen.mean_wait_us == 200 * SECOND_US // 3
 
 
-def test_who_waits_rises_by_the_waits_of_those_before() -> None:
+def test_a_pending_job_rises_by_the_waits_of_jobs_before() -> None:
     """Two nodes. A short and a medium job start after 10 and 0 s; then a long one that has waited 11 s is two levels up."""
     now_us = NOW_US + 10 * SECOND_US
     short, long_job = spec_of(1, 1, 10, None), spec_of(2, 1, 2 * HOUR_S, None)
@@ -101,7 +101,7 @@ def test_who_waits_rises_by_the_waits_of_those_before() -> None:
     told = welcome(hyperthreaded(2), GOOD, [short, long_job, medium])._replace(now_us=now_us)
     core = SchedulerCore(compose({"preset": "pss", "backfill": "none"}), told)
     started = [action.job_id for action in core.handle(now_us, ()) if isinstance(action, StartJob)]
-    assert started == [1, 3]  # nobody has waited before them: none rises
+    assert started == [1, 3]  # no job has waited before them: none rises
     assert history(core.view).mean_wait_us == 5 * SECOND_US
     later = now_us + SECOND_US
     younger = spec_of(4, 1, 600, None, later)
@@ -118,7 +118,7 @@ def test_a_note_that_is_none_of_ours_is_no_history(value: object) -> None:
 
 
 def test_jobs_age_by_the_clock_on_the_wall() -> None:
-    """A class's own clock stands still while others have their slices; who waits then has waited all the same."""
+    """A class's own clock stands still during other slices; the wait of pending jobs counts nevertheless."""
     now_us = 5 * HOUR_S * SECOND_US
     jobs = [spec_of(1, 1, 600, None, HOUR_S * SECOND_US), spec_of(2, 1, 60, None, 4 * HOUR_S * SECOND_US)]
     seen = History(2 * HOUR_S * SECOND_US, 0, Tally(), Tally(1, 1)).note()  # a mean wait of two hours

@@ -36,7 +36,7 @@ def view_with(node: NodeClass, *jobs: JobSpec) -> View:
 
 
 def draw_own(random: Random, cpus: int, cores: int) -> tuple[int, int]:
-    """Draw slowdowns around the thresholds; what a node of this kind has not cannot slow anybody down."""
+    """Draw slowdowns around the thresholds; resources that a node of this kind lacks cannot slow a job down."""
     node_ppm = random.choice((900_000, 1_000_000, 1_120_000, 1_120_001, 1_300_000, random.randint(900_000, 1_400_000)))
     core_ppm = random.choice((1_000_000, 1_250_000, 1_116_071, random.randint(1_000_000, 1_600_000)))
     return node_ppm if cpus > 1 else PPM, core_ppm if cores > 1 else PPM
@@ -204,7 +204,7 @@ def test_sides(cpus: int, cores: int, threads: int) -> None:
     assert sides.half == (cpus * (cores // 2) if cores > 1 else cpus if threads > 1 else 0)
 
 
-def test_who_may_be_beside_another() -> None:
+def test_jobs_that_may_share_a_node() -> None:
     view = view_with(nodes_of(4, memory_mb=1000), spec_of(1, 1, 1))
     sides = NodeHalves(view)
 

@@ -54,7 +54,7 @@ def test_without_backfilling_it_blocks() -> None:
 
 @pytest.mark.parametrize("policy", ["easy", "lc", "rua"])
 def test_memory_is_reserved(policy: str) -> None:
-    """The head needs the memory of both nodes from 10 on: who is to stay there longer must leave it that."""
+    """The head needs the memory of both nodes from 10 on: a job that stays longer must leave it that memory."""
     there = [running(9, runs_on((0, 1, 1, 1)), 10, memory_mb=8)]
     head = job(1, 2, 10, ppn_max=1, memory_mb=10)
     greedy = job(2, 1, 20, memory_mb=8)  # fits only on node 1 now, if at all
@@ -64,7 +64,7 @@ def test_memory_is_reserved(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["lct", "rua"])
-def test_who_has_started_counts_once(policy: str) -> None:
+def test_a_started_job_counts_once(policy: str) -> None:
     """Two jobs may overtake a head that bears both: the first does not weigh twice when the second is looked at.
 
     The head's four processes of 1000 MB/s get node 0 at 10. One process of 1500 there and another of 500 leave it without loss,

@@ -129,8 +129,8 @@ def test_earliest_without_threshold_is_first_fits_start() -> None:
 
 @pytest.mark.parametrize("threshold", [None, 1.0, 1.15, 1.25, 1.5])
 @pytest.mark.parametrize("reserved", [False, True])
-def test_promising_leaves_nobody_out(threshold: float | None, reserved: bool) -> None:
-    """Whoever gets an offer is among the promising, in the order given; with a threshold, plain jobs that get none are not."""
+def test_promising_leaves_no_job_out(threshold: float | None, reserved: bool) -> None:
+    """Each job with an offer is among the promising, in the order given; with a threshold, plain jobs without one are not."""
     random = Random(f"promising {threshold} {reserved}")
     offered = left_out = 0
     for _ in range(250):
@@ -190,7 +190,7 @@ def test_one_process_moves_away() -> None:
 
 
 def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> None:
-    """The beliefs of a site may look at who is planned; penalised times depend on demand and time alone."""
+    """The beliefs of a site may depend on the planned jobs; penalised times depend on demand and time alone."""
     view = view_of([FOUR])
     snapshot = snapshot_now(view)
     offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, runs_on((0, 1, 3, 2)), 1.0, 30, None) for number in (1, 2)]

@@ -30,7 +30,7 @@ from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, StartJob
 
 THRESHOLDS = (Fraction(115, 100), Fraction(120, 100), Fraction(125, 100), Fraction(3, 2))
-GHOST = -1  # a processor that nobody has: asks for bandwidth, takes no place
+GHOST = -1  # on no processor: it asks for bandwidth, takes no place
 
 
 class Place(NamedTuple):

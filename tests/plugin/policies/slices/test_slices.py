@@ -1,4 +1,4 @@
-"""Time slices: a class on its own machine, others where it leaves nodes idle, and who makes way for whom."""
+"""Time slices: a class on its own machine, others where it leaves nodes idle, and which class makes way for which."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def is_of(event: Event, own: set[int]) -> bool:
 
 @pytest.mark.by_default(3)
 @pytest.mark.parametrize("policy", SLICED)
-def test_a_class_decides_in_its_slice_as_if_nobody_else_were_there(policy: str) -> None:
+def test_a_class_decides_in_its_slice_as_if_it_were_alone(policy: str) -> None:
     same: Counter[str] = Counter()
     for seed in range(3):
         random = Random(f"alone {seed}")
@@ -176,7 +176,7 @@ def test_two_classes_take_turns() -> None:
     """Both want the whole machine. Seconds.
 
     60: the nodes have changed hands, the medium job starts. 1080: it has done 1020 of 2000; the long slice begins. It comes back while
-    nobody wants its nodes, but has done nothing by 1140, when the long job starts. 3600: that has done 2460; the medium one is back,
+    no job wants its nodes, but has done nothing by 1140, when the long job starts. 3600: that has done 2460; the medium one is back,
     goes on at 3660 and ends at 4640. For 40 s more the long one does not come back: it would have done nothing by 4680. From then on
     it loses 60 s at the beginning of every slice, and has done 2460 + 2460 by 7200, 3480 more each hour, and 18 840 by 21 600; the
     last 1160 take until 22 880.
@@ -218,14 +218,14 @@ def test_other_classes_use_what_is_left() -> None:
 
 
 def test_short_jobs_may_have_the_nodes_of_those_there_by_favour() -> None:
-    """Medium slice: a long job is there by favour when a short one comes, whose class is not the slice's either."""
+    """Medium slice: a long job is a guest when a short one comes, whose class is not the slice's either."""
     jobs = [a_job(1, 0, 4, 5000), a_job(2, 0, 4, 15_000), a_job(3, 500, 4, 100)]
     stays = stays_s("ssp", jobs)
     assert stays[3] == [(500, 600)]
     assert stays[2][:2] == [(60, 500), (600, 1080)]
 
 
-def test_who_finds_no_room_on_disk_stays() -> None:
+def test_a_job_without_room_on_disk_stays() -> None:
     """Two nodes with 4000 MB of swap space: a medium job of 4 times 2000 MB on each. The long job has to wait for its end."""
     jobs = [a_job(1, 0, 8, 2000, memory_mb=2000), a_job(2, 0, 8, 20_000)]
     stays = stays_s("ssp", jobs, swap_mb=4000)
@@ -234,7 +234,7 @@ def test_who_finds_no_room_on_disk_stays() -> None:
 
 
 def test_a_job_alone_on_the_machine() -> None:
-    """It is preempted as a slice ends, comes back at once, as nobody wants its nodes, and loses 60 s by that."""
+    """It is preempted as a slice ends, comes back at once, as no job wants its nodes, and loses 60 s by that."""
     assert stays_s("ssp", [a_job(1, 100, 8, 3000)])[1] == [(100, 1080), (1080, 3160)]
 
 
@@ -262,7 +262,7 @@ def test_a_member_of_a_group_is_cancelled(at_s: float) -> None:
 
 @pytest.mark.parametrize("policy", ["lomarc-r", "am", "pss"])
 def test_slices_around_lomarc(policy: str) -> None:
-    """Pairs on hyperthreads of whole nodes go to disk and come back together; nobody else comes between them."""
+    """Pairs on hyperthreads of whole nodes go to disk and come back together; no other job comes between them."""
     tables = {"preemption": {"resume_s": 60.0}, "truth": {"remainder": True}}
     played = play_lomarc(policy, tables, sets=["slices=classes"], seed=2)
     (nodes,) = played.prepared.nodes
@@ -297,7 +297,7 @@ def shared_by(records: Sequence[JobRecord]) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("policy", ["ssp", "glts"])
-def test_nobody_is_woken_for_those_whom_no_node_in_service_can_hold(policy: str) -> None:
+def test_no_wake_for_jobs_that_the_nodes_in_service_cannot_hold(policy: str) -> None:
     table: dict[str, Any] = {
         "cluster": {"nodes": 4, "preset": "g-lomarc-2x2"},
         "truth": {"contention": "statistical"},

@@ -1,4 +1,4 @@
-"""A scheduler with groups or slices that takes over from another, or is called late; and guests' memory, which is in nobody's way."""
+"""A scheduler with groups or slices that takes over from another, or is called late; and guests' memory, which blocks no job."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def started(actions: list[Action]) -> list[StartJob]:
 
 @pytest.mark.parametrize(("mask", "beside"), [(0b0101, 0b1010), (0b1010, 0b0101), (0b0011, None), (0b1001, None)])
 def test_company_for_a_job_that_another_policy_has_placed(mask: int, beside: int | None) -> None:
-    """EASY fills a CPU first: such a job leaves no core of it to anybody."""
+    """EASY fills a CPU first: such a job leaves no core of it to another job."""
     there = RunningJob(spec_of(1, 8, 9000), NOW_US - SECOND_US, runs_on((0, 4, mask, 2)), 9000 * SECOND_US, None)
     core = SchedulerCore(compose({"preset": "glts", "slices": "none"}), welcome_of(there))
     starts = started(core.handle(NOW_US, [JobSubmitted(spec_of(2, 8, 9000))]))
@@ -89,8 +89,8 @@ def test_after_hours_without_a_word_a_slice_is_taken_up_where_it_would_be() -> N
     assert note.value == (5 * HOUR_US, False, 2, 0, round(0.3 * HOUR_US) - RESUME_US, 0)
 
 
-def test_a_guest_s_memory_is_in_nobody_s_way() -> None:
-    """Memory is that of the class: whoever is there by favour leaves with his own."""
+def test_a_guest_s_memory_blocks_no_job() -> None:
+    """Memory is that of the class: a guest leaves with its own."""
     guest = RunningJob(spec_of(1, 4, 9000, memory_mb=2000), 0, runs_on((0, 1, 0b1111, 4)), 9000 * SECOND_US, None)
     own = RunningJob(spec_of(2, 4, 20_000, memory_mb=1000), 0, runs_on((1, 1, 0b1111, 4)), 20_000 * SECOND_US, None)
     view = SchedulerCore(compose({"preset": "ssp"}), welcome_of(guest, own)).view
