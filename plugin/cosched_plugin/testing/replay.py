@@ -47,7 +47,7 @@ class Clocks:
 
 
 def replay(name: str, make_policy: Callable[[], Policy], models: Mapping[str, PairFactory], clocks: Clocks) -> None:
-    """Answer the batches in the file ``name``, the last segment first; write beside it which one has another answer there, and which."""
+    """Answer the batches in file ``name``, the last segment first; write beside it which one has another answer, and which."""
     file = Path(name)
     batches = read_batches(file)
     begins = [place for place, batch in enumerate(batches) if batch.welcome is not None]
