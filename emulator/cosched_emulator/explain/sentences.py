@@ -1,6 +1,6 @@
-"""The facts about one job (`explain`) as sentences for people.
+"""The facts about one job (`explain`) as sentences.
 
-Instants are seconds on the run's clock, as in the run folder, with h:mm:ss behind; spans are h:mm:ss, or seconds below a minute.
+Instants are seconds on the run's clock, as in the run folder, followed by h:mm:ss; spans are h:mm:ss, or seconds below a minute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cosched_hwmodel.units import SECOND_US
 
 Facts = Mapping[str, Any]
 
-# What a constraint has against a job that another looks at as a partner.
+# The reason why a constraint rejects a candidate partner.
 _AGAINST: Final[Mapping[str, str]] = {
     "short": "it was too short, not known, or not willing to share",
     "size": "it was larger than the job that started",
@@ -22,7 +22,7 @@ _AGAINST: Final[Mapping[str, str]] = {
     "slowdown": "the two would have slowed each other down too much",
 }
 _MATCHABLE: Final = "of medium length or longer, known and willing to share"
-# What is left after a constraint, of candidates for a partner and for a host.
+# The candidates left after a constraint, for a partner and for a host.
 _LEFT: Final[Mapping[str, tuple[str, str]]] = {
     "short": (_MATCHABLE, _MATCHABLE),
     "size": ("not larger", "not smaller"),
@@ -43,7 +43,7 @@ _NO_SEARCH: Final[Mapping[str, str]] = {
 
 
 def sentences(facts: Facts) -> Iterator[str]:
-    """Yield the story of a job, a line at a time."""
+    """Yield the explanation of a job, line by line."""
     starts = facts["starts"]
     for number, start in enumerate(starts, 1):
         if len(starts) > 1:
@@ -86,7 +86,7 @@ def _submission(job: int, start: Facts) -> str:
 
 
 def _waiting(start: Facts) -> Iterator[str]:
-    """Yield what is known of the job while it was pending."""
+    """Yield the known facts about the job while it was pending."""
     submit_us = start["submit_us"]
     if start["expected_response_us"] is not None:
         yield f"At its submission it was expected to end within {span_text(start['expected_response_us'])}."
@@ -220,7 +220,7 @@ def _placement(start: Facts) -> Iterator[str]:
         groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
     partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
     group = start["group"]
-    if group is not None:  # matched jobs share nodes with the primary one, and not with each other
+    if group is not None:  # matched jobs share nodes with the primary job, not with each other
         partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
     beside = f", beside {_jobs(partner)}" if partner else ""
     yield f"It runs on {' and '.join(groups)}{beside}."
