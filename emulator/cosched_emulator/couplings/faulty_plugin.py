@@ -63,7 +63,7 @@ class FaultyPluginLink:
         batches: int = USUAL_BATCHES,
         note: Callable[[str, str], None] = lambda _word, _text: None,
     ) -> None:
-        """``batches`` as `plugin_faults` has it."""
+        """``batches`` is that of `plugin_faults`."""
         self.counts: Counter[str] = Counter()
         self._link = link
         self._plugin = plugin
