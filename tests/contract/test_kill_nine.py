@@ -1,4 +1,4 @@
-"""Manager and scheduler killed -9 at random moments: nothing is lost, nothing is doubled, and nobody can tell from the results."""
+"""Manager and scheduler killed -9 at random moments: nothing is lost or doubled, and the results do not change."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Accounting:
     def record(self, changes: Iterable[Change]) -> None:
         """Record the changes that result from the last step, appended or replayed; changes already on disk are left out.
 
-        Faults may also be ones that a replay does not repeat. AccountingError if the buffer is full.
+        Some faults are not repeated by a replay. AccountingError if the buffer is full.
         """
         if self._step < self._last:
             return

@@ -31,14 +31,14 @@ _LEFT: Final[Mapping[str, tuple[str, str]]] = {
     "slowdown": ("within the largest slowdown", "within the largest slowdown"),
 }
 _NO_SEARCH: Final[Mapping[str, str]] = {
-    "nobody-waits": "nobody else waited",
+    "nobody-waits": "no other job was pending",
     "no-belief": "nothing is known of pairs",
     "may-not-share": (
         "a job that is short, wants its nodes for itself or more than half of each, or of which nothing is known gets none"
     ),
     "weak-load": "the queue asked for little more than the free nodes",
     "short": "it was too short to be worth it",
-    "low-load": "there was room for everybody with one process on a node, so it got a node for each process",
+    "low-load": "there was room for all jobs with one process on a node, so it got a node for each process",
 }
 
 

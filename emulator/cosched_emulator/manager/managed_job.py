@@ -11,7 +11,7 @@ from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
 
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
-SUSPENDED: Final = "SUSPENDED"  # SUSPENDED counts as running: the job keeps its resources, or its place on disk
+SUSPENDED: Final = "SUSPENDED"  # still among the running jobs: it keeps its resources, or its place on disk
 
 
 class ManagedJob:
@@ -56,7 +56,7 @@ class ManagedJob:
         return min(until_us - self.start_us - self.idle_us, self.job.run_us)
 
     def lose(self, span_us: int) -> None:
-        """Shift its times by a span without progress."""
+        """Shift its expected end and its limit by a span without progress."""
         self.idle_us += span_us
         self.done_us += span_us
         self.estimate_us += span_us

@@ -111,9 +111,7 @@ class BeliefSection:
     usage_missing: Annotated[float, between(0, 1, "a share")] = 0.0  # share of jobs with unknown usage
     remainder: bool | None = None
     c_scope: CScope | None = None
-    pairs: Knowledge = (
-        "exact"  # or unknown: all are believed to compete (lomarc), or other values are drawn (statistical)
-    )
+    pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), or drawn anew (statistical)
     self_slowdowns: Knowledge = "exact"  # or unknown
     self_noise: Noise = 0.0  # relative error of each, at most
     parameters: Mapping[str, Any] | None = None  # of a third-party model; override the truth's if it is the same model
@@ -147,9 +145,7 @@ class WorkloadSection:
     lublin_size: LublinSize | None = None  # the number of processors of the model's machine is that of: cores, nodes
     grow: bool = False  # sizes are for one process per node, and grow to fill cores
     grow_max_slowdown: SlowdownLimit = 1.25  # fourfold if the job's self slowdown is at most this
-    grow_max_slowdown_cpus: SlowdownLimit = (
-        1.12  # else twofold if its slowdown with a process on each CPU is at most this
-    )
+    grow_max_slowdown_cpus: SlowdownLimit = 1.12  # else twofold if the one with a process per CPU is at most this
 
 
 @dataclass(frozen=True, slots=True)

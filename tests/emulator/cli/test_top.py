@@ -242,7 +242,7 @@ def test_a_manager_that_goes_away_and_comes_back(endpoint: str) -> None:
         assert screen.is_restored()
 
 
-def test_q_is_heard_while_nobody_answers(endpoint: str) -> None:
+def test_q_is_heard_without_an_answer(endpoint: str) -> None:
     with fake_manager(endpoint, lambda _: None), terminal("top", "--manager", endpoint, "--timeout", "60") as screen:
         screen.until(rb"asking the manager")
         began = time.monotonic()

@@ -204,7 +204,7 @@ def test_the_first_that_the_nodes_in_service_can_hold() -> None:
     )
 
 
-def test_who_may_be_a_partner() -> None:
+def test_possible_partners() -> None:
     (told,) = [line for line in lines_of([START | {"partners": SEARCH}], 7) if "For a partner" in line]
     assert f"looked at 1 other waiting job: 1 {MATCHABLE};" in told
 

@@ -53,7 +53,7 @@ def test_a_peer_that_claims_the_next_name(site: Site) -> None:
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_name_that_is_taken_stays_with_who_has_it(site: Site) -> None:
+def test_a_taken_name_stays_with_its_connection(site: Site) -> None:
     door = site.door()
     first, second = site.raw(identity=b"terminal"), site.raw(identity=b"terminal")
     send_raw(first, *STATUS)

@@ -64,7 +64,7 @@ def test_more_requests_than_one_may_ask(site: Site) -> None:
 
 
 @AS_ROOT
-def test_one_who_asks_too_much_takes_nothing_from_others(site: Site) -> None:
+def test_a_greedy_user_takes_nothing_from_others(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     greedy = _connected_as(NOBODY, f"{site.folder}/door")
     site.clients.append(greedy)
@@ -111,7 +111,7 @@ def test_answers_that_cannot_be_sent(site: Site, monkeypatch: pytest.MonkeyPatch
         assert text in answer.text
 
 
-def test_who_never_reads_gets_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_reads_gets_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_door, "MOST_UNREAD_BYTES", 8_000_000)
     door = site.door(requests_per_s=1e9, burst=1e9)
     before_kb = resident_kb()

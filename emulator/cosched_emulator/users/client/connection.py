@@ -165,9 +165,7 @@ class Connection:
         socket = self._context.socket(zmq.DEALER)
         try:
             socket.linger = 0
-            socket.immediate = (
-                True  # no reconnection later: the request must not reach a manager that starts after the error
-            )
+            socket.immediate = True  # a request must not reach a manager that starts after the error
             socket.maxmsgsize = MAX_ANSWER_BYTES
             socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 1000
             if self._keys is not None:

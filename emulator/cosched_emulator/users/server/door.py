@@ -41,9 +41,7 @@ MOST_MESSAGES: Final = 64  # messages in one call
 MOST_FRAMES: Final = 1_024  # frames in one call, if messages have too many
 MOST_BYTES: Final = MAX_REQUEST_BYTES  # bytes in one call: after that, no further message is decoded
 FRAMES: Final = 3  # frames of a request: sender, name of the framing, body
-BYTES_A_TOKEN: Final = (
-    65_536  # a request costs one token, plus one for each of this number of bytes of it and its answer
-)
+BYTES_A_TOKEN: Final = 65_536  # a request costs one token, plus one per this number of bytes of it and its answer
 WAITING_REQUESTS: Final = 4  # incoming messages per connection; further ones wait at the sender
 WAITING_ANSWERS: Final = 8  # outgoing messages per connection; further ones are dropped
 LARGE_BYTES: Final = 65_536  # an answer of this size or more counts against its user until it is read
