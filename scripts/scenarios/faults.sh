@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Nodes fail and are slow, messages are lost, doubled and late, the scheduler is killed and stopped: what must not matter does not.
+# Nodes fail and are slow, messages are lost, doubled and late, the scheduler is killed and stopped.
+# Faults of messages and of the scheduler do not change the schedule.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

@@ -128,7 +128,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     if start["group"] is not None:
         yield from _group_cause(job, start)
         return
-    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
+    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'pending job', 'pending jobs')}"
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
         if start["chosen_in"] is not None:
@@ -182,7 +182,7 @@ def _reason(start: Facts, queue: str) -> str:
     free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
     match start["reason"]:
         case "order":
-            first = "the only waiting job" if start["waiting"] == 1 else f"the first{queue}"
+            first = "the only pending job" if start["waiting"] == 1 else f"the first{queue}"
             return f"it was {first}, and there was a place for it{free}"
         case "overtake":
             return (
@@ -265,7 +265,7 @@ def _later_events(start: Facts) -> Iterator[str]:
 def _search(search: Facts, role: str) -> str:
     """Return how many jobs a search examined, how many each constraint left, and which it chose."""
     left = search["left"]
-    kind = ("other waiting job", "other waiting jobs") if role == "partner" else ("running job", "running jobs")
+    kind = ("other pending job", "other pending jobs") if role == "partner" else ("running job", "running jobs")
     steps = []
     for name, count in left.items():
         if name != "all":
