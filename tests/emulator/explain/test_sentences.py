@@ -1,4 +1,4 @@
-"""What a trace says of a job, in sentences and in numbers."""
+"""The explanation of a job from a trace, in sentences and in numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow nodes: against an independent calculation, and as if they were not there where they are not."""
+"""Slow nodes: compared with an independent calculation; normal nodes are not affected."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from cosched_plugin.common.curve import Keyring
 
 
 def test_a_peer_that_claims_the_next_name(site: Site) -> None:
-    """It ends the process when the name is the one that comes next: so that must not be known."""
+    """A peer that claims the next name ends the process, so that name must be unpredictable."""
     firsts = set()
     for number in range(3):
         ctypes.CDLL(None).srand(1)  # as in any process that does nothing about it

@@ -1,4 +1,4 @@
-"""The users' door, with real sockets: who asks, with which key, and where it may be."""
+"""The users' endpoint with real sockets: identity of users, keys, and valid endpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.binding import OWNER_ONLY, bind_private
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 
-# ---------------------------------------------------------------- who asks
+# ---------------------------------------------------------------- identity
 
 
 def test_a_question_and_its_answer(site: Site) -> None:
