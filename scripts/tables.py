@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from scripts.intervals import mean_interval
 
+WIDTH: Final = 120  # of a line of Markdown
 NOTHING: Final = "-"  # stands for a missing figure
+VERDICTS: Final = (
+    "*Holds*: on the means over seeds. *Not shown*: on the means, but the 95 % interval over seeds includes the opposite, or an"
+    " order is another one in more seeds than a sign test allows (5 %)."
+)
 CLAIMS_HEAD: Final = ("| claim | | measured | holds |", "|---|---|---|---|")
 
 
@@ -46,9 +52,21 @@ def percent_cell(values: Collection[float]) -> str:
     return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
 
 
-def claim(text: str, label: str, measured: str, holds: bool) -> str:
-    """Return the table row of a claim of the paper."""
-    return f"| {text} | {label} | {measured} | {'yes' if holds else '**no**'} |"
+def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True) -> str:
+    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False where chance may explain that."""
+    verdict = "**no**" if not holds else "yes" if shown else "not shown"
+    return f"| {text} | {label} | {measured} | {verdict} |"
+
+
+def shown_by_interval(values: Sequence[float], holds: Callable[[float], bool]) -> bool:
+    """Tell whether a claim on a mean holds at both ends of its 95 % interval; a single value has none, and shows what it shows."""
+    mean, half = mean_interval(values)
+    return math.isnan(half) or (holds(mean - half) and holds(mean + half))
+
+
+def shown_by_seeds(held: int, seeds: int) -> bool:
+    """Tell whether a claim that holds in ``held`` seeds of so many holds in most draws: a sign test at 5 %, or all seeds."""
+    return held == seeds or sum([math.comb(seeds, count) for count in range(held, seeds + 1)]) / 2**seeds <= 0.05
 
 
 def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
@@ -68,7 +86,16 @@ def write_tables(page: Path, paper: str, title: str, body: Sequence[str], script
     if begin not in text or end not in text:
         raise SystemExit(f"{script}: {page} has lost its markers {begin} and {end}")
     before, rest = text.split(begin, 1)
-    page.write_text(before + begin + "\n\n" + "\n".join(body) + end + rest.split(end, 1)[1], encoding="utf-8")
+    lines = [part for line in body for part in wrapped(line)]
+    page.write_text(before + begin + "\n\n" + "\n".join(lines) + end + rest.split(end, 1)[1], encoding="utf-8")
+
+
+def wrapped(line: str) -> list[str]:
+    """Return a line of Markdown as lines of 120 characters at most; a row of a table stays whole."""
+    if len(line) <= WIDTH or line.startswith("|"):
+        return [line]
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def aligned_table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:

@@ -241,7 +241,7 @@ def test_the_page_of_the_design_lists_the_imports() -> None:
 
 def test_the_page_of_the_design_names_files_that_exist() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    table = page.split("| who looks for | finds it in | tests |")[1].split("\n\n")[0]
+    table = page.split("| subject | place | tests |")[1].split("\n\n")[0]
     folders = {
         "P": "plugin/cosched_plugin",
         "E": "emulator/cosched_emulator",

@@ -27,20 +27,27 @@ class EmulatorError(Exception):
 class InputError(EmulatorError):
     """A file without the expected content; one line of text: ``file:line: field 'x': expected ..., got ...``.
 
-    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning.
+    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning. ``hint`` says what helps.
     """
 
     exit_code = 2
 
     def __init__(
-        self, file: str, expected: str, got: str | None = None, line: int | None = None, field: str | None = None
+        self,
+        file: str,
+        expected: str,
+        got: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(file, expected, got, line, field)
+        super().__init__(file, expected, got, line, field, hint)
         self.file = file
         self.expected = expected
         self.got = got
         self.line = line
         self.field = field
+        self.hint = hint
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -48,6 +55,8 @@ class InputError(EmulatorError):
         if self.field is not None:
             parts.append(f"field '{self.field}'")
         parts.append(f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}"))
+        if self.hint:
+            parts[-1] += f" ({self.hint})"
         return ": ".join(parts)
 
 

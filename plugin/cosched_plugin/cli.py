@@ -9,6 +9,7 @@ import json
 import sys
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -193,8 +194,13 @@ def policies(as_json: bool) -> None:
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
-def check(policy: str, assignments: tuple[str, ...], models: tuple[str, ...], seed: int, runs: int) -> None:
-    """Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults.
+@click.option(
+    "--replay", "batches", hidden=True, help="Answer the batches of another check, which it left in this file."
+)
+def check(
+    policy: str, assignments: tuple[str, ...], models: tuple[str, ...], seed: int, runs: int, batches: str | None
+) -> None:
+    """Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process.
 
     \b
     Example:
@@ -202,10 +208,22 @@ def check(policy: str, assignments: tuple[str, ...], models: tuple[str, ...], se
     """
     from cosched_plugin.config import allow_models, choose  # noqa: PLC0415
     from cosched_plugin.testing.check import check_policy  # noqa: PLC0415
+    from cosched_plugin.testing.replay import Clocks, replay  # noqa: PLC0415
 
+    clocks = None if batches is None else Clocks()  # wrong before the policy is imported
     choice = choose(policy, assignments)
     allowed = allow_models(models)
-    report = check_policy(choice.make, seed=seed, runs=runs, models={name: allowed[name] for name in models})
+    if batches is not None and clocks is not None:
+        replay(Path(batches), choice.make, allowed, clocks)
+        return
+    arguments = [argument for name in models for argument in ("--contention", name)]
+    report = check_policy(
+        choice.make,
+        seed=seed,
+        runs=runs,
+        models={name: allowed[name] for name in models},
+        arguments=[*choice.check_arguments(), *arguments],
+    )
     click.echo(f"{choice.name}: {report}")
 
 

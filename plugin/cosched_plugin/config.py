@@ -47,7 +47,11 @@ class PolicyChoice(NamedTuple):
 
     def arguments(self) -> list[str]:
         """Return command-line arguments that make another process choose the same."""
-        arguments = ["--policy", self.argument]
+        return ["--policy", *self.check_arguments()]
+
+    def check_arguments(self) -> list[str]:
+        """Return those with which ``cosched-plugin check`` chooses the same."""
+        arguments = [self.argument]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={_toml(value)}"]
         return arguments

@@ -61,7 +61,7 @@ def serve(
     ``wait_s`` is how long to look for a manager, and for one that is gone to come back; ``silence_s`` how long it may be silent before
     it is asked whether it is there, and then how long it may take to answer. A ``standby`` waits as long as the manager says that
     another is served, and again when one has taken its place. SIGTERM and SIGINT are honoured between two batches (bye, then 143 or
-    130); the same signal again ends the process as it would any other. Signals are left alone outside the main thread.
+    130); a second one, of either kind, ends the process at once. Signals are left alone outside the main thread.
     ``status_endpoint`` and ``metrics_address`` (HOST:PORT) are where to tell how it goes; ``log`` may be a function for lines of text.
 
     Raises UsageError for an endpoint that may not be used, ProtocolError when there is no manager, it goes away, breaks the protocol
@@ -81,7 +81,7 @@ def serve(
             metrics = MetricsServer(metrics_address, lambda: server.status.prometheus("cosched_plugin"))
             open_things.callback(metrics.close)
             said("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
-        with freeze_heap(), stop_on_signals(server.stop):
+        with freeze_heap(), stop_on_signals(server.stop, said):
             return server.run(silence_s)
 
 

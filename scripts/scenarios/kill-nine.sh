@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Manager and scheduler are killed, by turns, in the middle of a run, and started again: every job ends once,
-# and the schedule is the same.
+# Manager and scheduler are killed in turn during a run, and restarted: every job ends once, and the schedule is the same.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 policy=${1:-rua}

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Short, medium and long jobs take turns, and go to disk meanwhile; groups of jobs share nodes.
-# No job is lost, and the death of a scheduler changes nothing.
+# Short, medium and long jobs take turns via disk; groups share nodes. No job is lost, and a scheduler's death changes nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cat >"$scratch/scenario.toml" <<'TOML'

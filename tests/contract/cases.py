@@ -109,7 +109,7 @@ def statistical() -> dict[str, Any]:
 def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str, Any]:
     """Return a busy machine, made of integers alone: a queue of a hundred jobs and more, whose estimates err by far.
 
-    ``mixed``: on nodes of four threads with memory that jobs fill.
+    ``mixed``: on nodes of four threads, with demand; the memory that the log names is ignored.
     """
     random = Random(seed)
     rows = []
@@ -128,7 +128,7 @@ def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str,
     machine = {"processors": nodes, "preset": "rua-4way"} if mixed else {"nodes": nodes}
     table: dict[str, Any] = {"cluster": machine, "workload": {"swf": str(file)}}
     if mixed:
-        table["workload"]["mix"] = "med"
+        table["workload"] |= {"mix": "med", "log_memory": False}
         table["truth"] = {"contention": "bandwidth"}
     return table
 

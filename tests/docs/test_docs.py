@@ -1,4 +1,4 @@
-"""The pages under docs: their examples run, their tables agree with the program, their links lead somewhere.
+"""The pages under docs: their examples run, and their tables agree with the program. Links: test_links.py.
 
 Conventions. A fence ```` ```LANGUAGE file=NAME ```` is a file that the page's examples find in their folder. A fence
 ```` ```console example ```` holds commands after ``$ ``, which must end with 0 (or ``exit=N``); lines shown below a command are
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.doc_files import FENCE, Fence, fences, write_files
+from scripts.doc_files import Fence, fences, write_files
 from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
 
 from cosched_emulator import Run, simulate
@@ -45,10 +45,8 @@ from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
-LINKING = [path for path in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if path.exists()]
 DEADLINE_S = 60
 COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
-_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _TYPES: dict[Any, str] = {
     int: "integer",
     float: "number",
@@ -324,26 +322,3 @@ def test_run_folder_tables_are_complete() -> None:
     summary = metrics.summarise([], [])
     assert keys == [*metrics.QUANTITIES, *summary]
     assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
-
-
-# ---------------------------------------------------------------- links
-
-
-def anchors(page: Path) -> set[str]:
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-@pytest.mark.parametrize("page", LINKING, ids=lambda path: path.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    lost = []
-    for match in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
-        target = match[1] or match[2]
-        if re.match(r"[a-z]+:", target):
-            continue  # not ours
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            lost.append(target)
-    assert not lost

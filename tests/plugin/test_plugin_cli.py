@@ -195,6 +195,27 @@ def test_stopping_a_plugin(number: signal.Signals, code: int, commands: Commands
     assert f"within 1 s; the scheduler left: {number.name}" in said
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_a_decision_that_never_ends(number: signal.Signals, code: int, commands: Commands) -> None:
+    """Nothing else could: the policy catches whatever is raised in it."""
+    endpoint = f"ipc://{commands.folder}/socket"
+    (commands.folder / "endless.py").write_text(
+        "import time\nclass Endless:\n    def decide(self, view):\n"
+        "        open('deciding', 'w').close()\n        while True:\n"
+        "            try:\n                time.sleep(0.01)\n            except BaseException:\n                pass\n"
+    )
+    manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint, "--deadline", "1.5")
+    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "endless:Endless", "--quiet")
+    wait_until((commands.folder / "deciding").exists)
+    plugin.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    assert plugin.poll() is None
+    plugin.send_signal(number)
+    said = assert_one_line(ended(plugin, 2), code, PROGRAM)
+    assert said.endswith(f"ended at once by a second signal, {number.name}")
+    assert_one_line(ended(manager), 3)
+
+
 def test_a_killed_manager_is_waited_for_and_given_up(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     (commands.folder / "slow_policy.py").write_text(

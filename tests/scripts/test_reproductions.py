@@ -36,7 +36,18 @@ from scripts.papers.lomarc.runs import (
 )
 from scripts.papers.rua import report as rua_report
 from scripts.papers.rua import runs as rua_runs
-from scripts.tables import cell, number, percent, percent_cell, write_tables
+from scripts.papers.worse_off import later
+from scripts.tables import (
+    cell,
+    claim,
+    number,
+    percent,
+    percent_cell,
+    shown_by_interval,
+    shown_by_seeds,
+    wrapped,
+    write_tables,
+)
 from tests.scripts.commands import reproduce
 
 from cosched_emulator.scenario.reader import read_scenario
@@ -196,7 +207,10 @@ def test_rua_compares_with_ff() -> None:
     )  # HIGH has one seed of it
     assert "| CTC MED | measured | 100 ± 0 | 90 ± 0 | 80 ± 0 | 70 ± 0 | 60 ± 0 | 50 ± 0 | 40 ± 0 |" in lines
     assert "| | measured / FF | 1.00 | 0.90 | 0.80 | 0.70 | 0.60 | 0.50 | 0.40 |" in lines
-    assert "| killed: RUA several times fewer than FF | CTC MED | 2.50 x | yes |" in rua_report.claims(results)
+    assert (
+        "| killed: FF at least 2 x RUA (published: 3 x on CTC HIGH, 5 x on BLUE HIGH) | CTC MED | 2.50 x | yes |"
+        in rua_report.claims(results)
+    )
 
 
 def test_rua_runs_on_logs_that_are_elsewhere(tmp_path: Path) -> None:
@@ -345,7 +359,7 @@ def test_orderings_hold_on_the_means_and_count_seeds(results: dict[Task, dict[st
     row = f"| RBR: L-R, L-U1 < L-FM < AM < PSS | W2 M1 | {measured}; 3 of 3 seeds | yes |"
     assert chain(results, "RBR", "rbr", place, groups) == [row]
     results[Task(*place, "L-U1", 2)]["rbr"] *= 1.22  # above L-FM in this seed, but not on average
-    assert "; 2 of 3 seeds | yes |" in chain(results, "RBR", "rbr", place, groups)[0]
+    assert "; 2 of 3 seeds | not shown |" in chain(results, "RBR", "rbr", place, groups)[0]
     results[Task(*place, "L-U1", 2)]["rbr"] *= 2
     assert "; 2 of 3 seeds | **no** |" in chain(results, "RBR", "rbr", place, groups)[0]
     assert chain({}, "RBR", "rbr", place, groups) == []
@@ -402,3 +416,29 @@ def test_bars_have_their_published_points(results: dict[Task, dict[str, Any]]) -
     assert hours is not None
     assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
     assert relative({}, "rbr", task) is None
+
+
+def test_a_claim_is_not_shown_where_chance_may_explain_it() -> None:
+    below = [-10.0, -12.0, -14.0]  # -12 ± 5.0
+    assert shown_by_interval(below, lambda mean: mean <= -7)
+    assert not shown_by_interval(below, lambda mean: mean <= -8)
+    assert shown_by_interval([-8.0], lambda mean: mean <= -8)
+    assert [shown_by_seeds(held, 10) for held in (7, 8, 9, 10)] == [False, False, True, True]
+    assert [shown_by_seeds(held, 3) for held in (2, 3)] == [False, True]
+    assert [claim("c", "", "m", *flags)[-len(" not shown |") :] for flags in ((True, False), (False, False))] == [
+        " not shown |",
+        "m | **no** |",
+    ]
+
+
+def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
+    assert wrapped("| " + "cell " * 40 + "|") == ["| " + "cell " * 40 + "|"]
+    lines = wrapped("- " + "word " * 40)
+    assert (len(lines), lines[1][:6]) == (2, "  word")
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_jobs_that_respond_later_are_counted() -> None:
+    mine, theirs = {1: 100, 2: 151, 3: 99, 5: 1}, {1: 100, 2: 100, 3: 100, 4: 1}
+    assert later(mine, theirs, [1, 2, 3, 4, 5], 1.0) == later(mine, theirs, [1, 2, 3], 1.5) == pytest.approx(100 / 3)
+    assert later(mine, theirs, [1, 2, 3], 2.0) == 0

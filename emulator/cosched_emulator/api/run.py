@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,6 +41,7 @@ class Run:
     link: str  # the coupling
     folder: Path | None  # the run folder, if one was requested
     finished: Finished = field(repr=False)
+    total_s: float = field(repr=False)  # how long all took, with reading the workload and writing files, in seconds
     trace_at: list[TraceRecord] | Path | None = field(default=None, repr=False)
 
     @property
@@ -132,7 +134,8 @@ class Run:
         else:
             settings = {"name": self.policy, **self.settings}
             check_run_folder(folder, force=force)
-            store(self.finished, str(folder), policy=settings, link=self.link, force=force)
+            began = time.perf_counter() - self.total_s  # as if written at once
+            store(self.finished, str(folder), policy=settings, link=self.link, force=force, began=began)
         return Path(folder)
 
 

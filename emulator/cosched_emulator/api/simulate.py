@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -16,7 +17,7 @@ from cosched_emulator.api.trace import TraceTarget, TraceWay, trace_way
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.run.coupling import LinkMaker, coupling, record_answers
-from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
+from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import Finished, run
 from cosched_emulator.run.store import store
@@ -40,6 +41,7 @@ def simulate(
     db: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     warn: Callable[[str], object] | None = None,
+    began: float | None = None,
 ) -> Run:
     """Run a scenario under a policy in virtual time, as ``cosched-emulator simulate`` does, and return the result.
 
@@ -55,12 +57,15 @@ def simulate(
     trace       a file, a list or a function for the records of the decision trace; with ``zmq`` the last two get them after the run
     db          a file for accounts in SQLite; if it exists, the run resumes from it
     progress    called after each batch with the number of jobs that have ended, and the number of all jobs
-    warn        called before the run with each warning that the policy has little effect on this scenario
+    warn        called before the run with each warning: the policy has little effect on this scenario, or a part of its workload
+                is lost or has no effect
+    began       when the reading of the scenario began, a time of `time.perf_counter`, for the total time; None: now
 
     Raises an EmulatorError: InputError for files, ConfigurationError for settings of the scenario, with the key; LinkError when the
     scheduler does not answer or is lost. Or a PluginError: UsageError for the choice of the policy, PolicyError for an
     impossible decision. Jobs that never end are not an error: see `Run.unfinished`.
     """
+    began = time.perf_counter() if began is None else began
     kind = link if isinstance(link, str) else "custom"
     made, prepared = scenario_of(scenario, overrides, seed)
     choice = policy_of(policy, settings, made)
@@ -74,10 +79,12 @@ def simulate(
         prepared = prepare(made)
     with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:
         if warn is not None:
-            _warn_of_idle_parts(choice, prepared, warn)
+            for text in warnings_of(choice, prepared):
+                warn(text)
         accounts = None if db is None else os.fspath(db)
-        finished = _run(prepared, choice, link, way, folder, accounts, progress, force=force)
-    return Run(choice.name, choice.settings, kind, None if folder is None else Path(folder), finished, way.kept)
+        finished = _run(prepared, choice, link, way, folder, accounts, progress, began, force=force)
+    place = None if folder is None else Path(folder)
+    return Run(choice.name, choice.settings, kind, place, finished, time.perf_counter() - began, way.kept)
 
 
 def _run(
@@ -88,10 +95,11 @@ def _run(
     out: str | None,
     db: str | None,
     progress: Progress | None,
+    began: float,
     *,
     force: bool,
 ) -> Finished:
-    """Run the scenario, and write the run folder if requested."""
+    """Run the scenario, and write the run folder if requested; reading began at ``began``."""
     jobs = len(prepared.workload.jobs)
     ended = None if progress is None else partial(_tell, progress, jobs)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
@@ -103,15 +111,9 @@ def _run(
         if out is not None:
             kind = link if isinstance(link, str) else "custom"
             settings = {"name": choice.name, **choice.settings}
-            store(finished, out, policy=settings, link=kind, force=force, trace=way.inside, files=files)
+            store(finished, out, policy=settings, link=kind, force=force, trace=way.inside, files=files, began=began)
     return finished
 
 
 def _tell(progress: Progress, jobs: int, ended: int) -> None:
     progress(ended, jobs)
-
-
-def _warn_of_idle_parts(choice: PolicyChoice, prepared: Prepared, warn: Callable[[str], object]) -> None:
-    for warning in (idle_matching(choice, prepared), idle_slices(choice, prepared)):
-        if warning is not None:
-            warn(warning)

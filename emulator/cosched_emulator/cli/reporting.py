@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.run.run import Finished
-from cosched_emulator.workload.annotations import WARNING
+from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
 
 
@@ -46,30 +47,48 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
             sys.stderr.write("\r" + " " * 79 + "\r")
 
 
-def report(finished: Finished, policy: str, *, as_json: bool) -> None:
-    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to."""
+def warn(text: str) -> None:
+    """Print a warning."""
+    click.echo(f"{WARNING}{text}", err=True)
+
+
+def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> None:
+    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
+
+    ``began`` is when reading began, of `time.perf_counter`. Warnings of the workload are printed before the run, not here.
+    """
     unfinished = finished.unfinished
-    notes = finished.prepared.workload.notes
     if as_json:
-        for note in notes:
-            if note.startswith(WARNING):
-                click.echo(note, err=True)
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        for note in notes:
-            click.echo(note, err=True)
+        for note in finished.prepared.workload.notes:
+            if not note.startswith(WARNING):
+                click.echo(note, err=True)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
+        _tell_cut_runs(finished.summary)
         jobs = len(finished.jobs)
-        speed = jobs / finished.wall_s if finished.wall_s else 0.0
-        click.echo(f"{jobs} jobs in {finished.wall_s:.2f} s ({speed:,.0f} jobs/s)", err=True)
+        simulated = _speed(jobs, finished.wall_s)
+        total = _speed(jobs, time.perf_counter() - began)
+        click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
-        click.echo(
-            f"warning: {too_large} of the jobs that count were rejected: larger than the machine, for example",
-            err=True,
-        )
+        warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
     if finished.refused:
-        click.echo(f"warning: {finished.refused} actions of the scheduler were refused", err=True)
+        warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
         shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
+
+
+def _speed(jobs: int, wall_s: float) -> str:
+    return f"{wall_s:.2f} s ({jobs / wall_s if wall_s else 0.0:,.0f} jobs/s)"
+
+
+def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
+    """Say what the cutting of run times did to the offered load."""
+    cut = summary.get("cut_runs")
+    if cut is not None and cut["offered_load"] is not None:
+        click.echo(
+            f"offered load {cut['offered_load_logged']:.3f} as logged, {cut['offered_load']:.3f} with run times cut",
+            err=True,
+        )

@@ -16,6 +16,9 @@ from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
 from cosched_emulator.results.files.folder import read_summary
 from cosched_emulator.results.files.reader import StoredRun, read_run
+from cosched_emulator.results.files.workload_key import workload_key
+
+NOT_ALIKE = "note: the runs are of different workloads: no best is marked"
 
 
 def compare(
@@ -26,8 +29,9 @@ def compare(
         raise click.UsageError("--json and --markdown exclude each other")
     names = run_names(run_dirs)
     summaries = [read_summary(folder) for folder in run_dirs]
+    alike = len({workload_key(folder) for folder in run_dirs}) == 1
     if plot_file is not None:
-        pictures.plot_comparison(plot_file, names, summaries, population, title)
+        pictures.plot_comparison(plot_file, names, summaries, population, title, mark_best=alike)
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "summary": summary}
@@ -35,8 +39,10 @@ def compare(
         ]
         click.echo(json.dumps({"runs": runs}, indent=2, ensure_ascii=False))
         return
+    if not alike:
+        click.echo(NOT_ALIKE, err=True)
     show = comparison.markdown_table if markdown else comparison.text_table
-    click.echo(show(names, comparison.compare(summaries, population)), nl=False)
+    click.echo(show(names, comparison.compare(summaries, population, mark_best=alike)), nl=False)
 
 
 def classes(
@@ -57,8 +63,11 @@ def classes(
         ]
         click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
         return
+    alike = len({workload_key(folder) for folder in run_dirs}) == 1
+    if not alike:
+        click.echo(NOT_ALIKE, err=True)
     tables = [
-        f"{heading}\n{comparison.text_table(names, comparison.compare(figures, figures=rows))}"
+        f"{heading}\n{comparison.text_table(names, comparison.compare(figures, figures=rows, mark_best=alike))}"
         for heading, rows in class_tables(rules).items()
     ]
     click.echo("\n".join(tables), nl=False)

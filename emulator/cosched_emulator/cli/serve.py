@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, Final
 import click
 
 from cosched_emulator.cli.commands.scenario_options import overrides
-from cosched_emulator.cli.reporting import progress_bar, report
+from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
@@ -49,6 +50,7 @@ def serve(
     **options: Any,
 ) -> None:
     """Run the manager for a scheduler in another terminal."""
+    began = time.perf_counter()
     table = overrides(options)
     for key, value in (("wait_s", wait), ("mode", clock), ("speed", speed)):
         if value is not None:
@@ -69,7 +71,7 @@ def serve(
     keyring = None if keys is None else Keyring(keys)
     log = Log("cosched-emulator", as_json=log_json)
     if scenario.clock.mode == "virtual":
-        _serve_virtual(prepared, endpoint, keyring, db, log, out, force=force, as_json=as_json)
+        _serve_virtual(prepared, endpoint, keyring, db, log, out, began, force=force, as_json=as_json)
         return
     from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
@@ -120,16 +122,19 @@ def _serve_virtual(
     db: str | None,
     log: Log,
     out: str | None,
+    began: float,
     *,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run the scenario with the scheduler that connects, and print the results."""
+    """Run the scenario with the scheduler that connects, and print the results; reading began at ``began``."""
 
     def note(word: str, text: str) -> None:
         if word in UNUSUAL:
             log(word, text)
 
+    for warning in prepared.workload.warnings:
+        warn(warning)
     link = remote_link(prepared, endpoint, keys, note)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
@@ -143,5 +148,5 @@ def _serve_virtual(
         finally:
             link.close()
         if out is not None:
-            store(finished, out, policy={"name": policy}, link="zmq", force=force, files=files)
-    report(finished, policy, as_json=as_json)
+            store(finished, out, policy={"name": policy}, link="zmq", force=force, files=files, began=began)
+    report(finished, policy, began, as_json=as_json)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
-
-import click
 
 from cosched_emulator.api.policies import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
 from cosched_emulator.cli.commands.scenario_options import overrides
-from cosched_emulator.cli.reporting import progress_bar, report
+from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_faults, read_scenario
@@ -30,6 +29,7 @@ def simulate(
     **options: Any,
 ) -> None:
     """Run a workload under a policy in virtual time, and print what came of it."""
+    began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:
         scenario = replace(scenario, faults=read_faults(faults))
@@ -47,10 +47,7 @@ def simulate(
             trace=trace,
             db=db,
             progress=None if bar is None else lambda ended, _jobs: bar(ended),
-            warn=_warn,
+            warn=warn,
+            began=began,
         )
-    report(made.finished, made.policy, as_json=as_json)
-
-
-def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    report(made.finished, made.policy, began, as_json=as_json)

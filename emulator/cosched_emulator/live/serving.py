@@ -86,7 +86,7 @@ def serve_live(
             closing.callback(metrics.close)
         where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
-        with freeze_heap(), stop_on_signals(server.stop_on):
+        with freeze_heap(), stop_on_signals(server.stop_on, log):
             server.run()
         return Served(128 + server.stop if server.stop else 0, live.manager.unfinished_records(live.now_us))
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.row_buffer import RowBuffer
-from cosched_emulator.workload.columns import Interned, intern_values
+from cosched_emulator.workload.columns import Interned
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -101,8 +101,11 @@ def _columns_of(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
 
 def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
     """Return (job, start_us, end_us) of every stay once, however many runs of nodes it has."""
-    keys = np.unique(np.stack([stays.job, stays.start_us, stays.end_us], axis=1), axis=0)
-    return keys[:, 0], keys[:, 1], keys[:, 2]
+    order = np.lexsort((stays.end_us, stays.start_us, stays.job))
+    columns = [column[order] for column in (stays.job, stays.start_us, stays.end_us)]
+    differs = np.ones(order.size, dtype=np.bool_)
+    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return columns[0][differs], columns[1][differs], columns[2][differs]
 
 
 class ColumnBuilder:
@@ -196,17 +199,4 @@ def disk_of_rows(rows: Sequence[tuple[int, int, int | None, int]]) -> DiskColumn
         end_us=int_array(row[2] or 0 for row in rows),
         ended=np.array([row[2] is not None for row in rows], dtype=np.bool_),
         swap_mb=int_array(row[3] for row in rows),
-    )
-
-
-def stays_of_rows(rows: Sequence[tuple[int, int, int, int, int, int, int]]) -> StayColumns:
-    """Return columns of rows (job, start_us, end_us, first_node, node_count, threads, mask)."""
-    return StayColumns(
-        job=int_array(row[0] for row in rows),
-        start_us=int_array(row[1] for row in rows),
-        end_us=int_array(row[2] for row in rows),
-        first_node=int_array(row[3] for row in rows),
-        node_count=int_array(row[4] for row in rows),
-        threads=int_array(row[5] for row in rows),
-        mask=intern_values(row[6] for row in rows),
     )

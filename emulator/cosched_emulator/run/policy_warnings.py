@@ -1,4 +1,4 @@
-"""Warnings of a policy that can do little with a scenario."""
+"""Warnings before a run: of a policy that can do little with the scenario, and of what the scenario loses or leaves out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
 
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+
+
+def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
+    """Return all that is to be said before a run: first of the policy, then of the workload."""
+    of_policy = (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared))
+    return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -48,6 +54,25 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     return (
         f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
         "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
+    )
+
+
+def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return that the truth speaks of two jobs, where more than two may meet on a node; None: it says what it should."""
+    truth = prepared.hardware
+    most = max(item.threads for item in prepared.nodes)
+    if (
+        truth.contention != truth.lomarc.name
+        or not prepared.contends
+        or most <= 2
+        or prepared.scenario.workload.exclusive
+    ):
+        return None
+    if _part_name(choice, "shape") == "nodes" and _part_name(choice, "matching") != "group":
+        return None  # one job on a node, or a pair
+    return (
+        f'truth.contention = "{truth.contention}" speaks of two jobs on a node, and up to {most} may meet on one here: '
+        "what a job loses to each of its neighbours is added up"
     )
 
 

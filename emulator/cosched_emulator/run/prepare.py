@@ -11,11 +11,12 @@ from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
 from cosched_emulator.scenario.machine import build_machine, cores_of
-from cosched_emulator.scenario.rules import check_rules
+from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
 from cosched_emulator.scenario.script import Scripted, build_script
 from cosched_emulator.scenario.workload import build_workload
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.columns import Same, columns_of
+from cosched_emulator.workload.job import WARNING, Workload
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
 
@@ -45,6 +46,8 @@ def prepare(scenario: Scenario) -> Prepared:
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
     nodes, workload = _nodes_and_workload(scenario)
+    _check_selection(scenario, len(workload.jobs))
+    workload = _with_warnings(scenario, nodes, workload)
     count = sum(item.nodes for item in nodes)
     return Prepared(
         scenario,
@@ -66,7 +69,36 @@ def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Work
         nodes = build_machine(cluster)
         return nodes, build_workload(scenario, cores_of(nodes), sum(item.nodes for item in nodes))
     workload = build_workload(scenario, 0)
+    if workload.processors is None:
+        given = "a number of nodes (--nodes) or of processors (--processors), or a file of node classes (--machine)"
+        expected = f"{given}: the log names no MaxProcs or MaxNodes"
+        raise ConfigurationError("cluster.nodes", expected, "none")
     return build_machine(cluster, workload.processors), workload
+
+
+def _check_selection(scenario: Scenario, jobs: int) -> None:
+    """Raise ConfigurationError where no job is left that counts, unless users will submit more."""
+    left_out = scenario.results.warmup + scenario.results.cooldown
+    if left_out and left_out >= jobs and scenario.clock.mode == "virtual":
+        key = "warmup" if scenario.results.warmup else "cooldown"
+        raise ConfigurationError(
+            f"results.{key}", f"fewer jobs in warmup and cooldown than there are, {jobs}", str(left_out)
+        )
+
+
+def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Workload:
+    """Return the workload with a note of settings without effect, and one of jobs that no node has the memory for."""
+    notes = [f"{WARNING}{text}" for text in settings_without_effect(scenario)]
+    if scenario.workload.swf is not None and not scenario.workload.memory_mb:
+        jobs = columns_of(workload.jobs)
+        most_mb = max(item.memory_mb for item in nodes)
+        too_large = 0 if isinstance(jobs.memory_mb, Same) else sum(mb > most_mb for mb in jobs.each(jobs.memory_mb))
+        if too_large:
+            notes.append(
+                f"{WARNING}{too_large} jobs request more memory a process than any node has, {most_mb} MB, and cannot run "
+                "(--no-log-memory ignores what they request)"
+            )
+    return workload._replace(notes=(*workload.notes, *notes))
 
 
 def _selection(section: ResultsSection) -> Selection:

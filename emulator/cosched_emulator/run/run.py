@@ -19,6 +19,7 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
+from cosched_emulator.workload.job import CutRuns
 from cosched_plugin.common.garbage import freeze_heap
 
 if TYPE_CHECKING:
@@ -76,8 +77,21 @@ def run(
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
     summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
+    if prepared.workload.cut is not None:
+        summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
     return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished, jobs, stays)
+
+
+def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:
+    """Return what it costs that run times were cut to the estimate; offered loads are shares, of the jobs as logged and as run."""
+    before = None if offered_load is None else round(offered_load * cut.work_us / cut.kept_us, 6)
+    return {
+        "jobs": cut.jobs,
+        "work_lost": round(cut.lost, 6),
+        "offered_load_logged": before,
+        "offered_load": offered_load,
+    }
 
 
 def _job_id(record: JobRecord) -> int:

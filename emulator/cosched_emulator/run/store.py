@@ -20,11 +20,12 @@ def store(
     force: bool,
     trace: str | None = None,
     files: RunFiles | None = None,
+    began: float | None = None,
 ) -> None:
     """Write the run folder, and move into it the ``trace`` that is to be part of it and waits where `place_trace` has said.
 
     ``files`` are those that the run has written to; None: its records were kept. The link is not part of the run's description,
-    because it must not matter: it stands in timing.json.
+    because it must not matter: it stands in timing.json, with the time since ``began`` (of `time.perf_counter`), when reading began.
     """
     prepared = finished.prepared
     scenario = prepared.scenario
@@ -41,6 +42,7 @@ def store(
             workload=prepared.workload,
             timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
             seed=scenario.seed,
+            began=began,
         )
         if trace is not None:
             Path(trace).rename(folder / TRACE)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import FaultsSection, Scenario
+from cosched_emulator.workload.swf.table import STDIN
 
 Section = TypeVar("Section")
 
@@ -63,7 +64,7 @@ def _parse(file: str) -> dict[str, Any]:
 def _anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
         entries = table.get(section)
-        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:
+        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):
             table[section] = {**entries, key: str(folder / entries[key])}
     return table
 

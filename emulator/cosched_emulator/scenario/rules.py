@@ -15,6 +15,11 @@ from cosched_emulator.scenario.schema import (
 )
 from cosched_hwmodel.topology import parse_layout
 
+_DEFAULTS = WorkloadSection()
+_OF_MODEL = ("aarr", "gap_factor", "run_factor", "lublin_size")
+_SELECTS = ("first", "jobs")
+_OF_LOG = (*_SELECTS, "cap_runs", "skip_bad_rows", "log_memory")
+
 
 def check_rules(scenario: Scenario) -> None:
     """Raise ConfigurationError for the first settings that contradict each other. Each alone is within its bounds."""
@@ -59,10 +64,58 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
         return
     if (workload.swf is None) == (workload.lublin is None):
         raise ConfigurationError("workload", "either swf or lublin", "both" if workload.swf else "neither")
-    if workload.lublin is not None:
-        for key in ("first", "jobs"):
-            if value := getattr(workload, key):
-                raise ConfigurationError(f"workload.{key}", "nothing: it selects jobs of a log", str(value))
+    source = "a log" if workload.lublin is None else "the Lublin model"
+    for key in _OF_MODEL if workload.lublin is None else _OF_LOG:
+        if (value := getattr(workload, key)) != getattr(_DEFAULTS, key):
+            expected = "it selects jobs of a log" if key in _SELECTS else f"it has no effect on {source}"
+            raise ConfigurationError(f"workload.{key}", f"nothing: {expected}", _toml(value))
+    if workload.estimate_factor != _DEFAULTS.estimate_factor and workload.estimates != "f-model":
+        expected = 'nothing: it has an effect with estimates = "f-model" (--estimates f-model) only'
+        raise ConfigurationError("workload.estimate_factor", expected, _toml(workload.estimate_factor))
+
+
+def settings_without_effect(scenario: Scenario) -> list[str]:
+    """Return a line for each setting that changes nothing, because another one that it belongs to is not there."""
+    workload, belief = scenario.workload, scenario.belief
+    of_usage = workload.characteristics is not None or workload.annotations is not None
+    of_self = workload.self_slowdowns is not None or workload.annotations is not None
+    users = scenario.clock.mode != "virtual"  # users give their jobs what the scenario does not
+    rules: tuple[tuple[object, str, tuple[str, ...], bool, str], ...] = (
+        (
+            workload,
+            "workload",
+            ("demand_high", "demand_medium", "demand_low"),
+            workload.mix is not None,
+            "workload.mix",
+        ),
+        (workload, "workload", ("grow_max_slowdown", "grow_max_slowdown_cpus"), workload.grow, "workload.grow"),
+        (belief, "belief", ("demand",), workload.mix is not None or users, "workload.mix"),
+        (
+            belief,
+            "belief",
+            ("usage", "usage_noise", "usage_bias", "usage_missing"),
+            of_usage or users,
+            "workload.characteristics or workload.annotations",
+        ),
+        (
+            belief,
+            "belief",
+            ("self_slowdowns", "self_noise"),
+            of_self or users,
+            "workload.self_slowdowns or workload.annotations",
+        ),
+        (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
+    )
+    return [
+        f"{name}.{key} has no effect without {needed}"
+        for section, name, keys, there, needed in rules
+        for key in keys
+        if not there and getattr(section, key) != getattr(type(section)(), key)
+    ]
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_fault(fault: FaultEntry, path: str) -> None:

@@ -133,6 +133,7 @@ class WorkloadSection:
     estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)
     cap_runs: bool = True  # of a log: cut run times to the estimate
     skip_bad_rows: bool = False
+    log_memory: bool = True  # of a log: jobs take the memory that they requested
     mix: str | None = None  # demand: high, med, low, or shares such as 50:10:40
     demand_high: tuple[int, ...] = (2000, 0, 0)  # MB/s a process: memory bandwidth, network, disk
     demand_medium: tuple[int, ...] = (1000, 0, 0)

@@ -39,7 +39,11 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     if section.exclusive or section.memory_mb:
         jobs = columns_of(workload.jobs)
         workload = workload._replace(
-            jobs=replace(jobs, exclusive=Same(section.exclusive), memory_mb=Same(section.memory_mb))
+            jobs=replace(
+                jobs,
+                exclusive=Same(section.exclusive),
+                memory_mb=Same(section.memory_mb) if section.memory_mb else jobs.memory_mb,
+            )
         )
     return workload
 
@@ -50,7 +54,10 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
         options = SwfOptions(
-            cap_run_at_estimate=section.cap_runs, skip_bad_rows=section.skip_bad_rows, limits=limits or "estimate"
+            cap_run_at_estimate=section.cap_runs,
+            skip_bad_rows=section.skip_bad_rows,
+            limits=limits or "estimate",
+            memory=section.log_memory and not section.memory_mb,
         )
         return read_swf(section.swf, options, section.first, section.jobs)
     if section.lublin is None:

@@ -30,14 +30,13 @@ import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Column, Computed, Jobs, columns_of
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import WARNING, Workload
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 Value = TypeVar("Value")
 KEYS = ("job", "application", "user")  # the most specific first
-WARNING = "warning: "  # how a note begins that nobody should miss
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
 COLUMNS = (*KEYS, *USAGE, *SELF)

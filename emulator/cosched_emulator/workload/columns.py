@@ -102,6 +102,16 @@ class Interned(Column[Value_co]):
         """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
         return Interned(self._places[rows], self._values)
 
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Return for every row which of the distinct values it has."""
+        return self._places.astype(np.int64)
+
+    @property
+    def distinct(self) -> Sequence[Value_co]:
+        """Return the distinct values, by place; a selection of rows may have none of some."""
+        return self._values
+
     def __len__(self) -> int:
         return len(self._places)
 
@@ -161,7 +171,7 @@ def as_tuple(*values: Any) -> Any:
 
 
 _NOTHING: Same[None] = Same(None)
-_NO_TEXT, _NO, _ZERO, _ONE = Same(""), Same(False), Same(0), Same(1)
+_NO_TEXT, _NO, _ZERO, _ONE, _UNKNOWN = Same(""), Same(False), Same(0), Same(1), Same(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -190,6 +200,8 @@ class Jobs(Sequence[WorkloadJob]):
     self_slowdown: Column[SelfSlowdown | None] = _NOTHING
     requeue: Column[bool | None] = _NOTHING
     exit_code: Column[int] = _ZERO
+    queue: Column[int] = _UNKNOWN
+    partition: Column[int] = _UNKNOWN
 
     def __len__(self) -> int:
         return len(self.id)
@@ -258,7 +270,7 @@ class Jobs(Sequence[WorkloadJob]):
             ),
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
-        return Tuples(WorkloadJob, spec, *truth)
+        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition)
 
     def _all(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -296,4 +308,6 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         self_slowdown=intern_values(job.self_slowdown for job in jobs),
         requeue=intern_values(job.requeue for job in jobs),
         exit_code=intern_values(job.exit_code for job in jobs),
+        queue=intern_values(job.queue for job in jobs),
+        partition=intern_values(job.partition for job in jobs),
     )

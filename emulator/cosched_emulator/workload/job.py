@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
+
+WARNING: Final = "warning: "  # how a note begins that is shown even where others are not
 
 
 class WorkloadJob(NamedTuple):
@@ -21,6 +23,8 @@ class WorkloadJob(NamedTuple):
     self_slowdown: SelfSlowdown | None = None  # the true one; None: not known, its processes do not slow each other
     requeue: bool | None = None  # whether it runs again when a node fails under it; None: as the scenario says of all
     exit_code: int = 0  # with which it ends when its work is done; any other is a failure
+    queue: int = -1  # of its log: number of the queue it was submitted to; -1: not known
+    partition: int = -1  # of its log: number of the partition it ran in; -1: not known
 
     @property
     def id(self) -> int:
@@ -43,6 +47,19 @@ class WorkloadJob(NamedTuple):
         return self.spec.processes
 
 
+class CutRuns(NamedTuple):
+    """What it costs that run times are cut to the estimate: of the jobs of a workload, not of the whole log."""
+
+    jobs: int  # with a run time that was cut
+    work_us: int  # run time x processes of all jobs, as in the log
+    kept_us: int  # the same with the run times that are left
+
+    @property
+    def lost(self) -> float:
+        """Return the share of the work that is lost."""
+        return 1 - self.kept_us / self.work_us
+
+
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""
 
@@ -50,3 +67,9 @@ class Workload(NamedTuple):
     processors: int | None  # size of the machine that the source names, if it does
     origin: str  # file or model, for people
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each
+    cut: CutRuns | None = None  # None: no run time was
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the notes that are warnings, without the word."""
+        return tuple(note.removeprefix(WARNING) for note in self.notes if note.startswith(WARNING))

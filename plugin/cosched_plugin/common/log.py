@@ -49,12 +49,15 @@ class Log:
         """Say what happened: something to know, something that was got over (WARNING), or what went wrong (ERROR)."""
         if self.quiet and level == INFO:
             return
+        self._write(self.line(event, text, level=level, **fields))
+
+    def line(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> str:
+        """Return the line that says this, without its end."""
         if self.as_json:
-            self._write(_json_line(level, event, text, fields))
-            return
+            return _json_line(level, event, text, fields)
         line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
         parts = [self._program, "" if level == INFO else level, line]
-        self._write(_printable(": ".join([part for part in parts if part])))
+        return _printable(": ".join([part for part in parts if part]))
 
 
 def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> str:

@@ -23,13 +23,15 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
 
     With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
     ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
-    ends in a traceback. Usage errors exit with 2, SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
+    ends in a traceback. Where standard output takes nothing, as on a full disk, the exit code is 1. Usage errors exit with 2,
+    SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
     """
     # Read from the arguments themselves: an error may come before any option has been understood.
     log = Log(program, as_json="--log-json" in sys.argv[1:])
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = command.main(standalone_mode=False)
+        _flush_output()
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else program
         _fail(log, f"{error.format_message()} (see {path} --help)", error.exit_code)
@@ -43,10 +45,32 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         sys.exit(143)
     except Exception as error:
         exit_code = exit_code_of(error)
+        lost = _lost_output() if exit_code is None and isinstance(error, OSError) else None
+        if lost is not None:
+            _fail(log, f"standard output: {lost}", 1)
         if exit_code is None or os.environ.get("COSCHED_TRACEBACK"):
             raise
         _fail(log, str(error), exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _flush_output() -> None:
+    if sys.stdout is not None:  # cron jobs may have none
+        sys.stdout.flush()
+
+
+def _lost_output() -> str | None:
+    """Return why standard output takes nothing, as on a full disk; None: it does."""
+    if sys.stdout is None:
+        return None
+    try:
+        _flush_output()
+        os.write(sys.stdout.fileno(), b"\n")  # an unbuffered stream has forgotten what it could not write
+    except OSError as again:
+        # What cannot be written must not be tried again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return again.strerror or str(again)
+    return None
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -67,13 +67,11 @@ class Work:
         units = price.units(*counts)
         if units > self.left:
             return False
-        self.spend(units)
+        self.left -= units
         return True
 
     def spend(self, units: int) -> bool:
-        """Take so many units; tell whether there were any left. The last look may cost more than there was."""
-        if not self.limited:
-            return True
+        """Take so many units, where work is limited; tell whether any were left. The last look may cost more than there was."""
         if self.left <= 0:
             return False
         self.left -= units

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from cosched_plugin.core.views.view import View
@@ -77,11 +78,8 @@ class Context(NamedTuple):
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, paid for; None if it has none, or if nothing is left to pay with."""
-        work = self.view.work
-        if work.limited:
-            price = self.placement.price(job, self.view)
-            if price and not work.spend(price):
-                return None
+        if self.view.work.limited and not self._pay_for(job):
+            return None
         return self.placement.offer(job, snapshot)
 
     def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
@@ -94,12 +92,14 @@ class Context(NamedTuple):
         if not work.limited:
             return jobs
         left = work.left
-        for number, job in enumerate(jobs):
-            price = self.placement.price(job, self.view)
-            if price and left <= 0:
-                return jobs[:number]
-            left -= price
-        return jobs
+        paid = list(takewhile(self._pay_for, jobs))
+        work.refund(left)
+        return paid
+
+    def _pay_for(self, job: JobSpec) -> bool:
+        """Pay for an offer, where work is limited; tell whether anything was left. One that costs nothing is had in any case."""
+        price = self.placement.price(job, self.view)
+        return not price or self.view.work.spend(price)
 
     def arranged(self) -> PendingJobs:
         """Return all pending jobs in queue order."""

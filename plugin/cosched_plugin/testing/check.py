@@ -1,16 +1,18 @@
 """The conformance suite for policies: `check_policy` plays a small, honest resource manager against a policy.
 
 Machines, jobs, users and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one
-more pass decides nothing; a core rebuilt from what the manager knows decides the same (so a restart changes nothing); every
-decision arrives as it was when it travels to another process; and what the policy sees is what the manager says (so it has changed
-nothing it may only read). At the end, no job is left that could run.
+more pass decides nothing; a core rebuilt from what the manager knows, as it arrives in messages, decides the same (so a restart
+changes nothing); every decision arrives as it was when it travels to another process; and what the policy sees is what the manager
+says (so it has changed nothing it may only read). At the end, no job is left that could run. Another process, where asked for,
+answers all batches once more, and decides the same. Parts of a composition do what their protocols say (`audit`).
 
 A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -23,26 +25,20 @@ from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    NODE_FAIL,
-    TIMEOUT,
     Action,
     ActionRefused,
     Event,
+    Events,
     JobEnded,
-    JobHeld,
-    JobReleased,
     JobRequeued,
     JobSpec,
     JobSubmitted,
-    NodeFailed,
     NodeReturned,
-    ProgressMeasured,
     ReviseJob,
     Woken,
 )
-from cosched_plugin.testing.comparisons import Watched, find_difference, find_loss
+from cosched_plugin.testing.audit import audit
+from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
 from cosched_plugin.testing.draws import (
     draw_alike,
     draw_belief,
@@ -55,6 +51,9 @@ from cosched_plugin.testing.draws import (
     with_self_slowdown,
     with_swap,
 )
+from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
+from cosched_plugin.testing.note_sizes import any_larger, find_growing, note_sizes
+from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.report import PolicyCheckError, Report
 from cosched_plugin.testing.site import Site, SiteJob
 
@@ -63,11 +62,12 @@ __all__ = ["PolicyCheckError", "Report", "check_policy"]
 _MOST_ROUNDS: Final = 100  # batches at one instant
 _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
 _MOST_LONG_BATCHES: Final = 5_000  # the same where jobs take hours
+_ROUNDS: Final = 40  # where a note seems to grow, so many times
+_ROUND_JOBS: Final = 10  # so many further jobs
 _TICKS_S: Final = (1, 10)  # the time scale of a run
 _LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
 _JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, where some take seconds and others many hours
 _RESUME_S: Final = (0, 60)
-_SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 # What happens at a step, by weight. A calm run has jobs only, a busy one operators and a manager that refuses starts.
 _CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
@@ -92,37 +92,55 @@ def check_policy(
     runs: int = 20,
     first: int = 1,
     models: Mapping[str, PairFactory] = MappingProxyType({}),
+    arguments: Sequence[str] = (),
 ) -> Report:
     """Put a policy through ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
     ``make_policy`` returns a new policy at every call. With ``models`` the sites believe in one of these contention models,
-    with no parameters, instead of what is drawn otherwise. Raises PolicyCheckError at the first thing that is wrong.
+    with no parameters, instead of what is drawn otherwise. ``arguments`` are those with which ``cosched-plugin check`` chooses
+    the same policy (and contention models): given these, another process has to decide the same. Raises PolicyCheckError at the first
+    thing that is wrong.
     """
-    jobs = batches = decisions = 0
+    began = time.monotonic()
+    recording = Recording()
+    passed: list[_Trial] = []
     declined: list[MachineError] = []
     for run in range(first, first + runs):
-        trial = _Trial(make_policy, seed, run, models)
+        trial = _Trial(make_policy, seed, run, models, recording)
         try:
             trial.go()
         except MachineError as error:
             declined.append(error)
             continue
-        jobs += len(trial.site.jobs)
-        batches += trial.site.seq
-        decisions += trial.decisions
+        passed.append(trial)
     if declined and len(declined) == runs:
         raise PolicyCheckError(
             seed, first + runs - 1, 0, (), f"the policy declines every machine; this one as: {declined[-1]}"
         )
-    return Report(seed, runs, jobs, batches, decisions, len(declined))
+    growing = next((trial for trial in passed if trial.notes_grow), None)
+    if growing is not None:
+        growing.check_note_sizes()
+    if arguments:
+        difference = recording.find_difference(arguments, time.monotonic() - began)
+        if difference is not None:
+            raise PolicyCheckError(seed, *difference)
+    jobs, batches = sum(len(trial.site.jobs) for trial in passed), sum(trial.site.seq for trial in passed)
+    decisions = sum(trial.decisions for trial in passed)
+    return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0)
 
 
 class _Trial:
     """One run: a machine, its jobs and operators, and the policy that has to cope."""
 
     def __init__(
-        self, make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory]
+        self,
+        make_policy: Callable[[], Policy],
+        seed: int,
+        run: int,
+        models: Mapping[str, PairFactory],
+        recording: Recording,
     ) -> None:
+        self._recording = recording
         self._make_policy = make_policy
         self._models = {**BUILT_IN, **models}
         self._seed = seed
@@ -144,6 +162,9 @@ class _Trial:
         self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
         self._tick_us = self._random.choice(ticks_s) * SECOND_US
         self.decisions = 0
+        self.notes_grow = False  # those about the cluster, in the second half of the run
+        self._sizes: dict[str, int] = {}  # at its half
+        self._most_batches = _MOST_LONG_BATCHES if self._measured else _MOST_BATCHES
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
@@ -157,23 +178,49 @@ class _Trial:
 
     def go(self) -> None:
         """Play the whole run."""
-        for _ in range(self._random.randint(20, 30 if self._measured else 60)):
+        steps = self._random.randint(20, 30 if self._measured else 60)
+        for step in range(steps):
             self._step()
-        while True:  # no more surprises: everything that runs ends, and nodes come back once no job makes progress
-            due_us = self.site.due_us()
-            if self.site.down and not self.site.ends():
-                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
-            elif due_us is not None:
-                self.site.now_us = due_us
-                self._batches(self._due_events())
-            else:
-                break
+            if step == steps // 2:
+                self._sizes = note_sizes(self.site.notes)
+        self._run_out()
+        self.notes_grow = any_larger(self._sizes, note_sizes(self.site.notes))
         starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
         stopped = [job.spec for job in self.site.in_state("running")]
         if stopped:
             raise self._problem(f"nothing will happen, and these are suspended: {stopped}")
         if starved:
             raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
+
+    def check_note_sizes(self) -> None:
+        """After the run: submit many more jobs, a few at a time, and see whether a note about the cluster grows with each."""
+        before: dict[str, int] = {}
+        for number in range(_ROUNDS):
+            if number == _ROUNDS // 2:
+                before = note_sizes(self.site.notes)
+            self._most_batches = self.site.seq + _MOST_BATCHES
+            self._batches([JobSubmitted(self._draw_job()) for _ in range(_ROUND_JOBS)])
+            self._run_out()
+        after = note_sizes(self.site.notes)
+        key = find_growing(before, after)
+        if key is not None:
+            jobs = len(self.site.jobs)
+            raise self._problem(
+                f"the note {key!r} about the cluster has no bound: it has {after[key]} values after {jobs} jobs, "
+                f"and had {before.get(key, 0)} after {jobs - _ROUND_JOBS * (_ROUNDS - _ROUNDS // 2)}"
+            )
+
+    def _run_out(self) -> None:
+        """Let all end that will."""
+        while True:  # no more surprises: everything that runs ends, and nodes come back once no job makes progress
+            due_us = self.site.due_us()
+            if self.site.down and not self.site.ends():
+                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
+            elif due_us is not None:
+                self.site.now_us = due_us
+                self._batches(due_events(self.site))
+            else:
+                return
 
     def _step(self) -> None:
         """Go to the next instant, and let some things happen there, in the protocol's order."""
@@ -184,81 +231,26 @@ class _Trial:
             site.now_us = due_us
         most = 10 if self._measured else 4  # so that there are queues, in which policies may choose
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
-        events = self._due_events()
+        events = due_events(self.site)
         gone = {event.job_id for event in events if isinstance(event, JobEnded)}
         wakes = [event for event in events if isinstance(event, Woken)]
         events = [event for event in events if not isinstance(event, Woken)]
         for kind in ("fail", "drain"):
-            events += self._fail(gone, evict=kind == "fail") if kind in kinds else []
+            events += fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
         if "return" in kinds and site.down:
             events.append(NodeReturned(random.choice(sorted(site.down))))
         changes: dict[int, Event] = {}
         for kind in sorted(set(kinds) & {"cancel", "hold", "release", "requeue"}):
-            changed = self._change(kind, gone | set(changes))
+            changed = change(random, site, kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
         if "measure" in kinds:
-            events += self._measure({event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)})
+            events += measure(
+                random, site, {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
+            )
         events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
         if events or wakes:
             self._batches([*events, *wakes])
-
-    def _due_events(self) -> list[Event]:
-        """Return what happens by itself at the present instant."""
-        now_us = self.site.now_us
-        events: list[Event] = [
-            JobEnded(job.spec.id, TIMEOUT if job.is_killed else COMPLETED)
-            for job in self.site.in_state("running")
-            if job.end_us is not None and job.end_us <= now_us
-        ]
-        return events + [Woken(at_us) for at_us in sorted(self.site.wakes) if at_us <= now_us]
-
-    def _fail(self, gone: set[int], *, evict: bool) -> list[Event]:
-        """Take a node out of service; with ``evict``, its jobs end or wait again, else they may go on to their end."""
-        up = [node for node in range(self.site.machine.nodes) if node not in self.site.down]
-        if len(up) < 2:
-            return []
-        node = self._random.choice(up)
-        self.site.down.add(node)  # no second failure of it in this batch
-        events: list[Event] = [NodeFailed(node)]
-        for job in self.site.on_node(node) if evict else ():
-            if job.spec.id not in gone:
-                gone.add(job.spec.id)
-                again = self._random.random() < 0.5
-                events.append(JobRequeued(job.spec.id) if again else JobEnded(job.spec.id, NODE_FAIL))
-        self.site.down.discard(node)
-        return events
-
-    def _measure(self, gone: set[int]) -> list[Event]:
-        """Tell what some jobs that share nodes were slowed by; who was with a job that is gone is among others now."""
-        left = [
-            job for job in self.site.sharing() if not any(self.site.jobs[number].nodes & job.nodes for number in gone)
-        ]
-        chosen = [job.spec.id for job in left if self._random.random() < 0.5]
-        return [ProgressMeasured(job_id, self._random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
-
-    def _change(self, kind: str, gone: set[int]) -> JobEnded | JobHeld | JobReleased | JobRequeued | None:
-        """Return one change by a user or an operator; None if there is nobody to change."""
-        pending = [job for job in self.site.in_state("pending") if job.spec.id not in gone]
-        running = [job for job in self.site.in_state("running") if job.spec.id not in gone]
-        there = {
-            "cancel": pending + running,
-            "hold": [job for job in pending if not job.held],
-            "release": [job for job in pending if job.held],
-            "requeue": running,
-        }[kind]
-        if not there:
-            return None
-        job_id = self._random.choice(there).spec.id
-        match kind:
-            case "cancel":
-                return JobEnded(job_id, CANCELLED)
-            case "hold":
-                return JobHeld(job_id)
-            case "release":
-                return JobReleased(job_id)
-            case _:
-                return JobRequeued(job_id)
 
     # ------------------------------------------------------------ batches, and what must hold after each
 
@@ -268,21 +260,23 @@ class _Trial:
         while events:
             self._events = events
             rounds += 1
-            if rounds > _MOST_ROUNDS or self.site.seq > (_MOST_LONG_BATCHES if self._measured else _MOST_BATCHES):
+            if rounds > _MOST_ROUNDS or self.site.seq > self._most_batches:
                 raise self._problem(f"no end after {rounds} batches at this instant, {self.site.seq} in all")
             events = self._batch(events)
 
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
         watched = Watched(self._new_policy())
-        shadow = self._new_core(watched)
+        welcome, batch = arrived(site.inventory()), arrived(Events(site.seq + 1, site.now_us, tuple(events)))
+        shadow = SchedulerCore(watched, welcome, models=self._models)
         actions = self._handle(self._core, events)
-        restarted = self._handle(shadow, events)
+        restarted = self._handle(shadow, batch.events)
         if actions != restarted:
             raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
         lost = find_loss(site.seq + 1, site.now_us, actions)
         if lost is not None:
             raise self._problem(lost)
+        self._recording.add(self._run, welcome, batch, actions)
         try:
             self._core.check()
         except AssertionError as error:
@@ -319,7 +313,7 @@ class _Trial:
                 raise self._problem(f"the policy's view is not what the manager says: {difference}")
         return follow
 
-    def _handle(self, core: SchedulerCore, events: list[Event]) -> list[Action]:
+    def _handle(self, core: SchedulerCore, events: Sequence[Event]) -> list[Action]:
         try:
             return core.handle(self.site.now_us, tuple(events))
         except Exception as error:
@@ -344,6 +338,7 @@ class _Trial:
         policy = self._make_policy()
         if policy is getattr(self, "_policy", None):
             raise self._problem("make_policy must return a new policy at every call, as a restarted scheduler would")
+        audit(policy)
         return policy
 
     def _problem(self, text: str) -> PolicyCheckError:

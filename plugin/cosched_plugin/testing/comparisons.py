@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.common.errors import ProtocolError
@@ -10,7 +11,9 @@ from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.running import Ended
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.messages import Action, Actions, NoteValue
+from cosched_plugin.protocol.messages import Action, Actions, Events, NoteValue, Welcome
+
+SomeMessage = TypeVar("SomeMessage", Welcome, Events)
 
 
 class Watched:
@@ -24,6 +27,13 @@ class Watched:
         """Return the decisions of the policy."""
         self.ended = view.ended
         return self._policy.decide(view)
+
+
+def arrived(message: SomeMessage) -> SomeMessage:
+    """Return what arrives of a message in another process: equal to it, and no object of it the same."""
+    copy = decode(encode(message))
+    assert isinstance(copy, type(message))
+    return copy
 
 
 def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str], NoteValue]) -> str | None:
@@ -55,11 +65,11 @@ def find_loss(seq: int, now_us: int, actions: Sequence[Action]) -> str | None:
     """Return what would be lost of a reply between two processes: that it cannot be sent or read, or what it arrives as."""
     reply = Actions(seq, now_us, tuple(actions))
     try:
-        arrived = decode(encode(reply))
+        copy = decode(encode(reply))
     except ProtocolError as error:
         return f"a reply cannot travel: {error}"
-    assert isinstance(arrived, Actions)
-    for action, other in zip(reply.actions, arrived.actions, strict=True):
+    assert isinstance(copy, Actions)
+    for action, other in zip(reply.actions, copy.actions, strict=True):
         if not _is_same(action, other):
             return f"a decision changes on its way to the manager: {action}, arrived as {other}"
     return None

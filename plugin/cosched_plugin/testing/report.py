@@ -20,12 +20,14 @@ class Report(NamedTuple):
     batches: int  # each followed by a restart that changed nothing
     decisions: int
     declined: int = 0  # runs, out of these, on machines that the policy cannot work on
+    replayed: int = 0  # batches that another process answered as well
 
     def __str__(self) -> str:
         declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
+        replayed = f"; another process answered {self.replayed} of them as well" if self.replayed else ""
         return (
             f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
-            f"{self.batches} batches with a restart after each{declined}"
+            f"{self.batches} batches with a restart after each{replayed}{declined}"
         )
 
 

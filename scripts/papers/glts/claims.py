@@ -1,4 +1,4 @@
-"""The claims of the G-LOMARC-TS paper, each with what was measured. A claim holds if it does on the means over seeds."""
+"""The claims of the G-LOMARC-TS paper, each with what was measured, and whether the seeds show it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from typing import Final
 from scripts.papers.glts.figures import Results, against, changes, values
 from scripts.papers.glts.published import BEST_BLOCK, ENOUGH_SLACK, GROUPS
 from scripts.papers.glts.runs import AARR, BASE, BLOCK, BLOCKS, GAP, SLACK, SLACKS, Task
-from scripts.tables import CLAIMS_HEAD, cell, claim, number, percent, percent_cell
+from scripts.tables import (
+    CLAIMS_HEAD,
+    VERDICTS,
+    cell,
+    claim,
+    number,
+    percent,
+    percent_cell,
+    shown_by_interval,
+    shown_by_seeds,
+)
 
 TITLES: Final[Mapping[str, str]] = {
     "rr_60.medium": "RR of medium jobs",
@@ -27,7 +37,7 @@ def claims(results: Results) -> list[str]:
     """Return the table of the paper's claims; one whose runs are not there is left out."""
     parts = (_response, _load, _utilisation, _groups, _delay, _blocks, _slack)
     rows = [row for part in parts for row in part(results)]
-    return [*CLAIMS_HEAD, *rows, ""]
+    return [VERDICTS, "", *CLAIMS_HEAD, *rows, ""]
 
 
 def task_of_block(size: int, scheduler: str = "GLTS") -> Task:
@@ -54,7 +64,8 @@ def descending(results: Results, key: str, workload: str, names: Sequence[str], 
     means = [statistics.fmean([found[name][seed] for seed in seeds]) for name in names]
     held = sum([_falls([found[name][seed] for name in names]) for seed in seeds])
     measured = f"{', '.join(number(factor * mean) for mean in means)}; {held} of {len(seeds)} seeds"
-    return [claim(f"{TITLES[key]}: {' > '.join(names)}", workload, measured, _falls(means))]
+    text = f"{TITLES[key]}: {' > '.join(names)}"
+    return [claim(text, workload, measured, _falls(means), shown_by_seeds(held, len(seeds)))]
 
 
 def _falls(levels: Sequence[float]) -> bool:
@@ -69,7 +80,9 @@ def _response(results: Results) -> Iterator[str]:
     if all(by_class):
         medium, long = [statistics.fmean(changed) for changed in by_class]
         measured = f"{percent(medium)}, {percent(long)} % against SSP"
-        yield claim("long jobs benefit more than medium ones", "W1", measured, long < medium)
+        more = [mine - theirs for theirs, mine in zip(*by_class, strict=True)]
+        shown = shown_by_interval(more, lambda difference: difference < 0)
+        yield claim("long jobs benefit more than medium ones", "W1", measured, long < medium, shown)
     for workload in AARR:
         for key in ("rr_60.medium", "rr_60.long", "rr_60.all", "rr_600.all"):
             yield from descending(results, key, workload, ("SSP", "CSTWS", "CST", "GLTS"))
@@ -94,7 +107,8 @@ def _load(results: Results) -> Iterator[str]:
             text = "keeps up" if holds else "does not keep up"
             measured = f"{mean:.3f} of it; queue {halves[0]:.0f}, then {halves[1]:.0f}"
             limit = f"makespan {'at most' if holds else 'above'} {FULL:g} of the last submission"
-            yield claim(f"{scheduler} {text}: {limit}", "W2", measured, (mean <= FULL) == holds)
+            shown = shown_by_interval(ratios, lambda ratio, holds=holds: (ratio <= FULL) == holds)  # type: ignore[misc]
+            yield claim(f"{scheduler} {text}: {limit}", "W2", measured, (mean <= FULL) == holds, shown)
 
 
 def _utilisation(results: Results) -> Iterator[str]:
@@ -141,7 +155,9 @@ def _blocks(results: Results) -> Iterator[str]:
             best = min(means, key=lambda size: means[size])
             spread = 100 * (max(means.values()) / min(means.values()) - 1)
             measured = f"best with {best}; from best to worst {spread:.1f} %"
-            yield claim(f"{TITLES[key]}: lowest with blocks of {BEST_BLOCK}", "W2", measured, best == BEST_BLOCK)
+            lowest = sum([min(found, key=lambda size, seed=seed: found[size][seed]) == BEST_BLOCK for seed in seeds])  # type: ignore[misc]
+            shown = shown_by_seeds(lowest, len(seeds))
+            yield claim(f"{TITLES[key]}: lowest with blocks of {BEST_BLOCK}", "W2", measured, best == BEST_BLOCK, shown)
 
 
 def _slack(results: Results) -> Iterator[str]:
@@ -173,4 +189,4 @@ def _within(
     """Yield the row of a claim on a mean over seeds, percentages of change if nothing else; nothing where there are none."""
     if found:
         measured = f"{percent_cell(found)} %" if shown is None else shown(found)
-        yield claim(text, label, measured, holds(statistics.fmean(found)))
+        yield claim(text, label, measured, holds(statistics.fmean(found)), shown_by_interval(found, holds))

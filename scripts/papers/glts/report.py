@@ -85,7 +85,7 @@ def report(results: Results, jobs: int) -> list[str]:
         "## Response against the one expected",
         "",
         *delays(results),
-        "## Who keeps up",
+        "## Which schedulers keep up",
         "",
         *saturation(results),
         "## Workload",

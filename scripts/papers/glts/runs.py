@@ -67,7 +67,7 @@ READINGS: Final[Mapping[str, Variant]] = {
     "low-waiting": Variant(
         _GLTS,
         ("matching.low_load=waiting",),
-        text="a job gets a node for each process as soon as all that wait would fit so, whoever runs",
+        text="a job gets a node for each process as soon as all pending jobs would fit so, whatever runs",
     ),
     "low-none": Variant(
         _GLTS, ("matching.low_load=none",), text="no job gets a node for each process because the load is low"

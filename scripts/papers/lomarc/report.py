@@ -11,7 +11,19 @@ from scripts.papers.frame import by_seed, percent_above
 from scripts.papers.lomarc.funnel import funnel_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, BETWEEN
 from scripts.papers.lomarc.runs import AARR, BASE, BASE_FORM, CELLS, FORMS, FUNNEL, SCHEDULERS, VARIANTS, Task
-from scripts.tables import CLAIMS_HEAD, NOTHING, cell, claim, percent, percent_cell, table_head, table_row
+from scripts.tables import (
+    CLAIMS_HEAD,
+    NOTHING,
+    VERDICTS,
+    cell,
+    claim,
+    percent,
+    percent_cell,
+    shown_by_interval,
+    shown_by_seeds,
+    table_head,
+    table_row,
+)
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
@@ -144,7 +156,7 @@ def absolute(results: Results) -> list[str]:
 
 def claims(results: Results) -> list[str]:
     """Return the claims of the paper, each with what was measured (means over seeds)."""
-    lines = [*CLAIMS_HEAD]
+    lines = [VERDICTS, "", *CLAIMS_HEAD]
     heavy, one_mix = [place for place in CELLS if place[0] != "W1"], [place for place in CELLS if place[1] == "M1"]
     for key in ("response_s", "rbr"):
         title = COMPARED[key] if key == "response_s" else "RBR"
@@ -167,13 +179,16 @@ def _at_most(results: Results, title: str, key: str, label: str, task: Task) -> 
     """Return what became of the promise that a figure falls by 40 % or more, nothing where there are no runs."""
     found = list(against_pss(results, key, task).values())
     text = f"{title}: L-R against PSS -40 % or more"
-    return [claim(text, label, percent_cell(found), statistics.fmean(found) <= -40)] if found else []
+    if not found:
+        return []
+    shown = shown_by_interval(found, lambda change: change <= -40)
+    return [claim(text, label, percent_cell(found), statistics.fmean(found) <= -40, shown)]
 
 
 def chain(
     results: Results, title: str, key: str, place: tuple[str, str], groups: Sequence[tuple[str, ...]]
 ) -> list[str]:
-    """Return the row that says whether everyone of each group is below everyone of the next; none if one has not run."""
+    """Return the row that says whether each scheduler of a group is below each of the next; none if one has not run."""
     ratios = {
         name: {seed: 1 + change / 100 for seed, change in against_pss(results, key, Task(*place, name)).items()}
         for group in groups
@@ -187,7 +202,7 @@ def chain(
     text = f"{title}: " + " < ".join(", ".join(group) for group in groups)
     measured = " / ".join(", ".join(f"{means[name]:.2f}" for name in group) for group in groups)
     measured += f" of PSS; {held} of {len(seeds)} seeds"
-    return [claim(text, " ".join(place), measured, _ascends(means, groups))]
+    return [claim(text, " ".join(place), measured, _ascends(means, groups), shown_by_seeds(held, len(seeds)))]
 
 
 def _ascends(values: Mapping[str, float], groups: Sequence[tuple[str, ...]]) -> bool:
@@ -216,7 +231,11 @@ def _mixes(results: Results) -> list[str]:
         if all(found):
             means = [statistics.fmean(values) for values in found]
             text = f"{FIGURES[key][0]}: L-N gains more under M2 than M1, less under M3"
-            lines.append(claim(text, "W1", ", ".join(percent(mean) for mean in means), means == sorted(means)))
+            changes_of_seeds = list(zip(*found, strict=True))
+            held = sum([values == tuple(sorted(values)) for values in changes_of_seeds])
+            measured = f"{', '.join(percent(mean) for mean in means)}; {held} of {len(changes_of_seeds)} seeds"
+            shown = shown_by_seeds(held, len(changes_of_seeds))
+            lines.append(claim(text, "W1", measured, means == sorted(means), shown))
     return lines
 
 

@@ -86,7 +86,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         schedulers=("AC",),
     ),
     "weak-0": Variant(
-        "nobody is matched while the queue fits the free nodes, without the margin of 20 %",
+        "no pair is formed while the queue fits the free nodes, without the margin of 20 %",
         settings=("matching.weak_load=0",),
         workloads=("W1",),
         schedulers=("L-R",),

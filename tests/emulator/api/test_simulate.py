@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -288,6 +289,37 @@ def test_progress_and_warnings_are_told() -> None:
     assert warned[0].startswith("matching response will pair nobody")
 
 
+def test_warnings_of_the_workload_are_told_too(folder: Path) -> None:
+    row = "{} 0 -1 {} 2 -1 -1 2 60 -1 1 1 1 1 -1 -1 -1 -1\n"
+    Path("cut.swf").write_text("; MaxProcs: 4\n" + row.format(1, 90) + row.format(2, 60))
+    warned: list[str] = []
+    scenario: dict[str, Any] = {"cluster": {"nodes": 2, "preset": "1x4x1"}, "workload": {"swf": Path("cut.swf")}}
+    sharing = {"truth": {"contention": "lomarc"}, "workload": {"characteristics": "M1"}, "monitoring": {"above": 1.5}}
+    run = simulate(scenario, "easy", overrides=sharing, warn=warned.append)
+    assert len(warned) == 3
+    assert warned[0].startswith('truth.contention = "lomarc" speaks of two jobs on a node, and up to 4 may meet')
+    assert warned[1] == "run times cut to the estimate: 1 jobs, 20.0 % of the work lost (--no-cap-runs keeps it)"
+    assert warned[2] == "monitoring.above has no effect without monitoring.after_s"
+    assert (run.summary["cut_runs"]["jobs"], run.summary["cut_runs"]["work_lost"]) == (1, 0.2)
+
+
+def test_the_time_with_reading_and_writing_is_told(folder: Path) -> None:
+    def total_s(place: str) -> float:
+        timing = json.loads((folder / place / "timing.json").read_text())
+        assert timing["total_jobs_per_second"] == pytest.approx(40 / timing["total_s"], rel=0.01)
+        return float(timing["total_s"])
+
+    run = simulate(SMALL, "easy", out="out")
+    assert run.wall_s < total_s("out") <= run.total_s
+    kept = simulate(SMALL, "easy", began=time.perf_counter() - 50)
+    assert kept.total_s > 50 > kept.wall_s
+    time.sleep(0.1)  # the time between the run and its writing does not count
+    began = time.perf_counter()
+    kept.write("kept")
+    assert kept.total_s < total_s("kept") < kept.total_s + time.perf_counter() - began + 0.001
+
+
+@pytest.mark.slow
 def test_a_clock_that_runs_is_for_a_live_manager() -> None:
     """Nodes that fail repeatedly do not prevent the end of a run in virtual time."""
     failing = {**SMALL, "requeue": True, "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}}}

@@ -6,6 +6,9 @@ The same cases as in ``scripts/scenarios/bad-input.sh``, without the shell.
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.commands import Commands, assert_one_line
@@ -86,3 +89,29 @@ def test_bad_input_is_refused_in_one_line(program: str, commands: Commands) -> N
         assert text in assert_one_line(ran, 2, program), arguments
     assert sorted(path.name for path in folder.iterdir()) == before
     assert list((folder / "there").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to write to")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cosched_emulator", "simulate", "--lublin", "5"),
+        ("cosched_emulator", "workload", "lublin", "--jobs", "5", "--out", "-"),
+        ("cosched_plugin", "--help"),
+    ],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_nothing(arguments: tuple[str, ...], unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={"PYTHONUNBUFFERED": unbuffered},
+            timeout=60,
+            check=False,
+        )
+    program = arguments[0].replace("_", "-")
+    assert ran.returncode == 1
+    assert ran.stderr.decode().splitlines()[-1] == f"{program}: error: standard output: No space left on device"
+    assert b"Traceback" not in ran.stderr

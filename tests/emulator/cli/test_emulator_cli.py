@@ -131,7 +131,8 @@ def test_the_summary_as_a_table(commands: Commands) -> None:
     code, out, err = commands.emulator("simulate", *SMALL, "--policy", "sjbf")
     assert code == 0
     assert re.match(r" +sjbf\n-+\njobs counted +15\ncompleted +15\n", out)
-    assert re.search(r"^15 jobs in [\d.]+ s \([\d,]+ jobs/s\)$", err, re.MULTILINE)
+    speed = r"[\d.]+ s \([\d,]+ jobs/s\)"
+    assert re.search(rf"^15 jobs in {speed}; with reading and writing {speed}$", err, re.MULTILINE)
 
 
 def test_characteristics_are_stored_with_the_run_and_read_back(commands: Commands) -> None:
@@ -353,7 +354,7 @@ def test_logs_that_cannot_be_read(commands: Commands) -> None:
             (commands.folder / name).write_bytes(content)
         said = assert_one_line(commands.emulator("simulate", "--swf", name), 2)
         assert said.startswith(text)
-    code, *_ = commands.emulator("simulate", "--swf", "word.swf", "--skip-bad-rows")
+    code, *_ = commands.emulator("simulate", "--swf", "word.swf", "--skip-bad-rows", "--nodes", "4")
     assert code == 0
 
 
@@ -559,3 +560,15 @@ def test_output_that_is_not_read(commands: Commands) -> None:
     child.stdout = None
     _, err = child.communicate(timeout=30)
     assert "Traceback" not in err
+
+
+def test_the_load_without_cutting_is_told(commands: Commands) -> None:
+    rows = ROW.format(1, 0, 90, 2, 2, 60) + ROW.format(2, 100, 60, 2, 2, 60)
+    (commands.folder / "cut.swf").write_text("; MaxProcs: 4\n" + rows)
+    code, _, err = commands.emulator("simulate", "--swf", "cut.swf")
+    assert code == 0
+    assert "warning: run times cut to the estimate: 1 jobs, 20.0 % of the work lost (--no-cap-runs keeps it)" in err
+    assert "offered load 0.750 as logged, 0.600 with run times cut" in err
+    code, _, err = commands.emulator("simulate", "--swf", "cut.swf", "--no-cap-runs")
+    assert code == 0
+    assert "cut" not in err

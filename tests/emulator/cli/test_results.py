@@ -17,6 +17,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
 from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.files.workload_key import workload_key
 
 
 @pytest.fixture
@@ -45,6 +46,30 @@ def test_compare_prints_a_table(runs: Path) -> None:
     assert output.splitlines()[0].split() == ["easy", "rua"]
     killed = next(line for line in output.splitlines() if line.startswith("killed at limit"))
     assert killed.split() == ["killed", "at", "limit", "1", "0*"]
+
+
+def test_runs_of_different_workloads_have_no_best(runs: Path) -> None:
+    summary: dict[str, Any] = summarise(six_jobs()[:5], TWO_NODES)
+    workload = workload_of(six_jobs()[:5])
+    write_run(
+        runs / "other", six_jobs()[:5], TWO_NODES, summary=summary, resolved_config={}, workload=workload, timing={}
+    )
+    for command in (compare, classes):
+        output = output_of(command, runs / "easy", runs / "other")
+        assert "the runs are of different workloads: no best is marked" in output
+        assert "*" not in output
+    marked = output_of(compare, runs / "easy", runs / "other", "--markdown")
+    assert "**" not in marked
+
+
+def test_the_seed_of_a_mix_makes_another_workload(tmp_path: Path) -> None:
+    for name, seed, mix in (("a", 1, "high"), ("b", 2, "high"), ("c", 1, None), ("d", 2, None)):
+        config = {"seed": seed, "workload": {"mix": mix}}
+        arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": config, "timing": {}}
+        write_run(tmp_path / name, six_jobs(), TWO_NODES, workload=workload_of(six_jobs()), **arguments)
+    keys = [workload_key(tmp_path / name) for name in "abcd"]
+    assert len(set(keys)) == 3
+    assert keys[2] == keys[3]
 
 
 def test_compare_counts_all_jobs_on_request(runs: Path) -> None:

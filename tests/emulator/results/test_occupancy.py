@@ -21,14 +21,14 @@ from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import occupancy as occupancy_module
 from cosched_emulator.results.figures.occupancy import (
     MachineUse,
-    Steps,
     jobs_waiting,
-    nodes_with,
+    nodes_held,
     occupancy,
     threads_held,
     time_average,
 )
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.sweep import Steps
 
 
 def in_seconds(steps: Steps) -> list[tuple[float, int]]:
@@ -54,11 +54,23 @@ def test_totals_do_not_depend_on_how_nodes_are_grouped(records: list[JobRecord])
         assert occupancy(stays, 3) == whole
 
 
+@settings(deadline=None, max_examples=50)
+@given(records_on_unequal_nodes())
+def test_a_sweep_by_row_finds_what_one_by_node_finds(records: list[JobRecord]) -> None:
+    stays = stay_columns(records)
+    by_node = nodes_held(stays, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(occupancy_module, "LONG_RUN", 0)
+        by_row = nodes_held(stays, 3)
+    for one, other in zip(by_node, by_row, strict=True):
+        assert in_seconds(one) == in_seconds(other)
+
+
 def test_steps_of_the_example() -> None:
     records = six_jobs()
     stays = stay_columns(records)
-    assert in_seconds(nodes_with(stays, 2, 1)) == [(0, 1), (20, 2), (70, 1), (106, 0)]
-    assert in_seconds(nodes_with(stays, 2, 2)) == [(30, 1), (50, 0)]
+    assert in_seconds(nodes_held(stays, 2).used) == [(0, 1), (20, 2), (70, 1), (106, 0)]
+    assert in_seconds(nodes_held(stays, 2).shared) == [(30, 1), (50, 0)]
     assert in_seconds(threads_held(stays)) == [(0, 4), (20, 6), (30, 8), (50, 6), (60, 5), (70, 4), (100, 1), (106, 0)]
     # At 20 s and at 30 s one job starts as another is submitted; job 4 waits again from 70 s, requeued.
     waiting = in_seconds(jobs_waiting(job_columns(records), stays))
@@ -79,8 +91,8 @@ def test_the_average_over_the_makespan_is_the_total() -> None:
 def test_nothing_ran() -> None:
     stays = stay_columns([])
     assert occupancy(stays, 2) == MachineUse(0, 0, 0)
-    assert in_seconds(nodes_with(stays, 2, 1)) == []
-    assert time_average(nodes_with(stays, 2, 1), np.array([0, 5])).tolist() == [0.0]
+    assert in_seconds(nodes_held(stays, 2).used) == []
+    assert time_average(nodes_held(stays, 2).used, np.array([0, 5])).tolist() == [0.0]
 
 
 # ---------------------------------------------------------------- boxes of a picture

@@ -24,7 +24,7 @@ from cosched_emulator.manager.record import JobRecord, OnDisk
 from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures.comparison import FIGURES, compare
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
-from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_with, swap_taken, threads_held
+from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, swap_taken, threads_held
 from cosched_emulator.results.figures.plot import plot_gantt, plot_load
 from cosched_emulator.results.figures.sharing import job_outlines, shared_boxes
 from cosched_emulator.results.files.folder import write_run
@@ -191,7 +191,7 @@ def test_what_is_held_over_time() -> None:
     assert steps(threads_held(stays)) == [
         (0, 4), (30, 5), (40, 4), (50, 5), (80, 4), (90, 5), (110, 4), (130, 1), (150, 0),
     ]  # fmt: skip
-    assert steps(nodes_with(stays, 2, 1)) == [(0, 1), (30, 2), (40, 1), (50, 2), (80, 1), (90, 2), (110, 1), (150, 0)]
+    assert steps(nodes_held(stays, 2).used) == [(0, 1), (30, 2), (40, 1), (50, 2), (80, 1), (90, 2), (110, 1), (150, 0)]
     # Jobs 2 to 5 wait once, job 3 again once it is requeued; at 30 s and at 40 s one starts as another is submitted.
     waiting = steps(jobs_waiting(jobs, stays))
     assert waiting == [(0, 0), (10, 1), (20, 2), (60, 1), (75, 2), (90, 1), (130, 0)]

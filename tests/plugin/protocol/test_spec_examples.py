@@ -142,7 +142,7 @@ def test_state_tables_are_those_of_the_code() -> None:
     tags = {f"`{MESSAGES_BY_KIND[kind].tag}`": kind for kind in SPEAKER}
     crossing = {
         (roles[who], State[state], tags[tag])
-        for who, states, messages, _ in rows("| who hears |")
+        for who, states, messages, _ in rows("| receiver |")
         for state in states.split(", ")
         for tag in messages.split(", ")
     }

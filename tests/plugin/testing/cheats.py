@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 
-from cosched_plugin.api import Action, JobSpec, Order, StartJob, View, first_fit
+from cosched_plugin.api import Action, Changes, JobSpec, NoteValue, Order, StartJob, View, first_fit
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.composition.composed import Composed
@@ -95,4 +96,60 @@ def users_in_turn() -> Policy:
     return Composed(UsersInTurn(), Easy(), FirstFit(), NoMatching(), Threads())
 
 
+class ByIdentity(Sorted):
+    """Go by where a job's record lies in memory."""
+
+    def rank(self, job: JobSpec) -> int:
+        return id(job)
+
+
+class ByHash(Sorted):
+    """Go by a hash of the user, which is another one in every process."""
+
+    def rank(self, job: JobSpec) -> int:
+        return hash(job.user)
+
+
+class ByClock(Sorted):
+    """Give small jobs the odd hours, and large ones the even ones."""
+
+    def rank(self, job: JobSpec) -> int:
+        odd = int(time.time() / 3600) % 2
+        return job.processes if odd else -job.processes
+
+
+class InModule(Sorted):
+    """Count starts per user where a restart within the process does not reach."""
+
+    def rank(self, job: JobSpec) -> int:
+        return list(STARTED.values()).count(job.user)
+
+    def note_ends(self, view: View) -> None:
+        for job_id, running in view.running.items():
+            STARTED.setdefault(job_id, running.job.user)
+
+
+class Notebook(Order):
+    """Note every job that ends, for good."""
+
+    note = "notebook"
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        before = view.note(None, self.note)
+        return (before if isinstance(before, tuple) else ()) + tuple(ended.running.job.id for ended in changes.ended)
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return jobs
+
+
+class ShortNotebook(Notebook):
+    """Note the last 60 jobs that ended."""
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        told = super().remember(changes, view)
+        assert isinstance(told, tuple)
+        return told[-60:]
+
+
+STARTED: dict[int, str] = {}
 CHEATS = [StartsPerUser, users_in_turn, LastEnds, LastDecision]

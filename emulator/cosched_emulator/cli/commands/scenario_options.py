@@ -28,6 +28,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "grow": ("workload", "grow"),
     "exclusive": ("workload", "exclusive"),
     "skip_bad_rows": ("workload", "skip_bad_rows"),
+    "cap_runs": ("workload", "cap_runs"),
+    "log_memory": ("workload", "log_memory"),
     "nodes": ("cluster", "nodes"),
     "processors": ("cluster", "processors"),
     "cores": ("cluster", "cores"),
@@ -67,7 +69,7 @@ def an_amount(_context: click.Context, _option: click.Parameter, value: float | 
 def scenario_options(command: Command) -> Command:
     """Add the options that set keys of a scenario."""
     options = [
-        click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain)."),
+        click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
         click.option("--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
         click.option("--first", type=click.IntRange(min=0), metavar="I", help="Log: begin with usable job I, counted from 0."),
         click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs."),
@@ -84,6 +86,8 @@ def scenario_options(command: Command) -> Command:
         click.option("--resume-s", type=float, metavar="S", help="Seconds that a job preempted to disk needs to come back."),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
+        click.option("--cap-runs/--no-cap-runs", default=None, help="Log: cut run times to the estimate.  [default: cut]"),
+        click.option("--log-memory/--no-log-memory", default=None, help="Log: take the memory that jobs request.  [default: take]"),
         click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
         click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
         click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),

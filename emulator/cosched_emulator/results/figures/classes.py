@@ -37,10 +37,11 @@ from cosched_emulator.results.columns import (
     int_array,
     job_columns,
     stay_columns,
-    stays_of_rows,
 )
 from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, time_average
+from cosched_emulator.results.figures.occupancy import jobs_waiting, time_average
+from cosched_emulator.results.figures.sweep import Block, Steps, sweep
+from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
@@ -119,9 +120,9 @@ def class_figures_of_columns(
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
     used = cores_used(stays, machine)
-    first_us = min(jobs.submit_us.tolist(), default=0)
+    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     ends_us = [jobs.end_us[jobs.ended], stays.end_us, jobs.disk.end_us[jobs.disk.ended]]
-    last_us = max([end_us for ends in ends_us for end_us in ends.tolist()], default=first_us)
+    last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
     phases = {
         name: phases_of(jobs_waiting(*_only(jobs, stays, chosen)), rules.high_load, last_us)
         for name, chosen in of_class.items()
@@ -174,32 +175,31 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
 
 def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
     """Return how many cores have a job on at least one of their hardware threads, over time."""
-    nodes = sum(item.nodes for item in machine)
-    rows = []
+    pieces: list[tuple[IntArray, ...]] = []
+    ranges: list[list[tuple[int, int]]] = []
     first = 0
     for item in machine:
         cores = item.sockets * item.cores_per_socket
         last = first + item.nodes
-        lows = np.maximum(stays.first_node, first)
-        counts = np.minimum(stays.first_node + stays.node_count, last) - lows
-        columns = (stays.job, stays.start_us, stays.end_us, lows, counts)
-        for job, start_us, end_us, low, count, mask in zip(
-            *(column.tolist() for column in columns), stays.mask, strict=True
-        ):
-            if count > 0:  # each core stands for a node of its own: all first cores, all second ones, ...
-                rows += [(job, start_us, end_us, core * nodes + low, count, 1, 1) for core in _cores_of(mask, cores)]
+        low = np.maximum(stays.first_node, first)
+        count = np.minimum(stays.first_node + stays.node_count, last) - low
+        rows = np.flatnonzero((count > 0) & (stays.end_us > stays.start_us))
+        kind = stays.mask.select(rows).places + len(ranges)
+        pieces.append((stays.start_us[rows], stays.end_us[rows], low[rows], count[rows], kind))
+        ranges += [_core_ranges(mask, cores) for mask in stays.mask.distinct]
         first = last
     deepest = max((item.sockets * item.cores_per_socket for item in machine), default=0)
-    return nodes_with(stays_of_rows(rows), nodes * deepest, 1)
+    start_us, end_us, low, count, kind = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    return sweep(Block(start_us, end_us, low, count, kind, ranges), first, deepest).used
 
 
-def _cores_of(mask: int, cores: int) -> list[int]:
-    """Return the cores of the hardware threads in ``mask``; thread t belongs to core t modulo their number."""
+def _core_ranges(mask: int, cores: int) -> list[tuple[int, int]]:
+    """Return the cores of the hardware threads in ``mask``, as ranges; thread t belongs to core t modulo their number."""
     folded = 0
     while mask:
         folded |= mask & ((1 << cores) - 1)
         mask >>= cores
-    return [core for core in range(cores) if folded >> core & 1]
+    return [(low, high + 1) for low, high in mask_intervals(folded)]
 
 
 def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:

@@ -72,12 +72,18 @@ class Row:
 
 
 def compare(
-    summaries: Sequence[Mapping[str, Any]], population: str = "finished", figures: Sequence[Figure] = FIGURES
+    summaries: Sequence[Mapping[str, Any]],
+    population: str = "finished",
+    figures: Sequence[Figure] = FIGURES,
+    *,
+    mark_best: bool = True,
 ) -> list[Row]:
-    """Return one row per figure; ``population`` is ``finished`` or ``all``."""
+    """Return one row per figure; ``population`` is ``finished`` or ``all``. The best is not marked where runs are no match."""
     rows = [(figure, [value_of(summary, figure, population) for summary in summaries]) for figure in figures]
     return [
-        _row(figure, values) for figure, values in rows if not figure.optional or any(v is not None for v in values)
+        _row(figure, values, mark_best=mark_best)
+        for figure, values in rows
+        if not figure.optional or any(v is not None for v in values)
     ]
 
 
@@ -131,7 +137,7 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
 
 
-def _row(figure: Figure, values: Sequence[float | None]) -> Row:
+def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
     unit = figure.unit
     match figure.kind:
         case "count":
@@ -144,7 +150,7 @@ def _row(figure: Figure, values: Sequence[float | None]) -> Row:
             texts = number_texts([None if value is None else 100 * value for value in values])
         case "figure":
             texts = number_texts(values)
-    return Row(figure.label, unit, tuple(texts), _best(figure.better, values, texts))
+    return Row(figure.label, unit, tuple(texts), _best(figure.better if mark_best else "", values, texts))
 
 
 def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) -> tuple[bool, ...]:

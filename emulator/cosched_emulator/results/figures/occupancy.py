@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
+from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, sweep
 
 # Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
 PAIRS_AT_ONCE = 100_000
+LONG_RUN = 20  # nodes a row on average, from which on a sweep by row is quicker than one by pair
 _NUMBERS_AT_ONCE = 10_000
 
 
@@ -25,22 +27,13 @@ class MachineUse(NamedTuple):
 
 def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
     """Return what ``stays`` held of a machine of ``nodes`` nodes."""
-    lengths = stays.end_us - stays.start_us
-    thread_us = product_sum(stays.threads * stays.node_count, lengths)
-    used_us = shared_us = 0
-    for first, last in _node_groups(stays, nodes):
-        times, jobs = _depths(stays, first, last)
-        spans = np.diff(times)
-        used_us += exact_sum(spans[jobs[:-1] >= 1])
-        shared_us += exact_sum(spans[jobs[:-1] >= 2])
-    return MachineUse(thread_us, used_us, shared_us)
+    thread_us = product_sum(stays.threads * stays.node_count, stays.end_us - stays.start_us)
+    held = nodes_held(stays, nodes)
+    return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
 
 
-class Steps(NamedTuple):
-    """Something that changes in steps: ``values[i]`` holds from ``times_us[i]`` on. Times ascend strictly."""
-
-    times_us: IntArray
-    values: IntArray
+def _integral(steps: Steps) -> int:
+    return product_sum(steps.values[:-1], np.diff(steps.times_us))
 
 
 def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
@@ -51,17 +44,22 @@ def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
     return Steps(times, np.cumsum(total))
 
 
-def nodes_with(stays: StayColumns, nodes: int, jobs: int) -> Steps:
-    """Return how many nodes have at least ``jobs`` jobs on them, over time."""
-    times, changes = [], []
+def nodes_held(stays: StayColumns, nodes: int) -> Held:
+    """Return how many nodes have at least one job on them, and how many at least two, over time."""
+    rows = np.flatnonzero(stays.end_us > stays.start_us)
+    if int(stays.node_count[rows].sum()) > LONG_RUN * rows.size:
+        columns = (stays.start_us[rows], stays.end_us[rows], stays.first_node[rows], stays.node_count[rows])
+        return sweep(Block(*columns, np.zeros(rows.size, dtype=np.int64), (((0, 1),),)), nodes, 1)
+    times_us = np.unique(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
+    changes = [np.zeros(times_us.size, dtype=np.int64) for _ in range(2)]
     for first, last in _node_groups(stays, nodes):
-        at, depth = _depths(stays, first, last)
-        change = np.diff((depth >= jobs).astype(np.int64), prepend=0)
-        times.append(at[change != 0])
-        changes.append(change[change != 0])
-    if not times:
-        return Steps(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    return steps_of(np.concatenate(times), np.concatenate(changes))
+        at_us, depth = _depths(stays, first, last)
+        place = np.searchsorted(times_us, at_us)
+        for jobs, total in enumerate(changes, 1):
+            change = np.diff((depth >= jobs).astype(np.int8), prepend=0)
+            changed = change != 0
+            np.add.at(total, place[changed], change[changed])
+    return Held(*(changes_only(times_us, np.cumsum(total)) for total in changes))
 
 
 def threads_held(stays: StayColumns) -> Steps:

@@ -19,8 +19,9 @@ from cosched_emulator.errors import ConfigurationError, EmulatorError, InputErro
 from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.comparison import NOTHING, Figure, number_texts, time_unit, value_of
 from cosched_emulator.results.figures.metrics import POPULATIONS
-from cosched_emulator.results.figures.occupancy import Steps, jobs_waiting, nodes_with, threads_held, time_average
+from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.sweep import Steps
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -90,12 +91,15 @@ def plot_comparison(
     summaries: Sequence[Mapping[str, Any]],
     population: str = "finished",
     title: str = "",
+    *,
+    mark_best: bool = True,
 ) -> None:
-    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run, the best value bold."""
+    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold."""
     with _drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
         panels = picture.subplots(2, 3, sharey=True)
         for panel, figure in zip(panels.flat, COMPARED, strict=True):
-            _draw_bars(panel, figure, names, [value_of(summary, figure, population) for summary in summaries])
+            values = [value_of(summary, figure, population) for summary in summaries]
+            _draw_bars(panel, figure, names, values, mark_best=mark_best)
         which = "jobs that completed" if population == POPULATIONS[0] else "all jobs that ran"
         _caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
 
@@ -158,7 +162,7 @@ def plot_load(
 
     with _drawing(file, 9.6, 5.0) as picture:
         upper, lower = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        used, shared = percent(nodes_with(stays, nodes, 1), nodes), percent(nodes_with(stays, nodes, 2), nodes)
+        used, shared = (percent(steps, nodes) for steps in nodes_held(stays, nodes))
         colours = [SHARING_COLOURS[0][0], SHARING_COLOURS[1][0]]
         upper.stairs(used, times, fill=True, color=colours[0], label="nodes with one job")
         upper.stairs(shared, times, fill=True, color=colours[1], label="nodes with two jobs or more")
@@ -223,14 +227,16 @@ def plot_distribution(
 # ---------------------------------------------------------------- parts of pictures
 
 
-def _draw_bars(axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None]) -> None:
+def _draw_bars(
+    axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None], *, mark_best: bool
+) -> None:
     known = [value for value in values if value is not None]
     size, unit = time_unit(max(known, default=0.0)) if figure.kind == "seconds" else (1.0, figure.unit)
     scaled = [None if value is None else value / size for value in values]
     texts = number_texts(scaled)
     if figure.kind == "count":
         texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
-    best = texts[values.index(min(known))] if len(set(texts)) > 1 and known else None
+    best = texts[values.index(min(known))] if mark_best and len(set(texts)) > 1 and known else None
     places = np.arange(len(names))
     lengths = [0.0 if value is None else value for value in scaled]
     colours = [RUN_COLOURS[index % len(RUN_COLOURS)] for index in range(len(names))]
@@ -313,8 +319,8 @@ def _caption(picture: Picture, title: str, note: str) -> None:
 
 def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
     begin_s, end_s = window_s
-    first_us = min(jobs.submit_us.tolist(), default=0)
-    last_us = max([*jobs.end_us.tolist(), *stays.end_us.tolist()], default=first_us)
+    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
+    last_us = max([int(ends.max()) for ends in (jobs.end_us, stays.end_us) if ends.size], default=first_us)
     begin_us = first_us if begin_s is None else int(begin_s * SECOND_US)
     end_us = last_us if end_s is None else int(end_s * SECOND_US)
     if end_us <= begin_us:

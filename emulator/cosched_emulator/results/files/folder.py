@@ -23,6 +23,7 @@ import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -122,8 +123,12 @@ def write_files(
     workload: Workload,
     timing: Mapping[str, Any],
     seed: int | None = None,
+    began: float | None = None,
 ) -> None:
-    """Write all files of a run, the rows of whose jobs are in ``files``, into an existing ``folder``."""
+    """Write all files of a run, the rows of whose jobs are in ``files``, into an existing ``folder``.
+
+    With ``began``, a time of `time.perf_counter`, the timing tells how long all has taken since then.
+    """
     files.complete(folder, workload.origin)
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
@@ -132,7 +137,8 @@ def write_files(
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
-    _write_json(folder / TIMING, _timing(timing, len(files)))
+    total = {} if began is None else {"total_s": round(time.perf_counter() - began, 6)}
+    _write_json(folder / TIMING, _timing({**timing, **total}, len(files)))
 
 
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -249,11 +255,12 @@ def _description(
 
 
 def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:
-    wall_s = timing.get("wall_s")
+    wall_s, total_s = timing.get("wall_s"), timing.get("total_s")
     return {
         "format": RUN_FORMAT,
         **timing,
         **({"jobs_per_second": round(jobs / wall_s, 3)} if wall_s else {}),
+        **({"total_jobs_per_second": round(jobs / total_s, 3)} if total_s else {}),
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host_cpus": os.cpu_count(),
         "platform": platform.platform(),

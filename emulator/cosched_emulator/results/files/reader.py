@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.columns import (
@@ -19,18 +21,31 @@ from cosched_emulator.results.columns import (
     StayColumns,
     disk_of_rows,
     distinct_stays,
-    int_array,
-    stays_of_rows,
 )
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
 from cosched_emulator.results.files.folder import RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS
-from cosched_emulator.workload.columns import intern_values
+from cosched_emulator.results.row_buffer import Ints, RowBuffer
+from cosched_emulator.workload.columns import Interned
 from cosched_emulator.workload.seconds import parse_seconds
 from cosched_plugin.protocol.messages import NodeClass
 
 Value = TypeVar("Value")
+
+_A_TIME = "a decimal of seconds"
+# What stands in the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
+_JOB_TYPES: Mapping[str, npt.DTypeLike] = {
+    **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
+    "started": np.bool_,
+    "ended": np.bool_,
+    "state": np.uint32,
+    "until_us": np.int64,  # of a job that ran when the run was cut short; else _NEVER
+}
+_NEVER = -1
+_STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
+    ("job", "start_us", "end_us", "first_node", "node_count", "threads", "mask", "interval"), np.int64
+)
 
 
 class StoredRun(NamedTuple):
@@ -43,87 +58,72 @@ class StoredRun(NamedTuple):
     selection: Selection
 
 
-class _JobRow(NamedTuple):
-    submit_us: int
-    id: int
-    start_us: int | None
-    end_us: int | None
-    work_us: int
-    run_us: int
-    estimate_us: int
-    threads: int
-    state: str
-    until_us: int | None  # of a job that ran when the run was cut short
-
-
 class _Row:
     """One row of a CSV file; every value that cannot be read is an `InputError` with its place."""
 
-    def __init__(self, file: Path, line: int, values: dict[str, str]) -> None:
+    __slots__ = ("_places", "file", "line", "values")
+
+    def __init__(self, file: Path, places: Mapping[str, int], line: int, values: list[str]) -> None:
+        """``places`` by column: which of the ``values`` it is."""
         self.file = file
         self.line = line
         self.values = values
+        self._places = places
+
+    def text(self, field: str) -> str:
+        return self.values[self._places[field]]
 
     def get(self, field: str, read: Callable[[str], Value], expected: str) -> Value:
+        return self.read(field, self.text(field), read, expected)
+
+    def read(self, field: str, text: str | None, read: Callable[[str], Value], expected: str) -> Value:
+        """Return what a ``text`` of the row says; None: it has none."""
         try:
-            return read(self.values[field])
-        except (ValueError, KeyError):
-            got = repr(self.values[field]) if field in self.values else "none"
-            raise InputError(str(self.file), expected, got, self.line, field) from None
+            return read(text)  # type: ignore[arg-type]  # None is caught
+        except (ValueError, AttributeError):
+            raise InputError(
+                str(self.file), expected, repr(text) if text is not None else "none", self.line, field
+            ) from None
 
     def count(self, field: str) -> int:
         return self.get(field, _whole_number, "a whole number, 0 or more")
 
     def time_us(self, field: str) -> int:
-        return self.get(field, parse_seconds, "a decimal of seconds")
+        return self.get(field, parse_seconds, _A_TIME)
 
     def time_if_any_us(self, field: str) -> int | None:
-        return self.time_us(field) if self.values.get(field) else None
+        return self.time_us(field) if self.text(field) else None
 
 
 def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     """Return the run in ``folder``; raise `InputError` where it is not a run folder or a file is damaged."""
     summary = read_summary(folder)
     machine = _read_machine(folder)
-    rows = _read_jobs(Path(folder) / JOBS)
-    index_of = {row.id: index for index, row in enumerate(rows)}
-    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, rows, index_of, machine)
+    jobs, states = _read_jobs(Path(folder) / JOBS)
+    index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
+    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
     disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
     selection = summary["selection"]
     try:
         chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
-    return StoredRun(machine, _columns(rows, stays, numbers, disk), stays, summary, chosen)
+    return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
 
 
-def _columns(rows: Sequence[_JobRow], stays: StayColumns, numbers: IntArray, disk: DiskColumns) -> JobColumns:
-    start_us = int_array(row.start_us or 0 for row in rows)
-    nodes, wall_us, held_us, last = (np.zeros(len(rows), dtype=np.int64) for _ in range(4))
+def _columns(
+    jobs: dict[str, Ints], states: Sequence[str], stays: StayColumns, numbers: IntArray, disk: DiskColumns
+) -> JobColumns:
+    nodes, wall_us, held_us, last = (np.zeros(jobs["id"].size, dtype=np.int64) for _ in range(4))
     np.maximum.at(last, stays.job, numbers)
     of_last = numbers == last[stays.job]
     np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
     job, begin_us, until_us = distinct_stays(stays)
     np.add.at(held_us, job, until_us - begin_us)
-    since = begin_us >= start_us[job]  # a stay of an earlier start that begins there has no length
+    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins there has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
-    return JobColumns(
-        id=int_array(row.id for row in rows),
-        submit_us=int_array(row.submit_us for row in rows),
-        start_us=start_us,
-        wall_us=wall_us,
-        held_us=held_us,
-        end_us=int_array(row.end_us or 0 for row in rows),
-        work_us=int_array(row.work_us for row in rows),
-        run_us=int_array(row.run_us for row in rows),
-        estimate_us=int_array(row.estimate_us for row in rows),
-        threads=int_array(row.threads for row in rows),
-        nodes=nodes,
-        started=np.array([row.start_us is not None for row in rows], dtype=np.bool_),
-        ended=np.array([row.end_us is not None for row in rows], dtype=np.bool_),
-        state=intern_values(row.state for row in rows),
-        disk=disk,
-    )
+    state = Interned(jobs.pop("state"), states)
+    return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
 def _read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
@@ -138,46 +138,65 @@ def _read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
     return machine
 
 
-def _read_jobs(file: Path) -> list[_JobRow]:
-    rows = []
+def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
+    """Return the columns of jobs that stand in the file, in order of (submission, id), and the names of the states."""
+    rows = RowBuffer(_JOB_TYPES)
+    states: dict[str, int] = {}
     for row in _rows(file, jobs_csv.COLUMNS):
-        pairs = (pair.partition("=") for pair in row.values["metadata"].split(";"))
-        row.values.update({f"metadata {key}": unquote(value) for key, _, value in pairs})
-        finish_us = row.time_if_any_us("finish_time")
-        rows.append(
-            _JobRow(
-                row.time_us("submission_time"),
-                row.count("job_id"),
-                row.time_if_any_us("starting_time"),
-                row.time_if_any_us("metadata end_s") if finish_us is None else finish_us,
-                row.time_if_any_us("metadata work_s") or 0,
-                row.time_us("metadata run_s"),
-                row.time_us("requested_time"),
-                row.count("requested_number_of_resources"),
-                row.get("metadata state", str, "a job state"),
-                row.time_if_any_us("metadata until_s"),
-            )
+        told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
+        start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
+        if end_us is None and told.get("end_s"):
+            end_us = row.read("metadata end_s", told["end_s"], parse_seconds, _A_TIME)
+        work_s, until_s = told.get("work_s"), told.get("until_s")
+        state = row.read("metadata state", told.get("state"), unquote, "a job state")
+        rows.add(
+            row.count("job_id"),
+            row.time_us("submission_time"),
+            start_us or 0,
+            end_us or 0,
+            row.read("metadata work_s", work_s, parse_seconds, _A_TIME) if work_s else 0,
+            row.read("metadata run_s", told.get("run_s"), parse_seconds, _A_TIME),
+            row.time_us("requested_time"),
+            row.count("requested_number_of_resources"),
+            start_us is not None,
+            end_us is not None,
+            states.setdefault(state, len(states)),
+            row.read("metadata until_s", until_s, parse_seconds, _A_TIME) if until_s else _NEVER,
         )
-    return sorted(rows)
+    return rows.drain(np.lexsort((rows.column("id"), rows.column("submit_us")))), tuple(states)
 
 
 def _read_stays(
-    file: Path, jobs: Sequence[_JobRow], index_of: dict[int, int], machine: Sequence[NodeClass]
+    file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
 ) -> tuple[StayColumns, IntArray]:
-    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short."""
+    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short.
+
+    ``until_us`` by job: when that was.
+    """
     nodes = sum(node_class.nodes for node_class in machine)
-    rows, numbers = [], []
+    rows = RowBuffer(_STAY_TYPES)
+    masks: dict[int, int] = {}
     for row in _rows(file, allocations_csv.COLUMNS):
-        job = _job_of(row, index_of)
-        numbers.append(row.count("interval"))
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
             raise InputError(str(file), f"nodes below {nodes}", f"{first} + {count}", row.line, "first_node")
-        until_us = jobs[job].until_us
-        end_us = until_us if until_us is not None and not row.values["end_s"] else row.time_us("end_s")
-        rows.append((job, row.time_us("start_s"), end_us, first, count, mask.bit_count(), mask))
-    return stays_of_rows(rows), int_array(numbers)
+        job = _job_of(row, index_of)
+        is_open = not row.text("end_s") and until_us[job] != _NEVER
+        rows.add(
+            job,
+            row.time_us("start_s"),
+            int(until_us[job]) if is_open else row.time_us("end_s"),
+            first,
+            count,
+            mask.bit_count(),
+            masks.setdefault(mask, len(masks)),
+            row.count("interval"),
+        )
+    columns = rows.drain(np.arange(len(rows)))
+    numbers = columns.pop("interval")
+    mask_of_row = Interned(columns.pop("mask"), tuple(masks))
+    return StayColumns(**columns, mask=mask_of_row), numbers
 
 
 def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
@@ -193,11 +212,13 @@ def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
 def _job_of(row: _Row, index_of: dict[int, int]) -> int:
     job = index_of.get(row.count("job_id"))
     if job is None:
-        raise InputError(str(row.file), f"a job of {JOBS}", row.values["job_id"], row.line, "job_id")
+        raise InputError(str(row.file), f"a job of {JOBS}", row.text("job_id"), row.line, "job_id")
     return job
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
+    places = {name: place for place, name in enumerate(columns)}
+    csv.field_size_limit(sys.maxsize)  # a large job on scattered nodes has a long list of them
     try:
         with open(file, encoding="utf-8", newline="") as stream:
             lines = csv.reader(stream)
@@ -207,7 +228,7 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
             for values in lines:
                 if len(values) != len(columns):
                     raise InputError(str(file), f"{len(columns)} fields", str(len(values)), line=lines.line_num)
-                yield _Row(file, lines.line_num, dict(zip(columns, values, strict=True)))
+                yield _Row(file, places, lines.line_num, values)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(file), "a CSV file", str(error)) from error
     except OSError as error:

@@ -65,6 +65,8 @@ def schedule_row(record: JobRecord) -> str:
         status=-1 if record.end_us is None else STATUS[record.state],
         user=spec.user,
         name=spec.name,
+        queue=record.job.queue,
+        partition=record.job.partition,
     )
     return row + "\n"
 

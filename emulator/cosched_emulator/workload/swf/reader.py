@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict, dataclass, replace
+from operator import mul
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import WARNING, CutRuns, Workload
 from cosched_emulator.workload.seconds import seconds_text
 from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
 from cosched_hwmodel.units import SECOND_US
@@ -26,6 +27,8 @@ from cosched_hwmodel.units import SECOND_US
 MissingEstimate = Literal["run", "drop", "refuse"]
 Limits = Literal["estimate", "none"]
 _BURST_STATUS = (2, 3, 4)
+_MUCH_LOST = 0.02  # share of the work
+_KB_OF_MB = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,13 @@ class SwfOptions:
     - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as a manager that kills would have.
       Off: the job keeps its run time and will meet its limit, if it has one.
     - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) where 5 is missing.
-    - ``drop_empty``: rows with run time <= 0 or without processors are left out. Off: they are errors.
+    - ``drop_empty``: rows with run time <= 0, without processors, or with -1 in all fields are left out. Off: they are errors.
     - ``drop_bursts``: rows of status 2, 3, 4 repeat parts of a job that has a row of its own, and are left out.
     - ``sort``: rows are put in submit order, equal times as in the file. Off: a row out of order is an error.
     - ``rebase``: submit times are counted from the first job that is read. Off: as in the file.
     - ``skip_bad_rows``: malformed rows are left out and counted. Off: the first one is an error.
     - ``limits``: ``estimate``: jobs are killed when their estimate ends; ``none``: never.
+    - ``memory``: requested memory (field 10, KB a processor) is what each process takes of its node. Off: nothing is.
     """
 
     missing_estimate: MissingEstimate = "run"
@@ -55,6 +59,7 @@ class SwfOptions:
     rebase: bool = True
     skip_bad_rows: bool = False
     limits: Limits = "estimate"
+    memory: bool = True
 
     def __post_init__(self) -> None:
         if self.missing_estimate not in get_args(MissingEstimate):
@@ -78,6 +83,7 @@ class RepairReport:
 
     rows: int = 0  # data rows in the file
     bad_rows_skipped: int = 0
+    never_submitted_dropped: int = 0
     bursts_dropped: int = 0
     without_run_time_dropped: int = 0
     without_processors_dropped: int = 0
@@ -93,6 +99,7 @@ class RepairReport:
         """Return one line for people for each rule that touched a row."""
         texts = (
             (self.bad_rows_skipped, "malformed: skipped"),
+            (self.never_submitted_dropped, "of jobs that were never submitted, all fields -1: dropped"),
             (self.bursts_dropped, "status 2-4, part of another row's job: dropped"),
             (self.without_run_time_dropped, "run time <= 0: dropped"),
             (self.without_processors_dropped, "no processors: dropped"),
@@ -140,7 +147,7 @@ def load_swf(
     if count is not None and count < 1:
         raise ConfigurationError("count", "a number of jobs, 1 or more", str(count))
     file = os.fspath(path)
-    table = read_table(file, skip_bad_rows=options.skip_bad_rows)
+    table = read_table(file, skip_bad_rows=options.skip_bad_rows, drop_unused=options.drop_empty)
     rows, report = _repair(table, file, options)
     if not report.jobs:
         raise InputError(file, "at least one job that can run", "; ".join(report.lines()))
@@ -149,6 +156,12 @@ def load_swf(
     last = report.jobs if count is None else min(report.jobs, first + count)
     window = _Rows(*(column[first:last].copy() for column in rows))
     notes = list(report.lines())
+    cut = _cut_runs(window)
+    if cut is not None:
+        notes.append(_cut_note(cut))
+    if options.memory and window.memory_mb.any():
+        asking = np.count_nonzero(window.memory_mb)
+        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MB a process")
     if last - first < report.jobs:
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
     if count is not None and last - first < count:
@@ -156,8 +169,25 @@ def load_swf(
     first_us = int(window.submit_us[0])
     if options.rebase and first_us:
         notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
-    jobs = _jobs(window, first_us if options.rebase else 0, options.limits)
-    return SwfTrace(Workload(jobs, _machine_size(table.header), file, tuple(notes)), table.header, report)
+    jobs = _jobs(window, first_us if options.rebase else 0, options)
+    workload = Workload(jobs, _machine_size(table.header), file, tuple(notes), cut)
+    return SwfTrace(workload, table.header, report)
+
+
+def _cut_runs(rows: _Rows) -> CutRuns | None:
+    cut = int(np.count_nonzero(rows.logged_us > rows.run_us))
+    if not cut:
+        return None
+    work_us, kept_us = (
+        sum(map(mul, column.tolist(), rows.processes.tolist())) for column in (rows.logged_us, rows.run_us)
+    )
+    return CutRuns(cut, work_us, kept_us)
+
+
+def _cut_note(cut: CutRuns) -> str:
+    """Return what is lost of the work, as a warning where it is much."""
+    text = f"run times cut to the estimate: {cut.jobs} jobs, {100 * cut.lost:.1f} % of the work lost"
+    return f"{WARNING}{text} (--no-cap-runs keeps it)" if cut.lost > _MUCH_LOST else text
 
 
 class _Rows(NamedTuple):
@@ -170,6 +200,10 @@ class _Rows(NamedTuple):
     number: NDArray[np.int64]
     user: NDArray[np.int64]
     name: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    partition: NDArray[np.int64]
+    memory_mb: NDArray[np.int64]  # a process; 0: not known
+    logged_us: NDArray[np.int64]  # run time before it was cut
 
 
 class _Masks:
@@ -201,11 +235,14 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
     raised = ~missing & (estimate_us < minimum_us)
     estimate_us = np.where(raised, minimum_us, estimate_us)
     capped = (run_us > estimate_us) & options.cap_run_at_estimate
+    logged_us = run_us
     run_us = np.where(capped, estimate_us, run_us)
     order = np.argsort(submit_us, kind="stable")
     processes = _processes(table, options)[usable].astype(np.int64)
-    whole = [columns[field][usable].astype(np.int64) for field in (Field.NUMBER, Field.USER, Field.NAME)]
-    rows = (submit_us, run_us, processes, estimate_us, *whole)
+    fields = (Field.NUMBER, Field.USER, Field.NAME, Field.QUEUE, Field.PARTITION)
+    whole = [columns[field][usable].astype(np.int64) for field in fields]
+    memory_mb = np.ceil(np.maximum(columns[Field.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
+    rows = (submit_us, run_us, processes, estimate_us, *whole, memory_mb, logged_us)
     report = replace(
         report,
         sizes_from_request=int(np.count_nonzero(columns[Field.ALLOCATED][usable] <= 0)),
@@ -233,7 +270,8 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
     if masks.refused.any() and not options.skip_bad_rows:
         raise _refusal(table, file, int(np.argmax(masks.refused)))
     return np.flatnonzero(masks.left), RepairReport(
-        rows=len(table.lines) + table.skipped,
+        rows=len(table.lines) + table.skipped + table.unused,
+        never_submitted_dropped=table.unused,
         bad_rows_skipped=table.skipped + int(np.count_nonzero(masks.refused)),
         bursts_dropped=bursts,
         without_run_time_dropped=no_run,
@@ -264,7 +302,7 @@ def _refusal(table: SwfTable, file: str, row: int) -> InputError:
     return error_of(flaw, file, int(table.lines.numbers[row]))
 
 
-def _jobs(rows: _Rows, origin_us: int, limits: Limits) -> Jobs:
+def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
     estimate_us = Numbers(rows.estimate_us)
     return Jobs(
         id=Numbers(range(1, len(rows.number) + 1)),
@@ -273,10 +311,18 @@ def _jobs(rows: _Rows, origin_us: int, limits: Limits) -> Jobs:
         estimate_us=estimate_us,
         run_us=Numbers(rows.run_us),
         source_id=Numbers(rows.number),
-        limit_us=estimate_us if limits == "estimate" else Same(None),
+        limit_us=estimate_us if options.limits == "estimate" else Same(None),
         user=_texts(rows.user),
         name=_texts(rows.name),
+        memory_mb=Numbers(rows.memory_mb) if options.memory and rows.memory_mb.any() else Same(0),
+        queue=_numbers(rows.queue),
+        partition=_numbers(rows.partition),
     )
+
+
+def _numbers(numbers: NDArray[np.int64]) -> Interned[int]:
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return Interned(places.astype(np.uint32), [max(-1, number) for number in distinct.tolist()])
 
 
 def _texts(numbers: NDArray[np.int64]) -> Interned[str]:

@@ -2,7 +2,7 @@
 
 Reading is done by column, because a row at a time costs seconds on a log of a quarter of a million rows, and some rows at a time,
 because lines as objects take more memory than the file. Only a file that fails the quick checks is gone through field by field, to
-name the line and field that is wrong. The quick checks see to the nine fields that are used, the number of fields, and the
+name the line and field that is wrong. The quick checks see to the fields that are used, the number of fields, and the
 characters of all others.
 """
 
@@ -12,6 +12,7 @@ import gzip
 import os
 import re
 import stat
+import sys
 import zlib
 from array import array
 from collections.abc import Iterator
@@ -49,14 +50,18 @@ class Field(IntEnum):
     ALLOCATED = 4
     REQUESTED = 7
     ESTIMATE = 8
+    MEMORY = 9  # requested, KB a processor
     STATUS = 10
     USER = 11
     NAME = 13
+    QUEUE = 14
+    PARTITION = 15
     LAST = 17  # read only to be sure that it is there
 
 
-_WHOLE = (Field.NUMBER, Field.ALLOCATED, Field.REQUESTED, Field.USER, Field.NAME)
+_WHOLE = (Field.NUMBER, Field.ALLOCATED, Field.REQUESTED, Field.USER, Field.NAME, Field.QUEUE, Field.PARTITION)
 _NOT_NEGATIVE = (Field.NUMBER, Field.SUBMIT)
+STDIN = "-"  # as the name of a file
 
 
 class Flaw(NamedTuple):
@@ -100,6 +105,7 @@ class SwfTable(NamedTuple):
     lines: Lines
     columns: dict[int, NDArray[np.float64]]  # by field, those that the reader uses
     skipped: int  # malformed rows left out
+    unused: int  # rows of a job that was never submitted left out: all fields behind its number are -1
 
     def microseconds(self, field: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the seconds of a field in these rows as microseconds, rounded up.
@@ -120,33 +126,38 @@ class SwfTable(NamedTuple):
         return Flaw(field, expected, printable(self.lines.line(row).split()[field]))
 
 
-def read_table(file: str, *, skip_bad_rows: bool) -> SwfTable:
+def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> SwfTable:
     """Read a plain or gzip log, told apart by content.
 
-    Raises `InputError` for what is no log, and for the first malformed row unless those are skipped.
+    Raises `InputError` for what is no log, and for the first malformed row unless those are skipped. Rows of jobs that were
+    never submitted, with -1 in all fields, are malformed unless they are dropped.
     """
     content = _content(file).removeprefix(_BYTE_ORDER_MARK)
     lines, header = _lines(content)
     rows = len(lines)
+    unused = 0
     columns = _columns(lines, quick=True)
     if columns is None or _odd_values(columns).any():
         good = np.ones(rows, dtype=np.bool_)
         for first, some in lines.blocks():
             for row, line in enumerate(some, first):
-                flaw = _find_flaw(line)
+                empty = drop_unused and _is_empty(line)
+                flaw = None if empty else _find_flaw(line)
                 if flaw is not None and not skip_bad_rows:
                     raise error_of(flaw, file, int(lines.numbers[row]))
-                good[row] = flaw is None
+                good[row] = flaw is None and not empty
+                unused += empty
         lines = lines.only(good)
         columns = _columns(lines, quick=False)
         if columns is None:  # `_find_flaw` and the parser would have to disagree on what a number is
             raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
-    return SwfTable(header, lines, columns, rows - len(lines))
+    return SwfTable(header, lines, columns, rows - len(lines) - unused, unused)
 
 
 def error_of(flaw: Flaw, file: str, line: int) -> InputError:
-    """Return the error that names the line and field of a flaw."""
-    return InputError(file, flaw.expected, flaw.got, line, None if flaw.field is None else FIELD_NAMES[flaw.field])
+    """Return the error that names the line and field of a flaw, and the option that leaves the row out."""
+    field = None if flaw.field is None else FIELD_NAMES[flaw.field]
+    return InputError(file, flaw.expected, flaw.got, line, field, hint="--skip-bad-rows leaves such rows out")
 
 
 def printable(field: bytes) -> str:
@@ -157,6 +168,8 @@ def printable(field: bytes) -> str:
 
 def _content(file: str) -> bytes:
     try:
+        if file == STDIN:
+            return _standard_input(file)
         kind = os.stat(file).st_mode
         if not stat.S_ISREG(kind):  # a pipe could make us wait for ever
             raise InputError(file, "a regular file", "a directory" if stat.S_ISDIR(kind) else "a pipe or device")
@@ -169,6 +182,14 @@ def _content(file: str) -> bytes:
         raise InputError(file, "a whole gzip file", f"a truncated or damaged one ({error})") from error
     except OSError as error:
         raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+
+
+def _standard_input(file: str) -> bytes:
+    """Return what is piped into the process, plain or gzip; raise InputError where that is a terminal."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(file, "a log piped into standard input", "a terminal" if sys.stdin else "none")
+    content = sys.stdin.buffer.read()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
 
 
 def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
@@ -234,6 +255,16 @@ def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
     for field in _NOT_NEGATIVE:
         odd |= columns[field] < 0
     return odd
+
+
+def _is_empty(line: bytes) -> bool:
+    """Tell whether a row is of a job that was never submitted: all fields are -1, but for the job number, which may be one."""
+    fields = line.split()
+    return (
+        len(fields) == len(FIELD_NAMES)
+        and all(field == b"-1" for field in fields[1:])
+        and (fields[0] == b"-1" or fields[0].isdigit())
+    )
 
 
 def _find_flaw(line: bytes) -> Flaw | None:

@@ -11,6 +11,7 @@ from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.seconds import seconds_text
 
 UNKNOWN = "-1"
+_KB_OF_MB = 1_024
 
 
 def write_swf(target: str | os.PathLike[str] | TextIO, workload: Workload, *, force: bool = False) -> None:
@@ -41,6 +42,9 @@ def _lines(workload: Workload) -> Iterator[str]:
             estimate_us=spec.estimate_us,
             user=spec.user,
             name=spec.name,
+            memory_mb=spec.memory_mb,
+            queue=job.queue,
+            partition=job.partition,
         )
 
 
@@ -74,18 +78,22 @@ def format_row(
     status: int = -1,
     user: str = "",
     name: str = "",
+    memory_mb: int = 0,
+    queue: int = -1,
+    partition: int = -1,
 ) -> str:
     """Return the 18 fields of one job, without a line end.
 
     Times are in microseconds and written as seconds, whole where they are. ``processes`` are those asked for,
-    ``allocated`` those held (None: the same). None, and a user or name that is no number, become -1: the format knows
-    numbers only.
+    ``allocated`` those held (None: the same). ``memory_mb`` is what each process asks for; 0: nothing. None, and a user
+    or name that is no number, become -1: the format knows numbers only.
     """
     fields = (
         str(number), seconds_text(submit_us), _or_unknown(wait_us), _or_unknown(run_us),
         str(processes if allocated is None else allocated), UNKNOWN, UNKNOWN,
-        str(processes), _or_unknown(estimate_us), UNKNOWN,
-        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+        str(processes), _or_unknown(estimate_us), str(memory_mb * _KB_OF_MB) if memory_mb else UNKNOWN,
+        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), str(queue), str(partition),
+        UNKNOWN, UNKNOWN,
     )  # fmt: skip
     return " ".join(fields)
 

@@ -1,0 +1,37 @@
+"""What tells whether two runs are of the same jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.results.files.folder import RUN, USAGE, WORKLOAD, read_json
+
+_DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # stands in no file of a run
+
+
+def workload_key(folder: Path) -> str:
+    """Return a key that two runs share if they are of the same jobs, with the same demand.
+
+    How the source was named does not matter. Raises InputError for a file that cannot be read; one that is not there counts as empty.
+    """
+    config = read_json(folder, RUN, ("config",))["config"]
+    section = config.get("workload", {}) if isinstance(config, dict) else {}
+    demand = {key: section.get(key) for key in _DEMAND} if isinstance(section, dict) and section.get("mix") else {}
+    if demand:
+        demand["seed"] = config.get("seed")
+    digest = hashlib.sha256(json.dumps(demand, sort_keys=True).encode())
+    for name in (WORKLOAD, USAGE):
+        digest.update(name.encode() + b"\0")
+        file = folder / name
+        try:
+            if file.exists():
+                with open(file, "rb") as lines:
+                    for line in lines:
+                        if not line.startswith(b";"):  # where the jobs came from
+                            digest.update(line)
+        except OSError as error:
+            raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
+    return digest.hexdigest()

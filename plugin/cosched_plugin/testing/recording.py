@@ -1,0 +1,146 @@
+"""What a policy was asked and answered in a conformance check; another process is asked the same (`replay`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.limits import MAGIC
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, JobSubmitted, Message, Welcome
+
+SEGMENT: Final = 12  # batches after which a scheduler is made anew
+MOST_BATCHES: Final = 3_000  # of all runs: what is recorded is bounded
+LEAST_DEADLINE_S: Final = 30.0
+PATIENCE: Final = 4.0  # the other process may take so many times as long as the check itself
+
+_MOST_SEEDS: Final = 100  # that are tried; one in eight will do
+_SHOW_ORDER: Final = (
+    "import json, sys; print(json.dumps([sorted(group, key=hash) for group in json.loads(sys.argv[1])]))"
+)
+
+
+class Batch(NamedTuple):
+    """One batch: what was told, and the answer; for the first one of a segment, what a new scheduler is to be made of."""
+
+    run: int
+    welcome: Welcome | None
+    events: Events
+    actions: Actions
+
+    def as_texts(self) -> list[str | None]:
+        """Return its messages as texts."""
+        return [None if message is None else encode(message)[1].hex() for message in self[1:]]
+
+
+class Difference(NamedTuple):
+    """A batch that another process answers otherwise."""
+
+    run: int
+    now_us: int
+    events: tuple[Event, ...]
+    problem: str
+
+
+class Recording:
+    """The batches of a check."""
+
+    def __init__(self) -> None:
+        self._batches: list[Batch] = []
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def add(self, run: int, welcome: Welcome, events: Events, actions: Sequence[Action]) -> None:
+        """Append a batch of a run, which is as the welcome tells just before it."""
+        if len(self._batches) < MOST_BATCHES:
+            goes_on = bool(self._batches) and self._batches[-1].run == run
+            first = not goes_on or events.seq % SEGMENT == 0
+            answer = Actions(events.seq, events.now_us, tuple(actions))
+            self._batches.append(Batch(run, welcome if first else None, events, answer))
+
+    def find_difference(self, arguments: Sequence[str], took_s: float) -> Difference | None:
+        """Return a batch that another process answers otherwise; None if there is none.
+
+        ``arguments``: what `cosched-plugin check` must be told to choose the same policy; ``took_s``: how long the check took here.
+        """
+        if not self._batches:
+            return None
+        deadline_s = max(LEAST_DEADLINE_S, PATIENCE * took_s)
+        with TemporaryDirectory(prefix="cosched-check-") as folder:
+            file = Path(folder, "batches")
+            file.write_text(json.dumps([batch.as_texts() for batch in self._batches]), encoding="ascii")
+            command = [sys.executable, "-P", "-m", "cosched_plugin", "check", "--replay", str(file), *arguments]
+            places = os.pathsep.join([place or os.getcwd() for place in sys.path])
+            environment = {**os.environ, "PYTHONPATH": places, "PYTHONHASHSEED": _other_hash_seed(self._owners())}
+            try:
+                ran = subprocess.run(
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=deadline_s,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return self._at(0, f"another process does not answer the same batches within {deadline_s:.0f} s")
+            if not answer_beside(file).exists():
+                words = ran.stderr.decode(errors="replace").strip().splitlines()[-1:]
+                return self._at(0, f"another process fails with exit code {ran.returncode}: {''.join(words)}")
+            found = json.loads(answer_beside(file).read_text(encoding="utf-8"))
+        return None if found is None else self._at(*found)
+
+    def _at(self, place: int, problem: str) -> Difference:
+        run, _, events, _ = self._batches[place]
+        return Difference(run, events.now_us, events.events, problem)
+
+    def _owners(self) -> list[list[str]]:
+        """Return the users and the names of the jobs."""
+        events = [event for batch in self._batches for event in batch.events.events]
+        jobs = [event.job for event in events if isinstance(event, JobSubmitted)]
+        return [sorted({job.user for job in jobs}), sorted({job.name for job in jobs})]
+
+
+def read_batches(file: Path) -> list[Batch]:
+    """Return the batches in a file that `Recording.find_difference` wrote."""
+    return [_from_texts(*texts) for texts in json.loads(file.read_text(encoding="ascii"))]
+
+
+def answer_beside(file: Path) -> Path:
+    """Return where the other process says which batch of ``file`` it answers otherwise."""
+    return file.with_suffix(".answer")
+
+
+def _from_texts(welcome: str | None, events: str, actions: str) -> Batch:
+    told, asked, answered = (None if welcome is None else _decode(welcome)), _decode(events), _decode(actions)
+    assert told is None or isinstance(told, Welcome)
+    assert isinstance(asked, Events)
+    assert isinstance(answered, Actions)
+    return Batch(0, told, asked, answered)
+
+
+def _decode(text: str) -> Message:
+    return decode([MAGIC, bytes.fromhex(text)])
+
+
+def _other_hash_seed(groups: Sequence[Sequence[str]]) -> str:
+    """Return a PYTHONHASHSEED with which no text has the place in its group, in order of hashes, that it has in this process."""
+    command = [sys.executable, "-S", "-c", _SHOW_ORDER, json.dumps([group for group in groups if len(group) > 1])]
+    own = [sorted(group, key=hash) for group in groups if len(group) > 1]
+    seed = ""
+    for number in range(1, _MOST_SEEDS):
+        seed = str(number)
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        ran = subprocess.run(command, env=environment, capture_output=True, check=True)
+        there = json.loads(ran.stdout)
+        if all(
+            one != other for group, same in zip(own, there, strict=True) for one, other in zip(group, same, strict=True)
+        ):
+            break
+    return seed

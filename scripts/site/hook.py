@@ -1,0 +1,62 @@
+"""Pages of the site that lie outside docs/: mkdocs calls this module, see `hooks` in mkdocs.yml.
+
+The README, the protocol, the hardware model and others stand where people look for them in the sources. They become pages of the
+site. Links to them, or to any other file of the project, are changed to fit; so are the first lines of code blocks.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.structure.files import File, Files
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = "docs"
+OUTSIDE: Final = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "plugin/PROTOCOL.md": "protocol.md",
+    "hwmodel/MODEL.md": "hardware-model.md",
+}
+_SOURCES: Final = {page: source for source, page in OUTSIDE.items()}
+_FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that lie outside docs/."""
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Change the links of a page."""
+    here = page.file.src_uri
+    source = _SOURCES.get(here, f"{DOCS}/{here}")
+
+    def changed(match: re.Match[str]) -> str:
+        image, text, target = match.groups()
+        path, mark, anchor = target.partition("#")
+        if not path or re.match(r"[a-z]+:", target):
+            return match[0]
+        file = os.path.normpath(os.path.join(os.path.dirname(source), path))
+        to = OUTSIDE.get(file, file.removeprefix(f"{DOCS}/"))
+        if to == file and (ROOT / file).exists():
+            return text if text.startswith("`") else f"{text} (`{file}`)"  # a file of the sources has no page
+        return f"{image}[{text}]({os.path.relpath(to, os.path.dirname(here) or '.')}{mark}{anchor})"
+
+    parts = _FENCE.split(markdown)
+    return "".join([_plain_fence(part) if part.startswith("```") else _LINK.sub(changed, part) for part in parts])
+
+
+def _plain_fence(fence: str) -> str:
+    """Return a block without the words behind its language, which are for the tests; a file's name becomes its title."""
+    first, rest = fence.split("\n", 1)
+    language, *words = first.split()
+    names = [word.partition("=")[2] for word in words if word.startswith("file=")]
+    return "\n".join([" ".join([language, *[f'title="{name}"' for name in names]]), rest])

@@ -1,0 +1,72 @@
+"""Links of all pages lead to a file that is there, and to a heading of it; every page is in the navigation of the site."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from scripts.doc_files import FENCE
+from tests.processes import ROOT
+
+DOCS = ROOT / "docs"
+# Pages that lie outside docs/ and are part of the site as well (scripts/site/hook.py).
+OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "plugin/PROTOCOL.md", "hwmodel/MODEL.md"]
+PAGES = [*OUTSIDE, *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link to a heading of this Markdown says behind the #: of equal headings, the later ones are numbered."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for title in re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)  # of a link, its text
+        anchor = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found
+
+
+def lost_links(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere; those to other sites are not looked at."""
+    lost = []
+    for match in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = match[1] or match[2]
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            lost.append(target)
+    return lost
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    assert lost_links(ROOT / page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# A [title](x.md), and more\n## Twice\n## Twice\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    good = "[a](other.md) [b](other.md#a-title-and-more) [c](other.md#twice-1) [d](https://example.org/x)"
+    page.write_text(f"{good} ![e](no.png) [f](other.md#no) [g](#no)\n```\n[h](no.md)\n```\n", encoding="utf-8")
+    assert lost_links(page) == ["no.png", "other.md#no", "#no"]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- .+: (\S+\.md)$", text.partition("\nnav:\n")[2], re.MULTILINE)
+    hook = (ROOT / "scripts" / "site" / "hook.py").read_text(encoding="utf-8")
+    generated = dict(re.findall(r'^    "(\S+\.md)": "(\S+\.md)",$', hook, re.MULTILINE))
+    assert list(generated) == OUTSIDE
+    inside = [path.removeprefix("docs/") for path in PAGES if path not in OUTSIDE]
+    assert sorted(listed) == sorted([*inside, *generated.values()])
+
+
+def test_the_index_links_every_page() -> None:
+    targets = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    named = {(DOCS / target).resolve() for target in targets}
+    assert [page for page in PAGES if (ROOT / page).resolve() not in named and page != "docs/index.md"] == []

@@ -1,0 +1,127 @@
+"""Settings that would change nothing are refused, or told of; so is a machine without a size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.files.schedule_swf import schedule_row
+from cosched_emulator.run.policy_warnings import sums_of_pairs
+from cosched_emulator.run.prepare import prepare
+from cosched_emulator.run.run import run
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.config import choose
+
+ROW = "{} 0 -1 {} 2 -1 -1 2 100 {} 1 1 1 1 -1 -1 -1 -1\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    file = tmp_path / "log.swf"
+    file.write_text("; MaxProcs: 8\n" + ROW.format(1, 300, -1) + ROW.format(2, 100, 4096 * 1024))
+    return str(file)
+
+
+def warnings_of(table: dict[str, Any]) -> list[str]:
+    return [note for note in prepare(read_scenario(None, table)).workload.notes if note.startswith("warning: ")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("gap_factor", 0.5), ("run_factor", 2.0), ("aarr", 9.0), ("lublin_size", "nodes")]
+)
+def test_settings_of_the_model_with_a_log(log: str, key: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on a log"):
+        prepare(read_scenario(None, {"workload": {"swf": log, key: value}}))
+
+
+@pytest.mark.parametrize(("key", "value"), [("cap_runs", False), ("skip_bad_rows", True), ("log_memory", False)])
+def test_settings_of_a_log_with_the_model(key: str, value: object) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on the Lublin model"
+    ):
+        prepare(read_scenario(None, {"workload": {"lublin": 3, key: value}}))
+
+
+def test_a_factor_without_its_model() -> None:
+    with pytest.raises(ConfigurationError, match=r"^workload.estimate_factor: expected nothing.*--estimates f-model"):
+        prepare(read_scenario(None, {"workload": {"lublin": 3, "estimates": "exact", "estimate_factor": 2.0}}))
+
+
+def test_a_warmup_of_all_jobs() -> None:
+    table = {"workload": {"lublin": 3}, "results": {"warmup": 2}}
+    assert prepare(read_scenario(None, table)).selection.warmup == 2
+    with pytest.raises(ConfigurationError, match=r"^results.warmup: expected fewer jobs .* than there are, 3, got 3$"):
+        prepare(read_scenario(None, {"workload": {"lublin": 3}, "results": {"warmup": 2, "cooldown": 1}}))
+
+
+def test_settings_that_are_told_of() -> None:
+    found = warnings_of(
+        {
+            "workload": {"lublin": 3, "demand_low": [1, 0, 0], "grow_max_slowdown": 2.0},
+            "belief": {"demand": "unknown", "usage_noise": 0.1, "self_slowdowns": "unknown"},
+            "monitoring": {"above": 1.5},
+        }
+    )
+    assert found == [
+        "warning: workload.demand_low has no effect without workload.mix",
+        "warning: workload.grow_max_slowdown has no effect without workload.grow",
+        "warning: belief.demand has no effect without workload.mix",
+        "warning: belief.usage_noise has no effect without workload.characteristics or workload.annotations",
+        "warning: belief.self_slowdowns has no effect without workload.self_slowdowns or workload.annotations",
+        "warning: monitoring.above has no effect without monitoring.after_s",
+    ]
+    assert warnings_of({"workload": {"lublin": 3, "mix": "high"}, "belief": {"demand": "unknown"}}) == []
+
+
+def test_a_log_without_a_size(tmp_path: Path) -> None:
+    file = tmp_path / "log.swf"
+    file.write_text(ROW.format(1, 50, -1))
+    with pytest.raises(ConfigurationError, match=r"^cluster.nodes: expected a number of nodes \(--nodes\).*MaxProcs"):
+        prepare(read_scenario(None, {"workload": {"swf": str(file)}}))
+    assert prepare(read_scenario(None, {"workload": {"swf": str(file)}, "cluster": {"nodes": 4}})).nodes[0].nodes == 4
+
+
+def test_memory_of_a_log_that_no_node_has(log: str) -> None:
+    def told(**settings: object) -> bool:
+        table = {"cluster": {"nodes": 8, "memory_mb": 1024}, "workload": {"swf": log, **settings}}
+        return any("1 jobs request more memory a process than any node has" in text for text in warnings_of(table))
+
+    assert told()
+    assert not told(log_memory=False)
+    assert not told(memory_mb=5)
+
+
+def test_the_summary_tells_of_work_that_was_cut(log: str) -> None:
+    prepared = prepare(read_scenario(None, {"workload": {"swf": log}}))
+    summary = run(prepared, DirectLink(choose("easy").scheduler)).summary
+    assert summary["cut_runs"] == {"jobs": 1, "work_lost": 0.5, "offered_load_logged": None, "offered_load": None}
+    prepared = prepare(read_scenario(None, {"workload": {"swf": log, "cap_runs": False}}))
+    assert "cut_runs" not in run(prepared, DirectLink(choose("easy").scheduler)).summary
+
+
+@pytest.mark.parametrize(
+    ("policy", "preset", "warns"),
+    [("easy", "lomarc-ht", False), ("easy", "rua-4way", True), ("lomarc-r", "rua-4way", False)],
+)
+def test_a_truth_of_pairs_where_more_jobs_meet(policy: str, preset: str, warns: bool) -> None:
+    table = {
+        "cluster": {"nodes": 4, "preset": preset},
+        "workload": {"lublin": 3, "characteristics": "M1"},
+        "truth": {"contention": "lomarc"},
+    }
+    found = sums_of_pairs(choose(policy), prepare(read_scenario(None, table)))
+    assert (found is not None) == warns
+    if found is not None:
+        assert "speaks of two jobs on a node, and up to 4 may meet on one here" in found
+
+
+def test_queue_and_partition_stand_in_the_schedule(tmp_path: Path) -> None:
+    file = tmp_path / "log.swf"
+    file.write_text("; MaxProcs: 8\n1 0 -1 50 2 -1 -1 2 100 -1 1 1 1 1 3 4 -1 -1\n")
+    prepared = prepare(read_scenario(None, {"workload": {"swf": str(file)}}))
+    finished = run(prepared, DirectLink(choose("easy").scheduler))
+    assert schedule_row(finished.records[0]).split()[14:16] == ["3", "4"]

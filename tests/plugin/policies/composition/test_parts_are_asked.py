@@ -1,0 +1,251 @@
+"""Every part of a composition is asked: what it remembers, whether it declines a machine; what it says is checked."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pytest
+from tests.plugin.policies.glomarc.glts_cases import nodes_of, told
+
+from cosched_plugin.api import (
+    COMPANY,
+    WHOLE_NODES,
+    Action,
+    Budget,
+    Changes,
+    ClassPolicy,
+    Context,
+    Fairness,
+    Gate,
+    JobSpec,
+    MachineError,
+    Matching,
+    NoteValue,
+    Offer,
+    Order,
+    Part,
+    Policy,
+    PolicyError,
+    Seat,
+    Slices,
+    View,
+)
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.policies.backfilling.easy import Easy
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.orders.queue_orders import ClassPriority
+from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.placement.shapes import Nodes
+from cosched_plugin.testing.check import check_policy
+
+ASKED: Counter[str] = Counter()
+
+
+class Watched(Part):
+    """It counts how often it is asked, and remembers how many jobs started or ended last."""
+
+    @property
+    def note(self) -> str:
+        return type(self).__name__
+
+    def check(self, view: View) -> None:
+        ASKED[f"check {self.note}"] += 1
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        ASKED[f"remember {self.note}"] += 1
+        return (len(changes.started), len(changes.ended))
+
+
+class AOrder(Watched, Order):
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return jobs
+
+
+class ABackfill(Watched, Easy):
+    pass
+
+
+class APlacement(Watched, FirstFit):
+    pass
+
+
+class AShape(Watched, Nodes):
+    pass
+
+
+class AMatching(Watched, Matching):
+    needs = frozenset({WHOLE_NODES, COMPANY})
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        return offer if gate.admit(offer) else None
+
+
+class Wrapped(Matching):
+    def __init__(self, inner: Matching) -> None:
+        self.inner = inner
+
+    def prepare(self, context: Context) -> Iterator[Action]:
+        return self.inner.prepare(context)
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        return self.inner.seat(offer, context, gate)
+
+
+class AFairness(Watched, Fairness):
+    def limit(self, matching: Matching) -> Matching:
+        return Wrapped(matching)
+
+
+class ASlices(Watched, Slices):
+    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+        return make()
+
+
+class ABudget(Watched, Budget):
+    def units(self, view: View) -> int:
+        return 10**9
+
+
+class OldOrder(ClassPriority):
+    """It shares the history, as it inherits how that is kept."""
+
+
+class Thief(AOrder):
+    note = "slices"
+
+
+class Twin(APlacement):
+    note = "AOrder"
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        return len(changes.started)
+
+
+class Shrinking(Budget):
+    def __init__(self, *, to: float = 0) -> None:
+        self.to = to
+
+    def units(self, view: View) -> int:
+        return self.to  # type: ignore[return-value]  # it lies
+
+
+class Wordy(AOrder):
+    def __init__(self, *, lie: str) -> None:
+        self.lie = lie
+
+    @property
+    def needs(self) -> frozenset[str]:
+        if self.lie == "raises":
+            raise RuntimeError("no needs today")
+        return self.lie  # type: ignore[return-value]  # it lies
+
+
+class NoLimit(Fairness):
+    def limit(self, matching: Matching) -> Matching:
+        return None  # type: ignore[return-value]  # it lies
+
+
+class Leaving(Order):
+    def __init__(self) -> None:
+        sys.exit(7)
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return jobs
+
+
+class Picky(AMatching):
+    note = ""
+
+    def check(self, view: View) -> None:
+        raise MachineError("not this machine")
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watched_parts", sys.modules[__name__])
+    ASKED.clear()
+
+
+def test_every_part_is_asked() -> None:
+    kinds = ("order", "backfill", "placement", "shape", "matching", "fairness", "slices", "budget")
+    table = {kind: f"watched_parts:A{kind.capitalize()}" for kind in kinds}
+    for without in ((), ("slices",), ("fairness",)):
+        ASKED.clear()
+        chosen = {kind: name for kind, name in table.items() if kind not in without}
+        assert check_policy(lambda chosen=chosen: compose(chosen), runs=2).decisions > 10  # type: ignore[misc]
+        names = {f"A{kind.capitalize()}" for kind in kinds if kind not in without}
+        assert {key for key in ASKED if ASKED[key] >= 2} == {
+            f"{what} {name}" for what in ("check", "remember") for name in names
+        }
+
+
+@pytest.mark.parametrize("fairness", ["slack", "watched_parts:AFairness"])
+def test_a_matching_behind_a_fairness_rule_declines_machines(fairness: str) -> None:
+    table = {"shape": "nodes", "matching": "watched_parts:Picky", "fairness": fairness}
+    with pytest.raises(Exception, match="declines every machine"):
+        check_policy(lambda: compose(table), runs=2)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"order": "watched_parts:Thief"},
+            "policy.order: watched_parts:Thief: note: 'slices' is a key that cosched uses",
+        ),
+        (
+            {"order": "watched_parts:AOrder", "placement": "watched_parts:Twin"},
+            "policy: order watched_parts:AOrder and placement watched_parts:Twin both remember in the note 'AOrder'",
+        ),
+        ({"order": {"name": "watched_parts:Wordy", "lie": "x"}}, "Wordy: needs: expected a set of texts, got 'x'"),
+        ({"order": {"name": "watched_parts:Wordy", "lie": "raises"}}, "Wordy: needs: RuntimeError: no needs today"),
+        ({"order": "watched_parts:Leaving"}, "policy.order: watched_parts:Leaving: SystemExit: 7"),
+        (
+            {"budget": {"name": "watched_parts:Shrinking", "to": float("inf")}},
+            "policy.budget.to: expected true or false, a whole number, a finite number, a text, or a list or table of these",
+        ),
+        ({5: "fcfs"}, "policy.5: no such key"),
+    ],
+)
+def test_what_parts_say_is_checked(table: dict[Any, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(table)
+    assert message in str(caught.value)
+
+
+def test_what_parts_make_is_checked() -> None:
+    with pytest.raises(
+        UsageError, match=r"policy\.fairness: watched_parts:NoLimit: limit: expected a .*Matching, got None"
+    ):
+        choose("pss", ["fairness=watched_parts:NoLimit"])
+    assert resolve({"order": "watched_parts:OldOrder", "shape": "nodes", "matching": "u1"})["order"]["age_s"] == 0.0
+
+
+@pytest.mark.parametrize("to", [0, -3, 1.5])
+def test_a_budget_is_a_whole_number_of_units(to: float) -> None:
+
+    core = SchedulerCore(compose({"budget": {"name": "watched_parts:Shrinking", "to": to}}), told(nodes_of(2), []))
+    with pytest.raises(PolicyError, match=r"policy\.budget: units: expected a whole number of units, 1 or more"):
+        core.handle(0, ())
+
+
+def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("fair", f"watched_parts:{name}", "cosched.order") for name in ("AOrder", "OldOrder")]
+
+    def installed(**selection: str) -> object:
+        return points if selection == {"group": "cosched.order"} else entry_points(**selection)
+
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
+    with pytest.raises(
+        UsageError, match=r"policy\.order: fair: expected one package that has it installed, got .*AOrder.* and "
+    ):
+        resolve({"order": "fair"})
+    points.pop()
+    assert resolve({"order": "fair"})["order"] == {"name": "fair"}

@@ -1,0 +1,88 @@
+"""Parts that do not do what their protocols say."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from cosched_plugin.api import (
+    WHOLE_NODES,
+    Context,
+    Gate,
+    JobSpec,
+    Matching,
+    Offer,
+    Order,
+    Seat,
+    Shape,
+    Snapshot,
+    View,
+)
+from cosched_plugin.policies.placement.first_fit import FirstFit
+
+
+class SmallFirst(Order):
+    by_arrival = True
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return sorted(jobs, key=lambda job: job.processes)
+
+
+class Forgetful(Order):
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        return jobs[1:]
+
+
+class Ungated(Matching):
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        return offer
+
+
+class Undecided(Matching):
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        return offer if gate.admit(offer) and offer.job.id % 5 else None
+
+
+class Blind(FirstFit):
+    """Offer threads whoever holds them."""
+
+    counts = False
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        return super().offer(job, snapshot._replace(free=snapshot.view.machine.exists))
+
+
+class Late(FirstFit):
+    counts = False
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        offer = super().offer(job, snapshot)
+        return None if offer is None else offer._replace(start_us=offer.start_us + 1)
+
+
+class Halving(FirstFit):
+    counts = False
+
+    def price(self, job: JobSpec, view: View) -> int:
+        return cast(int, job.processes / 2)
+
+
+class Plain(Shape):
+    provides = frozenset({WHOLE_NODES})
+
+    def shaped(self, view: View) -> View:
+        return view
+
+
+CHEATS = [
+    ({"order": f"{__name__}:SmallFirst"}, "SmallFirst: by_arrival: expected jobs ["),
+    ({"order": f"{__name__}:Forgetful"}, "Forgetful: arrange: expected jobs ["),
+    ({"matching": f"{__name__}:Ungated"}, "Ungated: seat: expected a seat that the gate has admitted, got Offer"),
+    ({"matching": f"{__name__}:Undecided"}, "Undecided: seat: expected the seat that the gate has admitted, Offer"),
+    ({"placement": f"{__name__}:Blind"}, "Blind: offer: expected free threads for job "),
+    ({"placement": f"{__name__}:Late"}, "Late: offer: expected a place for job "),
+    ({"placement": f"{__name__}:Halving"}, "Halving: price: expected a whole number of units, 0 or more, got "),
+    (
+        {"shape": f"{__name__}:Plain"},
+        "Plain: shaped: expected a view of whole nodes, as it provides whole nodes, got View",
+    ),
+]
