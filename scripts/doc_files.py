@@ -1,4 +1,4 @@
-"""The files that pages of the documentation show: blocks of Markdown that say ``file=NAME``.
+"""The files in pages of the documentation: Markdown blocks with ``file=NAME``.
 
 Usage: python -m scripts.doc_files FOLDER    writes the Python files of all pages there, for the type check; a folder for each page
 """
@@ -15,7 +15,7 @@ FENCE = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 class Fence(NamedTuple):
-    """A block: its language, the words behind that, its text."""
+    """A block: its language, the words after that, its text."""
 
     language: str
     words: list[str]

@@ -27,7 +27,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """
     count = len(values)
     ordered = sorted(values)
-    outside, rank = 0.0, 0  # outside: the probability that the median lies below or above the ranks so far
+    outside, rank = 0.0, 0  # probability that the median lies outside the ranks so far
     while True:
         outside += 2 * math.comb(count, rank) / 2**count
         if outside > 1 - CONFIDENCE:

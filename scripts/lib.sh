@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the other scripts share; to be sourced. No wait in here is without an end.
+# Functions for the other scripts; source this file. Every wait has a deadline.
 set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 children=() # processes in the background that have not been waited for
@@ -20,7 +20,7 @@ set_up() {
     fi
 }
 
-# begin EXTRA...: set up; make $scratch, which goes away with this script as its processes do; put the commands on PATH.
+# begin EXTRA...: set up; make $scratch, removed at the script's end like its processes; put the commands on PATH.
 begin() {
     trap clean_up EXIT
     trap 'exit 129' HUP
@@ -59,7 +59,7 @@ clean_up() {
 start() {
     local name=$1
     shift
-    : >"$scratch/$name.err" # who waits for what it says may look before it runs
+    : >"$scratch/$name.err" # `until_said` may read it before the command runs
     "$@" >"$scratch/$name.out" 2>"$scratch/$name.err" </dev/null &
     started=$!
     children+=("$started")
@@ -95,7 +95,7 @@ await() {
     return "$code"
 }
 
-# kill_9 PID: kill that process as nothing else does, and wait for its end. The shell's report of it is left out.
+# kill_9 PID: kill that process with SIGKILL, and wait for its end, without the shell's report of it.
 kill_9() {
     local code=0
     { kill -KILL "$1" && await "$1" 10; } 2>/dev/null || code=$?
@@ -135,7 +135,7 @@ run_pair() {
     manager=$started
     start scheduler cosched-plugin serve --connect "$endpoint" --policy "$policy" "${settings[@]}"
     scheduler=$started
-    # Whichever ends first says what went wrong, if anything did; the other would wait for it.
+    # The first process to end shows an error, if there was one; the other would wait for it.
     one_ended "$deadline_s" "$manager" "$scheduler" || true
     if kill -0 "$scheduler" 2>/dev/null; then
         expect 0 manager "$manager" 0
@@ -156,7 +156,7 @@ same_schedule() {
     done
 }
 
-# free_port: print the number of a TCP port that nobody has at present.
+# free_port: print the number of a free TCP port.
 free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # live_manager OPTION...: start a manager whose clock runs, for users too; $manager is its process, and commands for users find it.
@@ -176,14 +176,14 @@ live_plugin() {
     until_said "$name" "welcomed by the manager" 20
 }
 
-# stop_live: end the manager as its operator does, and see it and its scheduler leave in good order.
+# stop_live: end the manager as an operator does, and check the exit of manager and scheduler.
 stop_live() {
     kill -TERM "$manager"
     expect 143 manager "$manager" 20
     expect 0 "$1" "$plugin" 20
 }
 
-# shown COMMAND...: run a command of cosched-emulator as in a transcript; it must do well.
+# shown COMMAND...: run a command of cosched-emulator as in a transcript; it must succeed.
 shown() {
     say "\$ cosched-emulator $*"
     cosched-emulator "$@" 2>"$scratch/shown.err" || fail "$*: $(cat "$scratch/shown.err")"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Self
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
-PACKAGES: Final = ("hwmodel", "plugin", "emulator")  # folders of a source tree in which the packages lie
-END_S: Final = 10.0  # how long a process may take to end when told to
+PACKAGES: Final = ("hwmodel", "plugin", "emulator")  # folders of a source tree with the packages
+END_S: Final = 10.0  # longest time for a process to end on request
 TAIL_CHARACTERS: Final = 2_000
 
 
@@ -23,7 +23,7 @@ def environment(tree: Path = PROJECT) -> dict[str, str]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and give it time to end its own children; by force where it takes too long."""
+    """End a process, with time to end its own children; by force if it takes too long."""
     process.terminate()
     try:
         process.wait(END_S)
@@ -50,7 +50,7 @@ class Programs:
         return self._processes[name]
 
     def start(self, name: str, *command: str) -> None:
-        """Start ``python -m COMMAND`` in the place of the process of this name."""
+        """Start ``python -m COMMAND`` as the process of this name."""
         with self._log(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", *command],
@@ -72,12 +72,12 @@ class Programs:
         return "; ".join(f"{name}: {text[-TAIL_CHARACTERS:].strip()}" for name, text in texts.items())
 
     def memory_mb(self, name: str) -> float:
-        """Return the resident memory of a process in MiB; OSError or IndexError where it has ended."""
+        """Return the resident memory of a process in MiB; OSError or IndexError if it has ended."""
         pages = int(Path(f"/proc/{self._processes[name].pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
     def close(self) -> None:
-        """End all processes, those that are stopped too; by force where one takes too long."""
+        """End all processes, including stopped ones; by force if one takes too long."""
         for process in self._processes.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()

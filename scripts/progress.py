@@ -1,4 +1,4 @@
-"""How far a script is: one line on standard error, if that is a terminal."""
+"""The progress of a script: one line on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLEAR: Final = "\r\x1b[K"
 
 
 class Progress:
-    """The line; it costs next to nothing between updates, and nothing where there is no terminal."""
+    """The progress line; it costs almost nothing between updates, and nothing without a terminal."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
@@ -20,11 +20,11 @@ class Progress:
         self._next_s = 0.0
 
     def text(self, text: str) -> None:
-        """Show what is done now."""
+        """Show the present step."""
         self._write(f"[{self._minutes():.1f} min] {text}")
 
     def bar(self, done: int, count: int, text: str) -> None:
-        """Show that ``done`` of ``count`` are done, and what they are."""
+        """Show that ``done`` of ``count`` are done, with a description."""
         if self._shown and time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + PAUSE_S
             filled = BAR_CHARACTERS * done // max(1, count)

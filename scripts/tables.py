@@ -1,4 +1,4 @@
-"""Tables of Markdown: cells, rows, and a page whose tables are written anew between two markers."""
+"""Markdown tables: cells, rows, and a page whose tables are replaced between two markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from scripts.intervals import mean_interval
 
 WIDTH: Final = 120  # of a line of Markdown
-NOTHING: Final = "-"  # in the place of a figure that is not there
+NOTHING: Final = "-"  # stands for a missing figure
 VERDICTS: Final = (
     "*Holds*: on the means over seeds. *Not shown*: on the means, but the 95 % interval over seeds includes the opposite, or an"
     " order is another one in more seeds than a sign test allows (5 %)."
@@ -80,7 +80,7 @@ def table_row(labels: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def write_tables(page: Path, paper: str, title: str, body: Sequence[str], script: str = "reproduce") -> None:
-    """Write ``body`` between the markers of ``page``, which name the script; what stands outside them is left alone."""
+    """Write ``body`` between the markers of ``page``, which name the script; text outside them stays unchanged."""
     begin, end = f"<!-- tables: written by scripts/{script} {paper} -->", "<!-- end of tables -->"
     text = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n\n{begin}\n{end}\n"
     if begin not in text or end not in text:

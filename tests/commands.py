@@ -1,4 +1,4 @@
-"""The two commands as a user types them, and what they say when they fail."""
+"""The two commands as a user types them, and their errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW = "{} {} -1 {} {} -1 -1 {} {} -1 1 1 1 1 1 -1 -1 -1\n"
 
 
 class Commands:
-    """Starts commands in a folder, with everything that they leave behind in there too."""
+    """Starts commands in a folder, with their temporary files in that folder."""
 
     def __init__(self, folder: Path, children: list[Process]) -> None:
         self.folder = folder

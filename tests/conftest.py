@@ -31,7 +31,7 @@ def commands() -> Iterator[Commands]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what `by_default` leaves out; before pytest looks for tests that are slow."""
+    """Mark as slow what `by_default` leaves out, before pytest selects slow tests."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("by_default") is not None:
@@ -46,6 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have garbage collections pass over all that was loaded: code and thousands of tests, which stay anyway."""
+    """Exclude loaded code and thousands of tests, which stay in memory, from garbage collection."""
     gc.collect()
     gc.freeze()

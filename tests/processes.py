@@ -1,8 +1,8 @@
 """Programs as processes of their own: how tests start them, wait for them, end them, and read what they have written.
 
-A program of ours that a test starts by `fork_program` is a fork of the test's process, in which its modules are loaded already. Of
-a process that Python starts it has everything that a test can see (arguments, environment, folder, streams, signals, exit code),
-and it costs a tenth of the time. `start_python` starts Python itself: for scripts, and where loading modules is the point.
+A program of ours that a test starts by `fork_program` is a fork of the test's process, in which its modules are loaded already. It
+equals a process that Python starts in everything that a test can see (arguments, environment, folder, streams, signals, exit
+code), and takes a tenth of the time. `start_python` starts Python itself: for scripts, and for tests of loading modules.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Process(Protocol):
 
 
 def environment(*places: Path | str, **more: str) -> dict[str, str]:
-    """Return an environment in which Python finds our packages, and what is in ``places``."""
+    """Return an environment in which Python finds the project's packages and those in ``places``."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*PACKAGES, *map(str, places)]), **more}
 
 
@@ -148,7 +148,7 @@ class Forked:
         return self._written or (_content(self._files[0]), _content(self._files[1]))
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal, unless all is over."""
+        """Send a signal, unless the program has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -179,7 +179,7 @@ def _content(file: int) -> str:
 
 @cache
 def _load_everything() -> None:
-    """Load all modules of the two programs, but for the one that draws: a fork has them for nothing."""
+    """Load all modules of the two programs except the plotting one, so that a fork has them already."""
     for package in ("cosched_hwmodel", "cosched_plugin", "cosched_emulator"):
         found = importlib.import_module(package)
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
@@ -190,7 +190,7 @@ def _load_everything() -> None:
 def _become(
     module: str, arguments: Iterable[str], folder: Path | None, env: Mapping[str, str], files: tuple[int, int]
 ) -> NoReturn:
-    """In a fork: be ``python -m module arguments`` and nothing else; never return to the test."""
+    """In a fork: run ``python -m module arguments``; never return to the test."""
     code = 70
     try:
         gc.freeze()  # what the test left behind stays as it is, sockets that are the parent's included
@@ -275,13 +275,13 @@ def _show_warning(
 
 
 def ended(process: Process, seconds: float = END_S) -> Ran:
-    """Wait for a program's end and return what came of it."""
+    """Wait for a program's end and return its result."""
     out, err = process.communicate(timeout=seconds)
     return Ran(process.wait(), out, err)
 
 
 def wait_until(happened: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for something; AssertionError if it does not happen."""
+    """Wait for a condition; AssertionError if it does not become true."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"

@@ -1,4 +1,4 @@
-"""Who may import whom: the dependency rules of the design, read from the source."""
+"""The allowed imports between modules: the dependency rules of the design, checked on the source."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ONLY_BY = [
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
 ROOMS = "cosched_plugin.policies"
-# What a client has no use for.
+# What a client does not need.
 SERVER = (
     "users.server", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
 )  # fmt: skip
@@ -155,7 +155,7 @@ def test_what_may_be_imported(part: str, allowed: tuple[str, ...]) -> None:
 def test_what_only_few_import(what: str, by: tuple[str, ...]) -> None:
     importers = {name for name in NAMES if any(is_in(other, (what,)) for other in IMPORTS[name])}
     assert sorted(name for name in importers if not is_in(name, by)) == []
-    assert importers, f"nobody imports {what}: the rule is out of date"
+    assert importers, f"no module imports {what}: the rule is out of date"
 
 
 @pytest.mark.parametrize(("part", "never"), NEVER, ids=lambda value: value if isinstance(value, str) else "")
@@ -215,7 +215,7 @@ def test_no_room_imports_itself_by_way_of_others(package: str) -> None:
     assert circles(arrows) == []
 
 
-def test_the_page_of_the_design_tells_who_imports_whom() -> None:
+def test_the_page_of_the_design_lists_the_imports() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     table = page.split("| package | what is there | imports |")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]

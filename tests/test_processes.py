@@ -1,4 +1,4 @@
-"""A program that is forked from a test can be told from one that Python has started by its speed alone."""
+"""A program that is forked from a test behaves like one that Python has started, only faster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def start_both(folder: Path, *arguments: str) -> list[Process]:
 
 
 def last_line(ran: Ran) -> Ran:
-    """Return what came of a program without the places in its traceback."""
+    """Return the result of a program without the places in its traceback."""
     return ran._replace(err=ran.err.splitlines()[-1])
 
 

@@ -1,4 +1,4 @@
-"""How large files, folders and functions may be: what has one subject stays small enough to be read at once."""
+"""The largest sizes of files, folders and functions: each stays small enough to be read at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
 
-From Python: ``from cosched_emulator import simulate`` (docs/python.md). What is named here is imported when it is used.
+From Python: ``from cosched_emulator import simulate`` (docs/python.md). Each public name is imported on first use.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 EmulatorError                 root; exit code 1
 ├── InputError                a file that cannot be read as what it should be; exit code 2
 │   └── ConfigurationError    a key of a scenario, or an option, that is unknown or out of range; exit code 2
-├── AccountingError           the accounting's database cannot take what happened; exit code 1
+├── AccountingError           the accounting's database cannot be written or read; exit code 1
 ├── LinkError                 the scheduler at the other end broke the protocol or went away; exit code 3
-│   └── UnsupportedError      it cannot work with what it was told: its policy and this machine do not fit; exit code 2
+│   └── UnsupportedError      it cannot work as configured: its policy does not fit this machine; exit code 2
 └── InvariantError            the emulator contradicts itself: a defect in this program; exit code 4
 
-Every error carries its fields and survives pickling, so that a worker process can hand it to its parent.
+Every error carries its fields and can be pickled, so that a worker process can pass it to its parent.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import ClassVar
 
 
 class EmulatorError(Exception):
-    """Root of everything that this package raises on purpose; ``exit_code`` is what the command line returns."""
+    """Root of all errors that this package raises deliberately; ``exit_code`` is the exit code of the command line."""
 
     exit_code: ClassVar[int] = 1
 
 
 class InputError(EmulatorError):
-    """A file that is not what it should be, in one line: ``file:line: field 'x': expected ..., got ...``.
+    """A file without the expected content; one line of text: ``file:line: field 'x': expected ..., got ...``.
 
     ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning. ``hint`` says what helps.
     """
@@ -61,7 +61,7 @@ class InputError(EmulatorError):
 
 
 class ConfigurationError(InputError):
-    """A configuration key or option that cannot be taken; ``path`` is dotted, ``suggestion`` a name that may be meant.
+    """An invalid configuration key or option; ``path`` is dotted, ``suggestion`` is the nearest valid name.
 
     ``file`` is empty when the value came from a command line or a program.
     """
@@ -82,14 +82,14 @@ class ConfigurationError(InputError):
 
     @classmethod
     def unknown_name(cls, path: str, got: str, known: Iterable[str], file: str = "") -> ConfigurationError:
-        """Return the error for a name that is none of ``known``, with the closest of them as suggestion."""
+        """Return the error for a name that is not in ``known``, with the closest known name as suggestion."""
         names = sorted(known)
         close = difflib.get_close_matches(got, names, n=1)
         return cls(path, f"one of {', '.join(names)}", repr(got), close[0] if close else None, file)
 
 
 class AccountingError(EmulatorError):
-    """The accounting's database cannot take what happened: a full disk, a database that somebody keeps locked; ``file`` is which."""
+    """The accounting's database ``file`` cannot be written or read: a full disk, a lock that another process keeps, damage."""
 
     exit_code = 1
 
@@ -117,13 +117,13 @@ class LinkError(EmulatorError):
 
 
 class UnsupportedError(LinkError):
-    """The scheduler at the other end says that it cannot do what it is asked to, as it is configured."""
+    """The scheduler reports that it cannot do its task as it is configured."""
 
     exit_code = 2
 
 
 class InvariantError(EmulatorError):
-    """The emulator contradicts itself; ``story`` is what happened to the job or node before, one line each."""
+    """The emulator contradicts itself; ``story`` lists the earlier events of the job or node, one per line."""
 
     exit_code = 4
 

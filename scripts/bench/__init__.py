@@ -1,1 +1,1 @@
-"""Benchmarks, run by scripts/bench.py."""
+"""The benchmarks of scripts/bench.py."""

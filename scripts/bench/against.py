@@ -1,7 +1,7 @@
-"""CPU time of another commit and of this tree: the same runs by turns, and the median of the ratios of the pairs.
+"""CPU time of another commit and of this tree: alternating runs, and the median of the ratios of the pairs.
 
-On a machine that others use, times of two runs differ by more than what a change does. Ratios of runs that follow each other
-differ less, and an interval of their median by order statistics says what the rest of the noise leaves open.
+On a shared machine the times of two runs differ by more than the effect of a change. Ratios of consecutive runs differ less, and
+an interval of their median by order statistics gives the remaining uncertainty.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scripts.processes import end, environment
 from scripts.tables import NOTHING, aligned_table
 
 PAIRS: Final = 15
-FEWEST_PAIRS: Final = 6  # fewer have no interval of 95 %
-STARTS: Final = 10  # of a command that has next to nothing to do, in one run
+FEWEST_PAIRS: Final = 6  # fewer pairs give no interval of 95 %
+STARTS: Final = 10  # starts of a trivial command in one run
 RUN_S: Final = 120.0  # longest start
 SIDES: Final = ("old", "new")
-Tell = Callable[[int, int, str], None]  # runs done, all runs, what runs now
+Tell = Callable[[int, int, str], None]  # runs done, all runs, name of the present run
 
 
 class Subject(NamedTuple):
-    """What is run: a command of the program, and how often."""
+    """The subject of a comparison: a command of the program, and the number of its repetitions."""
 
     name: str
     text: str
@@ -41,7 +41,7 @@ class Subject(NamedTuple):
 
 
 class RunError(Exception):
-    """A run did not come to its end."""
+    """A run did not finish."""
 
 
 def simulation(name: str, text: str, options: str) -> Subject:
@@ -50,7 +50,7 @@ def simulation(name: str, text: str, options: str) -> Subject:
 
 
 def start_up(module: str) -> Subject:
-    """Return a subject that asks a program for its help."""
+    """Return a subject that prints the help of a program."""
     return Subject(
         f"{module.partition('_')[2]}-help", f"`python -m {module} --help`, {STARTS} times", module, ("--help",), STARTS
     )
@@ -88,8 +88,8 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
 def compare(old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell: Tell) -> list[Figures]:
     """Run the subjects in two source trees, old, new, old, new, and return a row for each; a row may be a reason.
 
-    A first run of each, which compiles and is not counted, gives the schedules. The subjects take turns, so that a time in which
-    the machine is busy falls on all of them.
+    A first run of each, which compiles and is not counted, gives the schedules. The subjects alternate, so that a busy time of the
+    machine affects all of them.
     """
     rows: dict[str, Figures] = {}
     times_s: dict[str, dict[str, list[float]]] = {}
@@ -117,7 +117,7 @@ def compare(old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell:
 
 
 def ratio_figures(old_s: Sequence[float], new_s: Sequence[float]) -> Figures:
-    """Return what the times of pairs of runs say: the median of their ratios, and its interval (null where they are too few)."""
+    """Return the median of the ratios of pairs of runs, and its interval (null for too few pairs)."""
     ratios = [new / old for old, new in zip(old_s, new_s, strict=True)]
     return {
         "old_s": [round(value, 4) for value in old_s],
@@ -161,12 +161,12 @@ class _Side:
     def _start(self, command: Sequence[str]) -> None:
         with subprocess.Popen(
             command,
-            cwd=self._folder,  # of its own: Python looks for modules in the present one first
+            cwd=self._folder,  # a folder of its own: Python looks for modules in the current folder first
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            process_group=0,  # Ctrl-C reaches this process alone, which then ends the run
+            process_group=0,  # Ctrl-C reaches only this process, which then ends the run
         ) as process:
             try:
                 _, said = process.communicate(timeout=RUN_S)
@@ -180,7 +180,7 @@ class _Side:
 
 
 def slower(rows: Sequence[Figures], limit: float) -> Iterator[str]:
-    """Yield the subjects that take more than ``limit`` times as long beyond doubt, and those that could not be compared."""
+    """Yield the subjects that significantly take more than ``limit`` times as long, and those without a comparison."""
     for row in rows:
         if "reason" in row:
             yield f"{row['subject']} could not be compared"

@@ -1,4 +1,4 @@
-"""A commit of a repository as a folder of its own, which goes away with the context."""
+"""A commit of a repository as a temporary folder, removed with the context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CommitError(Exception):
 def checkout(project: Path, commit: str) -> Iterator[tuple[str, Path]]:
     """Yield the short name of a commit of ``project`` and a folder with its files; CommitError where there is none.
 
-    The files come from an archive. The repository does not learn of them, whatever ends this process.
+    The files come from an archive, so the repository stays unchanged even if this process is killed.
     """
     try:
         name = _git(project, "rev-parse", "--verify", "--short", "--end-of-options", f"{commit}^{{commit}}").decode()

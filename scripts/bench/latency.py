@@ -1,4 +1,4 @@
-"""How long a decision takes while many jobs wait: a busy machine, a full queue, and for each job that leaves it another one."""
+"""The time of a decision with many pending jobs: a busy machine and a full queue, refilled with a job for each one that leaves."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ NODES: Final = 128
 QUEUES: Final = (100, 1_000, 10_000)
 BUDGETS: Final = ("counted", "none")
 GOALS_MS: Final = {1_000: 5.0, 10_000: 50.0}  # of the 99th percentile
-OVERLOAD: Final = 3.0  # while the queue fills: two of three jobs that come stay
-PATIENCE: Final = 5  # times the longest time of all decisions, for the filling before and what is between them
-WARM_UP: Final = 50  # batches of a scheduler that has just taken over, before its decisions are timed
+OVERLOAD: Final = 3.0  # while the queue fills: two of three submitted jobs stay in it
+PATIENCE: Final = 5  # factor on the longest time of all decisions, for filling the queue and other work
+WARM_UP: Final = 50  # untimed first batches of a scheduler that has just taken over
 
 
 class Extent(NamedTuple):
-    """How much is timed."""
+    """The extent of the measurement."""
 
-    queue: int  # jobs that wait
+    queue: int  # pending jobs
     decisions: int
     most_s: float  # longest time of them all
 
 
 class Complete(Exception):
-    """All decisions that were wanted have been timed."""
+    """All requested decisions have been timed."""
 
 
 class OpenAgenda(Agenda):
-    """An agenda to which submissions can be added while time goes on, in order."""
+    """An agenda to which submissions can be added during the run, in order."""
 
     __slots__ = ("coming",)
 
@@ -75,9 +75,9 @@ class OpenAgenda(Agenda):
 
 
 class FullQueueLink(DirectLink):
-    """A link that lets jobs come: under a filler until enough are queued, then another one whenever one has left the queue.
+    """A link that submits jobs: under a filler until enough are queued, then a new one whenever one has left the queue.
 
-    With the queue full the scheduler that is to be timed takes over.
+    When the queue is full, the scheduler under test takes over.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class FullQueueLink(DirectLink):
         coming: deque[WorkloadJob],
         extent: Extent,
     ) -> None:
-        """``coming`` takes those of ``jobs`` that are to come next."""
+        """``coming`` receives the next ones of ``jobs``."""
         super().__init__(filler)
         self._timed: SchedulerFactory | None = timed  # until it has taken over
         self._jobs = iter(jobs)
@@ -106,7 +106,7 @@ class FullQueueLink(DirectLink):
         super().open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch to whose turn it is; raises Complete in the end."""
+        """Pass the batch to the filler or the scheduler under test; raises Complete at the end."""
         if self._full and self._timed is not None:
             self.scheduler = self._timed(self._inventory())
             self._timed = None
@@ -134,7 +134,7 @@ class FullQueueLink(DirectLink):
             raise Complete
 
     def _submit(self, now_us: int, jobs: int) -> None:
-        """Let so many jobs come, a second apart."""
+        """Submit jobs, one per second."""
         at_us = self._coming[-1].spec.submit_us if self._coming else now_us
         for job in islice(self._jobs, max(0, jobs)):
             at_us += SECOND_US
@@ -142,7 +142,7 @@ class FullQueueLink(DirectLink):
 
 
 def decide(policy: str, budget: str, extent: Extent) -> Figures:
-    """Time a preset's decisions with so many jobs waiting, and return how long they take."""
+    """Measure and return the times of a preset's decisions with a queue of the given length."""
     jobs = round(extent.queue * OVERLOAD) + 2 * extent.decisions + 1_000
     prepared = prepare_at(model(policy, jobs, NODES), OVERLOAD)
     filler = choose("fcfs", (f"shape={PRESETS[policy].table.get('shape', 'threads')}",))
@@ -167,7 +167,7 @@ def percentiles(times_s: Sequence[float]) -> Figures:
 def measure(
     policies: Sequence[str], queues: Sequence[int], decisions: int, most_s: float, tell: Callable[[str], None]
 ) -> Iterator[Figures]:
-    """Yield a row for each preset, budget and queue; longer queues are left out where a shorter one already took too long."""
+    """Yield a row for each preset, budget and queue; longer queues are left out if a shorter one already took too long."""
     for policy in policies:
         for budget in BUDGETS:
             late = False

@@ -1,10 +1,10 @@
-"""How fast cosched is on this machine: jobs a second, the price of a second process, the time of a decision, memory, start-up.
+"""The speed of cosched on this machine: jobs per second, the cost of a second process, decision times, memory, start-up.
 
 Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
        .venv/bin/python scripts/bench.py --against COMMIT [--pairs N] [--limit RATIO] [--json FILE] [--only SUBJECT]...
 
-Not a test: figures of two machines, or of one machine at two times, say nothing about each other. Where two things are compared,
-both are measured in this run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
+This is not a test: figures of different machines or times are not comparable. Every comparison measures both sides in the same
+run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from cosched_plugin.policies.composition.presets import PRESETS
 Tell = Callable[[str], None]
 
 PAGE: Final = PROJECT / "docs" / "performance.md"
-COMMAND_S: Final = 60.0  # how long a command of next to nothing may take
+COMMAND_S: Final = 60.0  # longest time of a trivial command
 COMMANDS: Final = (
-    "python -c pass",  # what the others are compared with
+    "python -c pass",  # the reference of the other commands
     "python -m cosched_emulator --help",
     "python -m cosched_plugin --help",
     "python -m cosched_emulator simulate --help",
@@ -59,11 +59,11 @@ COMMANDS: Final = (
 
 
 class Extent(NamedTuple):
-    """How much is measured."""
+    """The extent of the measurements."""
 
-    part: int  # goals are measured with so many times fewer jobs
+    part: int  # factor by which goals are measured with fewer jobs
     goal_s: float  # longest run of a goal
-    many: int  # jobs that the growth of cost and memory is measured with
+    many: int  # jobs for measuring the growth of cost and memory
     sizes: tuple[int, ...]
     nodes: tuple[int, ...]
     loads: tuple[float, ...]
@@ -71,9 +71,9 @@ class Extent(NamedTuple):
     grid_s: float  # no run of the grid begins later
     wire_jobs: int
     wire_rounds: int
-    policies: tuple[str, ...]  # whose decisions are timed
+    policies: tuple[str, ...]  # presets with timed decisions
     queues: tuple[int, ...]
-    outside_jobs: int  # scheduled with a queue order from outside
+    outside_jobs: int  # jobs scheduled with an external queue order
     decisions: int
     decisions_s: float  # longest time of them all
     starts: int
@@ -118,9 +118,9 @@ QUICK: Final = FULL._replace(
 
 
 def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
-    """Return the seconds that commands take which have next to nothing to do: the median, the least, and beside Python's own.
+    """Return the seconds of trivial commands: the median, the least, and relative to Python's own start.
 
-    They take turns. Python finds what it has compiled, as it does from the second start on where it is installed.
+    The commands alternate. Python uses compiled files, as it does from the second start of an installation on.
     """
     walls_s: dict[str, list[float]] = {command: [] for command in commands}
     with tempfile.TemporaryDirectory(prefix="bench-") as bytecode:
@@ -154,7 +154,7 @@ def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
 
 
 def machine() -> Figures:
-    """Return what the figures depend on besides the code, and which code it is."""
+    """Return the machine, the versions and the commit that the figures depend on."""
 
     def git(*arguments: str) -> str:
         try:
@@ -187,7 +187,7 @@ def measure_goals(extent: Extent, tell: Tell) -> list[Figures]:
         rows.append(run_goal(goal, extent.goal_s))
     tell(f"goal: {extent.many:,} jobs under easy")
     rows += growth(10_000, extent.many, extent.goal_s)
-    if extent.part > 1:  # of fewer jobs than the goals are for
+    if extent.part > 1:  # with fewer jobs than the goals require
         rows = [{**row, "reached": None} if "reached" in row else row for row in rows]
     return rows
 
@@ -199,28 +199,28 @@ def measure_grid(extent: Extent, tell: Tell) -> list[Figures]:
 
 
 def measure_wire(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return a run in two processes beside a bare ping-pong."""
+    """Return a run in two processes, compared with a bare ping-pong."""
     return bench_wire.compare(extent.wire_jobs, extent.wire_rounds, tell)
 
 
 def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of decisions while many jobs wait."""
+    """Return the times of decisions with many pending jobs."""
     rows = bench_latency.measure(extent.policies, extent.queues, extent.decisions, extent.decisions_s, tell)
     return list(rows)
 
 
 def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the cost of a part from outside."""
+    """Return the cost of an external part."""
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
 
 
 def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of commands that have next to nothing to do."""
+    """Return the times of trivial commands."""
     return start_up(COMMANDS, extent.starts, tell)
 
 
 class Part(NamedTuple):
-    """One part of the benchmark: what it measures, and how that is shown."""
+    """One part of the benchmark: its measurement and its table."""
 
     title: str
     measure: Callable[[Extent, Tell], object]
@@ -238,9 +238,9 @@ PARTS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write the figures where they are wanted; return the exit code."""
+    """Measure, print, and write the figures as requested; return the exit code."""
     options = parse_options(arguments)
-    interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is temporary goes away
+    interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # temporary files are removed
     try:
         figures, code = run_against(options) if options.against is not None else (run_parts(options), 0)
     except CommitError as error:
@@ -257,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return what the command line says; SystemExit where that cannot be."""
+    """Return the options of the command line; SystemExit for invalid ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: a look")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures there")
@@ -295,7 +295,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_parts(options: argparse.Namespace) -> Figures:
-    """Measure and print the parts that are wanted, and return their figures."""
+    """Measure and print the requested parts, and return their figures."""
     extent = QUICK if options.quick else FULL
     progress = Progress()
     figures: Figures = {"machine": machine()}

@@ -1,4 +1,4 @@
-"""What a part from outside costs: the worked example of a queue order, beside the presets' own order, on the same jobs."""
+"""The cost of an external part: the worked example of a queue order, compared with the preset's own order, on the same jobs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cosched_plugin.config import PolicyChoice, choose
 
 PAGE: Final = "adding-a-part.md"
 ORDERS: Final = {"fcfs": "fcfs", "shortest": "shortest", "fair share (outside)": "fair_share:FairShare"}
-GOAL: Final = 1 / 3  # of easy's speed
+GOAL: Final = 1 / 3  # goal: share of easy's speed
 USERS: Final = 40
 NODES: Final = 256
 
 
 def measure(jobs: int, pairs: int, tell: Callable[[str], None]) -> list[Figures]:
-    """Return the CPU time of ``easy`` with each order, in turns, and its speed as a share of that with its own order (medians)."""
+    """Return the CPU time of ``easy`` with each order, in turns, and the relative speed with the external order (medians)."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         write_files(PAGE, Path(folder), ".py")
         sys.path.insert(0, folder)

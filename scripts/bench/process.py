@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: what it found, or why there is nothing; and how much memory it took."""
+"""One measurement in a separate process: its figures or the reason why there are none, and its memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-Figures: TypeAlias = dict[str, Any]  # JSON-ready; ``reason`` alone where there are none
-STARTED_S: Final = 60.0  # how long a process may take to load what it needs, beside its time
+Figures: TypeAlias = dict[str, Any]  # JSON-ready; only ``reason`` if there are none
+STARTED_S: Final = 60.0  # extra time for a process to load its modules
 
 
 def in_process(work: Callable[..., Figures], *arguments: object, timeout_s: float) -> Figures:
-    """Return what ``work`` returns in a new process; its ``reason`` says why there is nothing: too late, or failed.
+    """Return the result of ``work`` in a new process; ``reason`` says why there is none: too late, or failed.
 
-    The time counts from when the process has loaded what it needs. ``work`` and its arguments must be picklable.
+    The time counts from the end of the loading. ``work`` and its arguments must be picklable.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -43,7 +43,7 @@ def _run(connection: Connection, work: Callable[..., Figures], arguments: tuple[
     connection.send("started")
     try:
         found = work(*arguments)
-    except Exception as error:  # told instead of figures, and the benchmark goes on
+    except Exception as error:  # reported instead of figures; the benchmark continues
         found = {"reason": f"{type(error).__name__}: {error}"}
     connection.send(found)
 

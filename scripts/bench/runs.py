@@ -1,4 +1,4 @@
-"""Whole runs: jobs per second of a scheduler in the same process, at a given load, and the runs that there are goals for."""
+"""Whole runs: jobs per second of a scheduler in the same process, at a given load, and the runs with goals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NODES: Final = (128, 1_024, 10_000)
 LOADS: Final = (0.7, 0.95, 1.3)
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 POLICIES: Final = ("easy", "conservative", "rua", "lomarc-r", "glts")
-GROWTH: Final = 10  # a run of ten times the jobs takes at least so many times as long
+GROWTH: Final = 10  # least factor of time of a run with ten times the jobs
 
 SHARED: Final[Table] = {
     "cluster": {"preset": "lomarc-ht"},
@@ -52,7 +52,7 @@ SPACE: Final[Table] = {"cluster": {}, "workload": {}}
 
 
 def machine_for(policy: str) -> Table:
-    """Return the scenario that a preset is made for, without size and load: its kind of nodes, and of jobs."""
+    """Return the scenario for a preset, without size and load: its kind of nodes and of jobs."""
     parts = PRESETS[policy].table
     if "slices" in parts:
         return SLICED
@@ -65,14 +65,14 @@ def machine_for(policy: str) -> Table:
 
 
 def model(policy: str, jobs: int, nodes: int) -> dict[str, Any]:
-    """Return a scenario of so many jobs of the Lublin model, whose sizes go with the machine's."""
+    """Return a scenario of the Lublin model with job sizes for the size of the machine."""
     table = machine_for(policy)
     sections = {"cluster": {"nodes": nodes}, "workload": {"lublin": jobs}}
     return {name: {**values, **sections.get(name, {})} for name, values in table.items()}
 
 
 def offered_load(prepared: Prepared) -> float:
-    """Return the work of all jobs over what the machine's cores could do between first and last submission."""
+    """Return the work of all jobs over the capacity of the machine's cores between first and last submission."""
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in prepared.nodes)
     jobs = prepared.workload.jobs
     span_us = max(1, jobs[-1].spec.submit_us - jobs[0].spec.submit_us)
@@ -80,7 +80,7 @@ def offered_load(prepared: Prepared) -> float:
 
 
 def prepare_at(table: Table, load: float) -> Prepared:
-    """Return a scenario of the model ready to run, its gaps stretched or shrunk until it offers this load."""
+    """Return a prepared scenario of the model, with its gaps scaled to this load."""
     found = offered_load(prepare(table))
     changed = {**table, "workload": {**table["workload"], "gap_factor": found / load}}
     return prepare(changed)
@@ -115,7 +115,7 @@ class Cell(NamedTuple):
 
 
 def grid(sizes: Sequence[int] = SIZES, nodes: Sequence[int] = NODES, loads: Sequence[float] = LOADS) -> list[Cell]:
-    """Return all runs, small ones first, so that none has to be begun that its smaller sibling says takes too long."""
+    """Return all runs, small ones first, so that a run is skipped if a smaller one of its kind took too long."""
     return [Cell(p, n, load, jobs) for jobs in sizes for p in POLICIES for n in nodes for load in loads]
 
 
@@ -123,7 +123,9 @@ def run_grid(cells: Sequence[Cell], most_s: float, in_all_s: float, tell: Callab
     """Yield a row for each run, none longer than ``most_s``, and none begun after ``in_all_s``; a row may be a reason."""
     began = perf_counter()
     walls_s: dict[tuple[str, int, float], float] = {}
-    reasons: dict[tuple[str, int, float], str] = {}  # why there is no smaller run of this kind, and so no larger one
+    reasons: dict[
+        tuple[str, int, float], str
+    ] = {}  # why a smaller run of this kind is missing; then larger ones are skipped
     for done, cell in enumerate(cells):
         tell(
             f"run {done + 1} of {len(cells)}: {cell.jobs:,} jobs under {cell.policy}, {cell.nodes:,} nodes, load {cell.load}"
@@ -147,7 +149,7 @@ def run_grid(cells: Sequence[Cell], most_s: float, in_all_s: float, tell: Callab
 
 
 class Goal(NamedTuple):
-    """A run that the project has set itself a goal for."""
+    """A run with a goal of the project."""
 
     name: str
     goal: float
@@ -155,7 +157,7 @@ class Goal(NamedTuple):
     table: Table
     policy: str
     load: float | None = None
-    needs: Path | None = None  # a file, without which there is no such run
+    needs: Path | None = None  # a file that the run needs
     repetitions: int = 1
 
     def measured(self, found: Figures) -> float:
@@ -163,12 +165,12 @@ class Goal(NamedTuple):
         return float(found["jobs_per_second" if self.unit == "jobs/s" else "wall_s"])
 
     def reached(self, measured: float) -> bool:
-        """Tell whether the goal is reached."""
+        """Return whether the goal is reached."""
         return measured >= self.goal if self.unit == "jobs/s" else measured <= self.goal
 
 
 def sample(aarr: float, jobs: int) -> Table:
-    """Return the stored sample of the model with this parameter of arrivals; without it, ours."""
+    """Return the stored sample of the model with this arrival parameter; without one, a sample of this program."""
     file = LOGS / f"lublin128_a{aarr:.2f}.swf.gz"
     workload = {"swf": str(file), "jobs": jobs} if file.exists() else {"lublin": jobs, "aarr": aarr}
     return {"cluster": {"nodes": 128}, "workload": workload}
@@ -181,7 +183,7 @@ def rua_log(log: str, part: int) -> Table:
 
 
 def goals(part: int = 1) -> list[Goal]:
-    """Return the goals; ``part`` shrinks the runs to so many times fewer jobs, for a look."""
+    """Return the goals; ``part`` divides the numbers of jobs, for a quick look."""
     jobs = 10_000 // part
     lomarc = lomarc_runs.scenario_of(lomarc_runs.Task("W3", "M1", "L-R"), lomarc_runs.JOBS // part)
     glts = glts_runs.scenario_of(glts_runs.Task("W2", "GLTS"), glts_runs.JOBS // part)
@@ -207,7 +209,7 @@ def goals(part: int = 1) -> list[Goal]:
 
 
 def run_goal(goal: Goal, most_s: float) -> Figures:
-    """Return the goal beside what is measured, or the reason why nothing is."""
+    """Return the goal and the measured figure, or the reason why there is none."""
     if goal.needs is not None and not goal.needs.exists():
         found: Figures = {"reason": f"there is no {goal.needs}"}
     else:
@@ -231,7 +233,7 @@ def run_and_store(jobs: int) -> Figures:
 
 
 def growth(few: int, many: int, most_s: float) -> list[Figures]:
-    """Return the goals of many jobs: what one costs beside one of few, and how much memory each further one takes."""
+    """Return the goals of many jobs: the cost of a job relative to that in a small run, and the memory of each further job."""
     small = in_process(run_and_store, few, timeout_s=most_s)
     large = in_process(run_and_store, many, timeout_s=most_s)
     names = (f"easy, time a job at {many:,} over that at {few:,}", f"easy, memory a job, {few:,} to {many:,}")

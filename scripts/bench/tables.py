@@ -1,4 +1,4 @@
-"""The figures of the benchmark as tables of Markdown, for a terminal and for the page."""
+"""The figures of the benchmark as Markdown tables, for the terminal and for the page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from scripts.bench.wire import SHARE
 from scripts.tables import NOTHING, aligned_table
 
 COMMAND_S: Final = 0.15  # goal of ``--help``
-REACHED: Final = {True: "yes", False: "**no**", None: NOTHING}  # None: not measured, or on less than the goal is for
+REACHED: Final = {
+    True: "yes",
+    False: "**no**",
+    None: NOTHING,
+}  # None: not measured, or in a smaller run than the goal requires
 
 
 def machine_lines(machine: Figures, options: str) -> list[str]:
-    """Return what the figures depend on."""
+    """Return the lines about machine, versions and commit."""
     changed = " with changes" if machine["changed"] else ""
     return [
         f"Commit {machine['commit']}{changed}; {machine['cpu']}, {machine['cpus']} CPUs, load {machine['load_average']} before;"
@@ -25,7 +29,7 @@ def machine_lines(machine: Figures, options: str) -> list[str]:
 
 
 def goal_lines(rows: Sequence[Figures]) -> list[str]:
-    """Return the goals beside what is measured."""
+    """Return the goals and the measured figures."""
     header = ("run", "jobs", "goal", "measured", "reached", "offered load", "mean queue", "peak MB")
     return aligned_table(header, [_goal_row(row) for row in rows], 1)
 
@@ -71,7 +75,7 @@ def direct_lines(rows: Sequence[Figures]) -> list[str]:
 
 
 def wire_lines(rows: Sequence[Figures]) -> list[str]:
-    """Return the couplings: a row for each way to put the processes on processors."""
+    """Return the couplings: one row for each placement of the processes on processors."""
     header = (
         "processes",
         "direct jobs/s",
@@ -125,7 +129,7 @@ def latency_lines(rows: Sequence[Figures]) -> list[str]:
 
 
 def start_up_lines(rows: Sequence[Figures]) -> list[str]:
-    """Return the times of commands that have next to nothing to do."""
+    """Return the times of trivial commands."""
     body = [
         (
             f"`{row['command']}`",
@@ -140,7 +144,7 @@ def start_up_lines(rows: Sequence[Figures]) -> list[str]:
 
 
 def _figure(found: Mapping[str, Any], name: str, digits: int) -> str:
-    """Return a figure, or in its place why there is none."""
+    """Return a figure, or the reason why there is none."""
     if name in found:
         return NOTHING if found[name] is None else f"{found[name]:,.{digits}f}"
     reason = str(found.get("reason", NOTHING))

@@ -1,4 +1,4 @@
-"""What the second process costs: a run over zmq beside a bare ping-pong of messages of the same sizes."""
+"""The cost of the second process: a run over zmq, compared with a bare ping-pong of messages of the same sizes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 
-MESSAGE_MS: Final = 30_000  # how long one message of the bare ping-pong may take
+MESSAGE_MS: Final = 30_000  # longest time of one message of the bare ping-pong
 TURN: Final = 100  # batches, and messages of the ping-pong, one after the other
-SHARE: Final = 0.6  # goal: of what the bare ping-pong would allow
+SHARE: Final = 0.6  # goal: share of the speed of the bare ping-pong
 
 
 class Weighed(DirectLink):
-    """A link that notes how many bytes each batch and its answer would have on the wire."""
+    """A link that records the size in bytes of each batch and answer on the wire."""
 
     def __init__(self, factory: SchedulerFactory) -> None:
         super().__init__(factory)
@@ -48,7 +48,7 @@ class Weighed(DirectLink):
 
 
 class PingPong:
-    """Two processes that do nothing but pass bytes over ipc: this one, and its echo. To be closed."""
+    """Two processes that only pass bytes over ipc: this one and its echo. Call `close` at the end."""
 
     def __init__(self, sizes: Sequence[tuple[int, int]]) -> None:
         """``sizes``: the bytes of each message in turn, out and back."""
@@ -65,7 +65,7 @@ class PingPong:
         self.spent_s = 0.0
 
     def play(self, messages: int) -> None:
-        """Send so many messages, each after the answer to the one before, and add their time to ``spent_s``."""
+        """Send messages, each after the answer to the preceding one, and add their time to ``spent_s``."""
         payloads = [bytes(out) for out, _ in islice(self._left, messages)]
         began = time.perf_counter()
         for payload in payloads:
@@ -83,15 +83,15 @@ class PingPong:
 
 
 class Beside:
-    """A link that lets a bare ping-pong go on beside the one behind it, by turns: a machine is not as fast at all times."""
+    """A link that alternates between the inner link and a bare ping-pong, because the speed of a machine varies."""
 
     def __init__(self, link: Link, bare: PingPong, opened: Callable[[], None]) -> None:
-        """``opened`` is called when both are there."""
+        """``opened`` is called when both are ready."""
         self._link = link
         self._opened = opened
         self._bare = bare
         self._turn = TURN
-        self.open_s = 0.0  # starting a process is no part of what messages cost
+        self.open_s = 0.0  # the start of a process is not part of the cost of messages
         self.close = link.close
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
@@ -120,7 +120,7 @@ def pin_apart() -> None:
 
 
 def beside(jobs: int, apart: bool) -> Figures:
-    """Return what a batch costs in a run over zmq, and what a bare round trip does, in this process.
+    """Return the cost of a batch in a run over zmq, and of a bare round trip, in this process.
 
     A bare ping-pong is twice as fast where the system lets both processes share a processor, which busier ones do less often; with
     ``apart`` each has one of its own. Starting the scheduler's process is no part of it, and told besides.
@@ -177,7 +177,7 @@ def compare(jobs: int, rounds: int, tell: Callable[[str], None]) -> list[Figures
 
 
 def echo(endpoint: str, backs: Sequence[int]) -> None:
-    """Answer every message with so many bytes."""
+    """Answer every message with the given number of bytes."""
     with zmq.Context() as context, _socket(context, zmq.DEALER) as socket:
         socket.connect(endpoint)
         socket.send_multipart([MAGIC, b""])

@@ -1,9 +1,9 @@
-"""Apply deliberate defects to copies of the project, one by one, and tell which test catches each, and after how long.
+"""Apply deliberate defects to copies of the project, one by one, and report which test catches each, and after what time.
 
 Usage: .venv/bin/python -m scripts.proofs.defects [--only NAME]... [--deadline S] [--json FILE] [-- PYTEST-ARGUMENT...]
        .venv/bin/python -m scripts.proofs.defects --list
 
-The first run is one without a defect, which must pass. The exit code is 1 where a defect is not caught. All runs take up to
+The first run is without a defect and must pass. The exit code is 1 if a defect is not caught. All runs take up to
 two hours; arguments for pytest after ``--`` choose tests, such as ``-- -k session``.
 """
 
@@ -41,28 +41,28 @@ class StaleError(Exception):
 
 
 class Outcome(NamedTuple):
-    """What the tests made of a defect."""
+    """The result of the tests with a defect."""
 
     name: str
     text: str
     result: str  # caught, passed, late, or failed: pytest could not run
-    test: str  # the first that failed
+    test: str  # the first failed test
     seconds: float
 
     @property
     def as_wanted(self) -> bool:
-        """Tell whether a defect was caught, or the project without one has passed."""
+        """Return whether a defect was caught, or the project without one has passed."""
         return self.result == ("passed" if self.name == NONE.name else "caught")
 
 
 def occurrences(defect: Defect, project: Path) -> int:
-    """Return how often the text that a defect changes is found in its file; a defect applies where it is once."""
+    """Return how often a defect's old text occurs in its file; a defect applies only if it occurs once."""
     file = project / defect.file
     return file.read_text(encoding="utf-8").count(defect.old) if file.exists() else 0
 
 
 def apply(defect: Defect, project: Path) -> None:
-    """Change a copy of the project; StaleError where that cannot be."""
+    """Change a copy of the project; StaleError if that is impossible."""
     count = occurrences(defect, project)
     if count != 1:
         raise StaleError(f"{defect.name}: the old text is found {count} times in {defect.file}, not once")
@@ -93,7 +93,7 @@ def attempt(defect: Defect, pytest_arguments: Sequence[str], deadline_s: float, 
 
 
 def _run_tests(copy: Path, log: Path, pytest_arguments: Sequence[str], deadline_s: float) -> int | None:
-    """Run pytest in a copy of the project; return its exit code, None where it was not over in time."""
+    """Run pytest in a copy of the project; return its exit code, None after the deadline."""
     with log.open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *PYTEST, *pytest_arguments],
@@ -115,7 +115,7 @@ def _run_tests(copy: Path, log: Path, pytest_arguments: Sequence[str], deadline_
 
 
 def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int:
-    """Try the defects that are wanted; 1 where one is not caught, 2 where one cannot be applied."""
+    """Try the requested defects; return 1 if one is not caught, 2 if one cannot be applied."""
     options = parse_options(arguments)
     wanted = [defect for defect in DEFECTS if not options.only or defect.name in options.only]
     if options.list:
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None, project: Path = PROJECT) -> int
 
 
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return what the command line says; SystemExit where that cannot be."""
+    """Return the options of the command line; SystemExit for invalid ones."""
     parser = argparse.ArgumentParser(
         prog="defects", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
-"""Damaged messages by the million to every endpoint, while honest users and an honest scheduler go on.
+"""Millions of damaged messages to every endpoint, while honest users and an honest scheduler continue.
 
 Usage: .venv/bin/python -m scripts.proofs.fuzz [--endpoint NAME ...] [--messages N] [--seed N] [--json FILE]
 
 Real processes: a live manager that checks all its invariants after every step, a scheduler, a client that submits, cancels and asks,
-and a peer that sends what no peer should. It fails when a process dies or hangs, when a job is lost, or when memory grows.
+and a peer that sends invalid messages. It fails if a process dies or hangs, if a job is lost, or if memory grows.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from cosched_plugin.common.curve import write_keys
 from cosched_plugin.status_server import ask_status
 
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")
-CALM_S: Final = 2.0  # of honest traffic alone, before
+CALM_S: Final = 2.0  # seconds of honest traffic alone, before the fuzzing
 PAUSE_S: Final = 0.05  # between an honest client's requests
 ANSWER_S: Final = 10.0
-END_S: Final = 60.0  # for honest jobs to end when all is over
+END_S: Final = 60.0  # deadline for the end of honest jobs
 MOST_GROWTH_MB: Final = 16.0
 WARM: Final = 0.2  # of the messages: before them, memory may grow
 LIVES_EVERY: Final = 5_000  # messages inside for each life of a real scheduler's process
 
 
 class FuzzError(Exception):
-    """Something broke."""
+    """A check failed."""
 
 
 class Site:
@@ -70,13 +70,13 @@ class Site:
         self.programs.start("plugin", "cosched_plugin", "serve", *where, "--quiet")
 
     def check(self) -> None:
-        """Raise FuzzError where a process has ended."""
+        """Raise FuzzError if a process has ended."""
         for name, code in self.programs.exit_codes().items():
             raise FuzzError(f"the {name} ended with {code}; {self.programs.tail()}")
 
 
 class Traffic(threading.Thread):
-    """An honest client: submits, cancels, asks, and takes the time that each answer takes."""
+    """An honest client: submits, cancels, queries, and measures the time of each answer."""
 
     def __init__(self, site: Site, seed: int, keys: Sequence[str] = ()) -> None:
         super().__init__(daemon=True)
@@ -100,11 +100,11 @@ class Traffic(threading.Thread):
             self.trouble = error
 
     def begin_measuring(self) -> None:
-        """From now on it is not calm any more."""
+        """Measure under fire from now on."""
         self._calm = False
 
     def check(self) -> None:
-        """Raise FuzzError where an answer did not come, or was none."""
+        """Raise FuzzError if an answer was missing or invalid."""
         if self.trouble is not None:
             raise FuzzError(f"the honest client failed: {self.trouble!r}")
 
@@ -228,7 +228,7 @@ def _pass(seconds: float, site: Site, traffic: Traffic) -> None:
 
 @contextmanager
 def _peer(arguments: Sequence[str]) -> Iterator[Iterator[str]]:
-    """Yield the lines that a peer's process tells, empty ones while it tells nothing; FuzzError when it fails."""
+    """Yield the lines of output of a peer's process, empty ones while it prints nothing; FuzzError if it fails."""
     process = subprocess.Popen(
         [sys.executable, "-m", "scripts.proofs.fuzz_peers", *arguments], cwd=PROJECT, env=environment(),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -282,7 +282,7 @@ def _free_port() -> int:
 
 
 def inside(endpoint: str, count: int, seed: int) -> dict[str, Any]:
-    """Send messages to one end in this process; return what became of them."""
+    """Send messages to one end in this process; return the figures."""
     progress = Progress()
     began_s = time.monotonic()
     found = INSIDE[endpoint](count, seed, lambda number: progress.bar(number, count, f"{endpoint}, inside"))
@@ -291,7 +291,7 @@ def inside(endpoint: str, count: int, seed: int) -> dict[str, Any]:
 
 
 def fuzz(endpoint: str, count: int, seed: int) -> dict[str, Any]:
-    """Do all that there is to do to an endpoint, and return the figures; FuzzError where something broke."""
+    """Fuzz an endpoint in all ways, and return the figures; FuzzError if a check fails."""
     figures: dict[str, Any] = {}
     within = {"hostile": "scheduler", "status": None}.get(endpoint, endpoint)
     if within is not None and endpoint != "scheduler":
@@ -323,7 +323,7 @@ def main() -> int:
     for endpoint in options.endpoint or ENDPOINTS:
         try:
             figures[endpoint] = fuzz(endpoint, options.messages, options.seed)
-        except Exception as error:  # whatever it is, the other endpoints get their turn
+        except Exception as error:  # after any error, continue with the other endpoints
             failed = True
             traceback.print_exc()
             figures[endpoint] = {"failed": str(error)}

@@ -1,4 +1,4 @@
-"""Damaged messages against each end of the protocols inside this process, where a million of them take minutes.
+"""Damaged messages to each end of the protocols inside this process, where a million of them take minutes.
 
 Each function takes a number of messages and a seed, and returns what became of them; anything but the errors that a peer may cause
 goes through.
@@ -41,7 +41,7 @@ SCENARIO: Final = {"cluster": {"nodes": 4, "preset": "rua-4way"}, "workload": {"
 
 
 def plugin_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
-    """Have a scheduler hear ``count`` messages; it is made anew when it has ended."""
+    """Send ``count`` messages to a scheduler; a scheduler that has ended is replaced by a new one."""
     fuzz = Fuzz("plugin", seed)
     welcomes = Fuzz("plugin", seed, [write(WELCOME)])
     batches = Fuzz("plugin", seed, [write(m.Events(1, 1_000, (event,))) for event in EVENTS])
@@ -122,7 +122,7 @@ class _Site:
 
 
 def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
-    """Have a live manager hear ``count`` messages of its scheduler, which greets properly and answers with nonsense."""
+    """Send ``count`` messages to a live manager from a scheduler that greets properly and answers with nonsense."""
     fuzz = Fuzz("scheduler", seed)
     answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [action]} for action in map(action_map, ACTIONS)])
     found: Counter[str] = Counter()
@@ -195,7 +195,7 @@ def _actions(raw: dict[str, Any], site: _Site, draw: int) -> list[Any]:
 
 
 def users_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
-    """Have a live manager hear ``count`` requests of users."""
+    """Send ``count`` requests of users to a live manager."""
     fuzz = Fuzz("users", seed)
     found: Counter[str] = Counter()
     site = _Site()

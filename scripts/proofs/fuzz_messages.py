@@ -145,7 +145,7 @@ class Fuzz:
         return kind(random)
 
     def raw(self, number: int) -> Raw:
-        """Return a damaged valid message as a map: for whoever wraps it into something that is valid."""
+        """Return a damaged valid message as a map: for a caller that wraps it into a valid message."""
         random = Random(key(self._seed, "raw", number))
         return damage(random.choice(self._samples), random)
 

@@ -35,7 +35,7 @@ TOLD_EVERY_S: Final = 0.2
 
 
 class Peers:
-    """Connections to one endpoint, of which some never read."""
+    """Connections to one endpoint; some of them never read."""
 
     def __init__(self, address: str, keys: Sequence[str]) -> None:
         """``keys``: the manager's public key, and the secret ones of those who take turns; none where there are no keys."""
@@ -58,7 +58,7 @@ class Peers:
                 sender.send_multipart(frames, zmq.NOBLOCK)
                 break
             except zmq.Again:
-                if not place:  # it is no wonder that nobody takes more from one who does not read
+                if not place:  # a full queue is normal for the connection that never reads
                     self.found["not taken"] += 1
                     break
             if time.monotonic() > deadline:
@@ -170,7 +170,7 @@ class Hostile:
                 self.sent += 1
 
     def _storm(self, dealer: zmq.Socket[bytes], most: int) -> int:
-        """Go on after being dismissed, as if nothing had happened."""
+        """Continue after a dismissal as if nothing had happened."""
         for _ in range(most):
             dealer.send_multipart(self._fuzz.frames(self.sent))
             self.sent += 1

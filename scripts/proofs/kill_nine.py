@@ -110,7 +110,7 @@ NOBODY_S: Final = 30  # how long either process waits for the other
 
 
 class Outcome(NamedTuple):
-    """What the runs under one policy have shown; ``wrong`` is empty where all is as it must be."""
+    """The result of the runs under one policy; ``wrong`` is empty if all checks passed."""
 
     policy: str
     jobs: int
@@ -205,7 +205,7 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
-    """Return where two databases differ."""
+    """Return the differences of two databases."""
     wrong = []
     with closing(_reader(first)) as one, closing(_reader(second)) as other:
         for table, order in TABLES.items():
@@ -283,7 +283,7 @@ def report(outcome: Outcome) -> str:
 
 
 def main() -> int:
-    """Prove it for each policy; 1 where it is not so."""
+    """Run the proof for each policy; return 1 if it fails."""
     parser = argparse.ArgumentParser(prog="kill_nine", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--jobs", type=int, default=1000, help="jobs of a run (default 1,000)")
     parser.add_argument("--policy", action="append", choices=sorted(SCENARIOS), help="may be repeated (default: all)")

@@ -1,4 +1,4 @@
-"""A policy for those who want to kill its process in the middle: it takes its time, and leaves word of how far it has come."""
+"""A policy for tests that kill its process during a run: it pauses, and records its progress in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PacedPolicy:
         self._pause_s = pause_s
 
     def __getattr__(self, name: str) -> Any:
-        """Have all else that the preset has."""
+        """Return any other attribute of the preset."""
         return getattr(self._policy, name)
 
     def decide(self, view: View) -> Iterator[Action]:

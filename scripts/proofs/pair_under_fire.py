@@ -1,4 +1,4 @@
-"""A manager and its scheduler as two processes that are killed -9, at moments that are drawn, and started again at once.
+"""A manager and its scheduler as two processes that are killed -9 at random moments, and restarted immediately.
 
 The schedule of kills goes by the run's own progress (emulated time, as the scheduler's `paced_policy` marks it), so that they fall
 everywhere in it, however fast the machine is. A share of them follows the restart before: on a process that is still starting, being
@@ -22,7 +22,7 @@ from cosched_hwmodel.draws import uniform
 
 PLUGIN, MANAGER = "plugin", "manager"
 PROGRESS, RESTART = "progress", "restart"
-FOLLOW_SHARE: Final = 0.25  # of the kills that follow the restart before, whoever was started again
+FOLLOW_SHARE: Final = 0.25  # share of kills that directly follow the preceding restart, of either process
 AGAIN_SHARE: Final = 0.25  # of those that hit the same process once more
 PAUSES: Final = 3.0  # after the moment of progress that was drawn, so many pauses of the policy at most
 STARTING_S: Final = {PLUGIN: 0.6, MANAGER: 1.2}  # a process is at work so long after its start, about
@@ -41,7 +41,7 @@ class Kill(NamedTuple):
 
 
 class FireError(Exception):
-    """One of the processes did what it must not do, or nothing at all."""
+    """One of the processes behaved wrongly, or made no progress."""
 
 
 def draw_kills(seed: int, plugin_kills: int, manager_kills: int, times_us: Sequence[int], pause_s: float) -> list[Kill]:
@@ -68,7 +68,7 @@ def draw_kills(seed: int, plugin_kills: int, manager_kills: int, times_us: Seque
 
 
 class Fired(NamedTuple):
-    """What became of the kills, and how long it took."""
+    """The results of the kills, and the times."""
 
     wall_s: float
     hits: dict[str, int]  # by victim

@@ -179,7 +179,7 @@ class Soak:
         return now + self.draw.uniform(20, 400) / float(self.options.speed)
 
     def act(self, connection: Connection) -> None:
-        """Do what some user does."""
+        """Do a random action of a user."""
         dice = self.draw.random()
         request: Request
         if dice < 0.72 or not self.ours:
@@ -231,7 +231,7 @@ class Soak:
             exit_code=int(draw.random() < 0.05),
         )
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
 
     def sample(self, elapsed_s: float) -> None:
         for name, samples in self.resident.items():
@@ -275,7 +275,7 @@ class Soak:
         return report
 
     def shared_threads(self, connection: sqlite3.Connection) -> list[str]:
-        """Return hardware threads that two jobs had at a time, as the accounts tell."""
+        """Return the hardware threads that two jobs held at the same time, from the accounts."""
         changes: list[tuple[int, int, int, int, int]] = []
         for job_id, start_us, end_us, first, count, mask in connection.execute(
             "SELECT job_id, start_us, end_us, first_node, node_count, thread_mask FROM allocations"

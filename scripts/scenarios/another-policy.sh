@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# While jobs run, the scheduler is replaced by one with another policy; without any, jobs wait, and those that run go on.
+# While jobs run, another scheduler with another policy replaces the first; without a scheduler, jobs stay pending or go on running.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

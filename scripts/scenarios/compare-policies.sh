@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One workload under every preset: the same jobs for all, and a table of what became of them.
+# One workload under every preset: the same jobs for all, and a table of the results.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 read -r -a policies <<<"$(cosched-plugin policies --json | "$python" -c 'import json, sys; print(*(preset["name"] for preset in json.load(sys.stdin)["presets"]))')"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The disk under the database is full for a while: submissions are refused, jobs go on, and afterwards all of it is written down.
+# The disk under the database is full for a while: submissions are refused, running jobs continue, and afterwards everything is written.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Nodes fail and are slow, messages are lost, doubled and late, the scheduler is killed and stopped: what must not matter does not.
+# Nodes fail or are slow, messages are lost, doubled or late, the scheduler is killed or stopped: only node faults change the schedule.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

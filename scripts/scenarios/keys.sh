@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Manager, scheduler and users over TCP with keys: who has the right one gets in, and a user may less than an operator.
+# Manager, scheduler and users over TCP with keys: a peer with the right key is accepted, and a user has fewer rights than an operator.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"
@@ -20,7 +20,7 @@ manager=$started
 until_said manager "serving: " 20
 export COSCHED_MANAGER_KEY=keyring/manager.key
 
-say "A scheduler whose key nobody knows is not heard."
+say "A scheduler with an unknown key is refused."
 start wrong cosched-plugin serve --connect "$scheduler" --key own/mallory.key_secret --wait 1
 expect 3 wrong "$started" 20
 sed 's/^/    /' wrong.err
@@ -52,4 +52,4 @@ sed 's/^/    /' refusal
 ((code == 3)) || fail "alice's key was revoked: exit code $code, not 3"
 COSCHED_KEY=own/olga.key_secret shown wait 2 --timeout 30
 stop_live right
-say "keys: those who may, and nobody else"
+say "keys: only peers with a known key, each with its own rights"

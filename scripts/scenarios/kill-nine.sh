@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Manager and scheduler are killed, by turns, in the middle of a run, and started again: every job ends once, and nobody can tell.
+# Manager and scheduler are killed in turn during a run, and restarted: every job ends once, and the schedule is the same.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 policy=${1:-rua}
 workload=(--nodes 32 --node rua-4way --mix med --lublin "${2:-1500}" --estimates f-model --limits estimate)
 
-say "A run that nobody disturbs ($policy)."
+say "An undisturbed run ($policy)."
 run_pair "$policy" "" "$scratch/undisturbed" 60 "${workload[@]}"
 pause_s=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["wall_s"] * 0.1)' "$scratch/undisturbed/timing.json")
 

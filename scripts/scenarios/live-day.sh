@@ -39,7 +39,7 @@ shown history
 ended_as "COMPLETED*6" CANCELLED "COMPLETED*3" FAILED CANCELLED
 shown history >history.txt
 stop_live plugin
-say "The manager has gone home; the database has it all."
+say "The manager has ended; the database has all jobs."
 shown history --db day.db >database.txt
 diff <(sed 1d history.txt) <(sed 1d database.txt) || fail "the database says something else"
 say "live-day: 12 jobs, and each ended as it should"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two jobs on one node: who was put beside whom, and why; and what happens when the scheduler believed too well of a pair.
+# Two jobs on one node: which jobs were co-located, and why; and the effect of a belief in a pair that was too optimistic.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cat >"$scratch/scenario.toml" <<'TOML'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The scheduler's process is killed in the middle of a run and a new one takes over: nobody can tell from the schedule.
+# The scheduler's process is killed in the middle of a run and a new one takes over: the schedule is the same.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 policy=${1:-rua}
@@ -9,7 +9,7 @@ case $policy in
 esac
 workload+=(--lublin "${2:-1500}" --estimates f-model --limits estimate)
 
-say "A run that nobody disturbs ($policy)."
+say "An undisturbed run ($policy)."
 run_pair "$policy" "" "$scratch/undisturbed" 120 "${workload[@]}"
 duration_s() { "$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["wall_s"] * float(sys.argv[2]))' "$scratch/undisturbed/timing.json" "$1"; }
 

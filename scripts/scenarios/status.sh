@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How are you? Manager and scheduler answer at any time, in words, as JSON, to Prometheus, and in a log for machines.
+# The state of manager and scheduler at any time: as text, as JSON, for Prometheus, and in a log of JSON lines.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

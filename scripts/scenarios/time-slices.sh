@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Short, medium and long jobs take turns, and go to disk meanwhile; groups of jobs share nodes. No job is lost, and no scheduler's death shows.
+# Short, medium and long jobs take turns via disk; groups share nodes. No job is lost, and a scheduler's death changes nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cat >"$scratch/scenario.toml" <<'TOML'
@@ -23,7 +23,7 @@ TOML
 say "The same jobs in time slices: every node one job's alone (ssp), and shared by groups (glts)."
 for policy in ssp glts; do
     run_pair "$policy" "--trace $scratch/$policy.jsonl" "$scratch/$policy" 30 "$scratch/scenario.toml"
-    "$python" - "$scratch/$policy" <<'PYTHON' || fail "$policy: a job did not complete, or nobody was preempted"
+    "$python" - "$scratch/$policy" <<'PYTHON' || fail "$policy: a job did not complete, or no job was preempted"
 import csv, json, sys
 with open(f"{sys.argv[1]}/summary.json") as stream:
     machine = json.load(stream)["machine"]

@@ -18,7 +18,7 @@ expect 0 scheduler "$scheduler" 30
 same_schedule "$scratch/manager-first" "$scratch/scheduler-first"
 cosched-emulator compare "$scratch/manager-first" "$scratch/scheduler-first"
 
-say "A manager to whom no scheduler comes, and a scheduler that finds no manager, give up with exit code 3."
+say "A manager without a scheduler, and a scheduler without a manager, give up with exit code 3."
 start manager cosched-emulator serve --bind "ipc://$scratch/lonely" --wait 0.5 --lublin 5
 manager=$started
 start scheduler cosched-plugin serve --connect "ipc://$scratch/nobody" --wait 0.5

@@ -1,4 +1,4 @@
-"""The runs of the contract: small scenarios with everything in them that can happen, busy ones with long queues, and policies."""
+"""The runs of the contract: small scenarios with every kind of event, busy ones with long queues, and policies."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def busy(name: str, folder: Path) -> dict[str, Any]:
 
 
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
-    """Return a scenario by name; what it reads is written to ``folder``."""
+    """Return a scenario by name; its input files are written to ``folder``."""
     small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
     if name in small:
         return small[name]()

@@ -1,6 +1,6 @@
-"""Digests of schedules and of every message behind them: what an optimisation must leave as it is.
+"""Digests of schedules and of all their messages: an optimisation must not change them.
 
-``python -m tests.contract.golden`` writes them anew; do that only where a rule has changed, and say which in the commit.
+``python -m tests.contract.golden`` rewrites them; do that only after a change of a rule, and name the rule in the commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FILES = ("jobs.csv", "allocations.csv", "preemptions.csv")  # others say where t
 
 
 class Proof(NamedTuple):
-    """What is known of a run that has passed every check of its links."""
+    """The results of a run that has passed every check of its links."""
 
     digests: dict[str, str]
     kinds: Counter[str]  # of events and actions
@@ -38,7 +38,7 @@ class Proof(NamedTuple):
 
 
 def prove(preset: str, scenario: str, *, traced: bool = False) -> Proof:
-    """Run a case; return what came of it.
+    """Run a case; return its results.
 
     A busy one goes straight to its scheduler. The others go through both sessions and the codec, with restarted schedulers beside.
     """

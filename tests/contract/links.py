@@ -1,4 +1,4 @@
-"""Links that prove something of every batch that passes: what is said is digested, and restarted schedulers decide the same."""
+"""Links that check every batch: they digest all messages, and compare the decisions of restarted schedulers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIVES: Final = (1, 2, 5, 20, 60)  # batches until the next restart
 
 
 class DigestLink:
-    """A link that digests all that is said, as the codec encodes it: a field that has its default is not part of it."""
+    """A link that digests all messages as the codec encodes them, without fields that have their default."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -45,7 +45,7 @@ class DigestLink:
         self._link.close()
 
     def digest(self) -> str:
-        """Return the digest of what was said so far."""
+        """Return the digest of the messages so far."""
         return self._said.hexdigest()[:24]
 
 
@@ -97,7 +97,7 @@ class ShadowLink:
         self._link.close()
 
     def _shadow(self, welcome: Welcome, seq: int) -> SchedulerCore:
-        """Return a scheduler that knows what the manager says before the batch."""
+        """Return a scheduler that starts from the manager's inventory before the batch."""
         assert welcome.seq == seq - 1
         carried = decode(encode(welcome))
         assert isinstance(carried, Welcome)

@@ -1,6 +1,6 @@
-"""Whoever stops (SIGSTOP), in whatever state of the conversation: the others go on, or end in time and say why.
+"""A process that is stopped (SIGSTOP) in any state of the conversation: the others continue, or end in time with a reason.
 
-What a scheduler does whose manager freezes is in ``tests/plugin/test_plugin_server.py``, state by state.
+``tests/plugin/test_plugin_server.py`` tests a scheduler whose manager freezes, state by state.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def commands() -> Iterator[Commands]:
 
 
 class Scheduler:
-    """A scheduler that comes as far as a test wants, and then says nothing more."""
+    """A scheduler that reaches a given state, and then is silent."""
 
     def __init__(self, endpoint: str) -> None:
         self._context = zmq.Context()
@@ -92,7 +92,7 @@ class Scheduler:
         self.dealer.send_multipart(encode(message))
 
     def hear(self, kind: type[m.Message]) -> Any:
-        """Return the next message of this kind; others are none of our business."""
+        """Return the next message of this kind, and ignore others."""
         while True:
             message = decode(self.dealer.recv_multipart())
             if type(message) is kind:
@@ -115,7 +115,7 @@ class Scheduler:
         return batch
 
     def come_to(self, state: str) -> None:
-        """Come as far as ``state``, as the manager sees it, and stop."""
+        """Reach ``state``, from the manager's view, and stop."""
         match state:
             case "start":
                 self.dealer.send_multipart([b"cosched/1"])  # a word, but no greeting
@@ -162,7 +162,7 @@ def live_manager(commands: Commands, *more: str) -> Forked:
 
 
 class User:
-    """Somebody who asks, and takes the time."""
+    """A user who sends requests, and measures the time."""
 
     def __init__(self, commands: Commands) -> None:
         self.connection = Connection(users_endpoint(commands), SOON_S)
@@ -196,7 +196,7 @@ class User:
         wait_until(lambda: self.state(job_id) == state)
 
     def late_s(self, job_id: int, state: str) -> float:
-        """Wait for a job's end and return how long after it that is known, in real seconds."""
+        """Wait for a job's end and return the delay until that is reported, in real seconds."""
         self.wait_for(job_id, state)
         now_s = self.ask(ShowStatus())["now_s"]
         (job,) = self.ask(ShowJobs((Target(job_id),)))["jobs"]
@@ -207,7 +207,7 @@ class User:
             self.ask(question)
 
     def do_everything(self) -> None:
-        """Submit, cancel, drain and ask: all that the manager does without its scheduler."""
+        """Submit, cancel, drain and query: everything that the manager does without its scheduler."""
         waiting = self.submit(1, 1_000)
         self.look_at_everything()
         assert self.ask(CancelJobs((Target(waiting),)))["changed"] == (waiting,)
@@ -315,7 +315,7 @@ def test_a_standby_takes_the_place_of_a_scheduler_that_stops(commands: Commands)
         assert standby.poll() is None
 
 
-def test_a_scheduler_that_thinks_for_long_delays_nobody(commands: Commands) -> None:
+def test_a_slow_scheduler_delays_no_user(commands: Commands) -> None:
     (commands.folder / "slow.py").write_text(SLOW_POLICY)
     manager = live_manager(commands)
     with User(commands) as user:

@@ -1,4 +1,4 @@
-"""What no peer should send: to each end of the protocols in this process, and to real processes with honest traffic beside it.
+"""Invalid messages to each end of the protocols in this process, and to real processes beside honest traffic.
 
 Thousands of messages here; the million is for ``python -m scripts.proofs.fuzz``, and for the slow tests.
 """

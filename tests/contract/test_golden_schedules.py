@@ -1,4 +1,4 @@
-"""Schedules, and all that is said on the way to them, are as they were, and restarts at any time would not change them."""
+"""Schedules and all messages are unchanged, and restarts at any time do not change them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_schedule_is_as_it_was(preset: str, scenario: str) -> None:
 
 
 def assert_complete(proof: Proof) -> None:
-    """Assert that a decision trace tells of every decision, in JSON."""
+    """Assert that a decision trace has every decision, in JSON."""
     told = Counter(record["kind"] for record in proof.trace)
     assert told["start"] == proof.kinds["StartJob"] + 2 * proof.kinds["StartTogether"]
     assert (told["suspend"], told["resume"]) == (proof.kinds["SuspendJob"], proof.kinds["ResumeJob"])

@@ -1,4 +1,4 @@
-"""Manager and scheduler killed -9 at random moments: nothing is lost, nothing is doubled, and nobody can tell from the results."""
+"""Manager and scheduler killed -9 at random moments: nothing is lost or doubled, and the results do not change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> No
     assert sum(fired.places.values()) == sum(fired.hits.values())
 
 
-@pytest.mark.parametrize("policy", [pytest.param("rua", marks=pytest.mark.slow), "glts"])  # the latter has more to lose
+@pytest.mark.parametrize(
+    "policy", [pytest.param("rua", marks=pytest.mark.slow), "glts"]
+)  # the manager has more state to lose
 def test_a_few_kills_change_nothing(policy: str, tmp_path: Path) -> None:
     outcome = prove(policy, tmp_path, jobs=40, plugin_kills=4, manager_kills=3, seed=2, deadline_s=60)
     assert_proven(outcome, 3, 1)  # the last ones may come when all is over

@@ -1,4 +1,4 @@
-"""A live manager killed -9 among its users' requests, its scheduler too: what was confirmed is there, once, and comes to its end."""
+"""A live manager and its scheduler are killed -9 during users' requests: confirmed jobs exist once, and end."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 class User:
-    """Somebody who submits, holds, releases and cancels jobs, and remembers what was confirmed."""
+    """A user who submits, holds, releases and cancels jobs, and records what was confirmed."""
 
     def __init__(self, site: Site, seed: int) -> None:
         self.confirmed: dict[str, list[int]] = {}  # by name: job ids
@@ -113,7 +113,7 @@ class User:
         self._ids: list[int] = []
 
     def ask_something(self, connection: Connection) -> bool:
-        """Make one request; tell whether it was answered."""
+        """Make one request; return whether it was answered."""
         self.number += 1
         kind = choice(self._draw("kind"), (75, 8, 8, 9)) if self._ids else 0
         if kind == 0:
@@ -220,7 +220,7 @@ def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
         assert {ended[job_id]["state"] for job_id in found} <= END_STATES
     for name, tasks in user.unanswered.items():
         assert by_name.pop(name, 0) in (0, tasks)
-    assert not by_name  # nothing that was refused, or that nobody has asked for
+    assert not by_name  # no job that was refused or never requested
     assert {ended[job_id]["state"] for job_id in user.cancelled} <= {CANCELLED}
     assert len({row["state"] for row in history}) >= 3
     assert unanswered > 0  # some of the kills fell into a request

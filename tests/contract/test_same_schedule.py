@@ -20,7 +20,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 
 LINKS = ("direct", "loopback", "zmq")
-# What a run folder may hold that two runs need not agree on.
+# The parts of a run folder in which two runs may differ.
 MAY_DIFFER = "timing.json"
 
 
@@ -86,7 +86,7 @@ def test_all_that_can_be_said_is_said_through_every_coupling(tmp_path: Path) -> 
 
 
 def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
-    """Jobs wait, share, are slowed, killed, requeued and rejected in them: else the tests above would prove little."""
+    """Their jobs are pending, co-located, slowed, killed, requeued and rejected: else the tests above would prove little."""
     first = play(scenario_of("lublin", tmp_path), "easy", "direct", tmp_path / "lublin").summary
     second = play(scenario_of("swf", tmp_path), "easy", "direct", tmp_path / "swf").summary
     assert first["states"]["TIMEOUT"] > 0
@@ -98,7 +98,7 @@ def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
         assert summary["all"]["penalised_percent"]["mean"] > 1
     stays = (tmp_path / "swf" / "allocations.csv").read_text().splitlines()
     ran = (tmp_path / "swf" / "jobs.csv").read_text().splitlines()
-    assert len(stays) > len(ran) - 2  # somebody ran twice
+    assert len(stays) > len(ran) - 2  # a job ran twice
 
 
 def test_the_time_slices_are_worth_it(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def step_number(number: int) -> Step:
 
 
 def facts_of(number: int) -> list[Change]:
-    """Return what step ``number`` brings about, always the same: job n enters at step n, and has ended six steps later."""
+    """Return the facts of step ``number``, always the same: job n enters at step n, and has ended six steps later."""
     at_us = number * 10
     if number == 0:
         return [NodeChanged(0, node, "UP") for node in range(3)]
@@ -93,7 +93,7 @@ def record_of(number: int) -> JobRecord:
 
 
 def keep_accounts(database: str) -> None:
-    """Do all steps, from where the database ends; when it flushes is another matter in every life."""
+    """Do all steps from the end of the database; the times of flushes differ in every life."""
     accounting = (
         Accounting.open(database) if os.path.exists(database) else Accounting.create(database, {"kind": "test"})
     )
@@ -119,7 +119,7 @@ def keep_accounts(database: str) -> None:
 
 
 class Slow:
-    """A link whose scheduler thinks for a while, so that there is time to be killed."""
+    """A link with a slow scheduler, so that there is time for a kill."""
 
     def __init__(self, inner: Link) -> None:
         self._inner = inner
@@ -140,7 +140,7 @@ def simulate(database: str, preset: str, scenario: str) -> None:
 def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
     """Run ``life`` in processes that are killed at random instants, until one comes through; return how many did not.
 
-    They live longer and longer, so that one does, however slow the machine is.
+    Each life may be longer than the last, so that one completes even on a slow machine.
     """
     for number in range(MOST_LIVES):
         process = os.fork()
@@ -163,7 +163,7 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
 
 
 def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
-    """Have a program of this module killed until it comes through, and return how often it was."""
+    """Kill a program of this module until it completes, and return the number of kills."""
     module = "tests.emulator.killing"
     # Not a fork of the test: each of its lives would copy the tables of all that a test has loaded.
     ran = run_python("-m", module, program, str(database), str(seed), *arguments, folder=ROOT, seconds=120)

@@ -79,7 +79,7 @@ def manager(
 
 
 class Player:
-    """A scheduler that answers as it is told, and remembers what it heard and what the manager's inventory said meanwhile."""
+    """A scheduler with prepared answers, which records its batches and the manager's inventories."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -124,7 +124,7 @@ def play(
 def at_times(**answers: Sequence[m.Action]) -> Answer:
     """Return a scheduler that gives these answers, one for each instant (``at_40=...``), in the first batch that it hears then.
 
-    It has itself woken for all but the first.
+    It requests wakes for all instants but the first.
     """
     planned = {int(name.removeprefix("at_")): list(actions) for name, actions in answers.items()}
     first = min(planned)
@@ -133,7 +133,7 @@ def at_times(**answers: Sequence[m.Action]) -> Answer:
 
 
 def at_once(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
-    """Start job n on node n-1, thread 0, as soon as it comes, and again when it comes back."""
+    """Start job n on node n-1, thread 0, when it is submitted, and again when it is requeued."""
     answers: list[m.Action] = []
     for event in events:
         match event:

@@ -1,4 +1,4 @@
-"""The comparison of two commits, on a tiny repository whose program spends as much time, and writes the schedule, as it is told."""
+"""The comparison of two commits, on a tiny repository whose program takes a given time and writes a given schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces of the benchmark, at tiny sizes: what they measure is there, and what cannot be measured says why."""
+"""The parts of the benchmark, at tiny sizes: they return figures, or a reason if they cannot measure."""
 
 from __future__ import annotations
 

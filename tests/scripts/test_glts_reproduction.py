@@ -1,4 +1,4 @@
-"""The reproduction of G-LOMARC-TS: its runs, what is told of one, and the page written from stored results."""
+"""The reproduction of G-LOMARC-TS: its runs, their figures, and the page written from stored results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell scripts: each scenario as a user runs it, the demo in small, and what bash and shellcheck can tell beforehand."""
+"""The shell scripts: each scenario as a user runs it, the demo in small, and the checks of bash and shellcheck."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import processes
 from tests.processes import ROOT
 
 SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
-# What these show has a quicker test as well, without the shell.
+# These have quicker tests, too, without the shell.
 SLOW = {
     "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
     "bad-input": "emulator/cli/test_bad_input.py: the same cases",

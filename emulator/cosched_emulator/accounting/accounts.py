@@ -1,11 +1,11 @@
-"""The manager's accounts: a journal of all that went into it, and tables for people of what came of that, in one SQLite database.
+"""The manager's accounts in one SQLite database: a journal of the manager's inputs, and tables of the results for people.
 
-The journal makes a manager that was killed come back: its steps are played again. The other tables hold the facts (`Change`) that the
-steps brought about, each exactly once, however often the manager was killed: they are written in order, with their steps, in
-transactions, and while a journal is played again only those facts are written that are not there yet. So a step has to bring about
-the same facts whenever it is played; faults alone may also be noticed in between, once in a life.
+The journal restores a manager that was killed: its steps are replayed. The other tables hold the facts (`Change`) that result from
+the steps. Each fact is stored exactly once, however often the manager was killed: facts are written in order, with their steps, in
+transactions, and a replay writes only the facts that are missing. A step must therefore produce the same facts at every replay.
+Only faults may also be recorded between steps; they are recorded once.
 
-What is buffered is lost with the process; what was flushed outlives it, and what was appended durably outlives the machine.
+Buffered data is lost when the process dies. Flushed data survives the process. Data appended durably survives a power failure.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cosched_emulator.accounting.rows import faults_like, write_change
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.changes import Change, FaultHappened, JobEntered, JobFinished
 
-MOST_BUFFERED: Final = 100_000  # steps and changes that wait for a disk with room
+MOST_BUFFERED: Final = 100_000  # steps and changes buffered while the disk is full
 _PAGE_LIMIT: Final = 0xFFFFFFFE  # SQLite's own
 _CHUNK: Final = 500  # rows read, and ids asked for, at a time
-# What passes: the disk gets room again, whoever holds the lock lets it go. Anything else is a database that is damaged.
+# Temporary errors: a full disk, a lock held by another process. Every other error means a damaged database.
 _PASSING: Final = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -49,7 +49,7 @@ _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM jobs"
 
 
 class Step(NamedTuple):
-    """One input of the manager; ``kind`` and ``body`` are its driver's business."""
+    """One input of the manager; its driver defines ``kind`` and ``body``."""
 
     kind: str
     at_us: int
@@ -57,12 +57,12 @@ class Step(NamedTuple):
 
 
 class Accounting:
-    """A manager's accounts. Not for several threads."""
+    """A manager's accounts. Not thread-safe."""
 
     def __init__(self, database: Database, path: str | None) -> None:
-        """Made by `create` or `open`; ``path`` None: in memory, and no journal is kept."""
+        """`create` and `open` call this; ``path`` None: in memory, without a journal."""
         self.path = path
-        self.trouble = ""  # why the last `flush` has failed; empty: it has not
+        self.trouble = ""  # why the last `flush` failed; empty: it succeeded
         self._database = database
         self._connection = database.connection
         self.meta: Mapping[str, str] = dict(self._connection.execute("SELECT key, value FROM meta ORDER BY key"))
@@ -82,30 +82,30 @@ class Accounting:
 
     @classmethod
     def create(cls, path: str | None, meta: Mapping[str, str]) -> Accounting:
-        """Return new accounts with ``meta`` in them, in a new file that nobody else may read; InputError if there is one."""
+        """Return new accounts with ``meta`` in them, in a new file that only its owner may read; InputError if it exists."""
         database = database_in_memory(meta) if path is None else create_database(path, meta)
         return cls(database, path)
 
     @classmethod
     def open(cls, path: str) -> Accounting:
-        """Return the accounts in a file; InputError where it is not a whole database of ours, or another process has it open.
+        """Return the accounts in a file; InputError if it is not a complete database of this program, or another process has it open.
 
-        `replay` comes first, then the rest.
+        Call `replay` before anything else.
         """
         return cls(open_database(path), path)
 
     @property
     def backlog(self) -> int:
-        """Return how many steps and changes wait to be written."""
+        """Return the number of steps and changes that are not written yet."""
         return len(self._buffer)
 
     @property
     def unplayed(self) -> int:
-        """Return how many steps of the journal have not been replayed."""
+        """Return the number of steps of the journal that have not been replayed."""
         return self._last - self._step
 
     def claim(self, key: str, value: str) -> None:
-        """Add to the meta data what only the run itself could tell. AccountingError where that cannot be written."""
+        """Add an entry to the meta data that is known only during the run. AccountingError if it cannot be written."""
         try:
             self._connection.execute("INSERT INTO meta VALUES (?, ?)", (key, value))
         except sqlite3.Error as error:
@@ -117,8 +117,8 @@ class Accounting:
     def append(self, step: Step, *, durable: bool = False) -> None:
         """Add a step to the journal.
 
-        With ``durable`` it survives a power cut once this returns, and so does all before it; AccountingError where that cannot be, and
-        then the step has not been taken. Otherwise it is buffered; AccountingError when too much is.
+        With ``durable`` the step and all earlier ones survive a power failure once this returns; AccountingError if that is impossible,
+        and the step is then not in the journal. Otherwise the step is buffered; AccountingError if the buffer is full.
         """
         if self._step < self._last:
             raise InvariantError(
@@ -136,9 +136,9 @@ class Accounting:
         self._changes = 0
 
     def record(self, changes: Iterable[Change]) -> None:
-        """Take note of what the last step, appended or replayed, brought about; what is on disk already is left out.
+        """Record the changes that result from the last step, appended or replayed; changes already on disk are left out.
 
-        Faults may also be such as nothing replayed will bring about again. AccountingError when too much waits to be written.
+        Some faults are not repeated by a replay. AccountingError if the buffer is full.
         """
         if self._step < self._last:
             return
@@ -156,10 +156,10 @@ class Accounting:
             self._buffer.append((self._step, self._changes, change))
 
     def flush(self) -> bool:
-        """Write all that is buffered in one transaction.
+        """Write the buffer in one transaction.
 
-        False where the disk is full or somebody holds a lock: all is kept then, for the next time; ``trouble`` tells why. Raises
-        AccountingError where no next time will help.
+        Return False if the disk is full or another process holds a lock: the buffer is kept for the next call, and ``trouble`` gives
+        the reason. Raises AccountingError for a permanent error.
         """
         if self._buffer:
             return self._write()
@@ -167,7 +167,7 @@ class Accounting:
         return True
 
     def replay(self) -> Iterator[Step]:
-        """Yield the journal's steps in order; each of them counts as the last one until the next is asked for."""
+        """Yield the journal's steps in order; each is the last step until the next one is requested."""
         while self._step < self._last:
             rows = list(
                 self._select(
@@ -183,12 +183,12 @@ class Accounting:
         self._faults.clear()
 
     def fill(self, for_disk_full: bool) -> None:
-        """Have SQLite find no room for anything any more, as on a full disk; and undo that."""
+        """Make SQLite behave as on a full disk, or undo that."""
         self._filled = for_disk_full
         self._connection.execute(f"PRAGMA max_page_count={1 if for_disk_full else _PAGE_LIMIT}")
 
     def close(self) -> None:
-        """Write what is buffered and close the database; may be called twice. AccountingError where something had to be dropped."""
+        """Write the buffer and close the database; may be called twice. AccountingError if data had to be dropped."""
         if self.closed:
             return
         self.closed = True
@@ -206,7 +206,7 @@ class Accounting:
             )
 
     def _write(self, durable: tuple[int, int, Step] | None = None) -> bool:
-        """Write the buffer, and after it a step that has to reach the disk now; False, and nothing has changed, if that cannot be."""
+        """Write the buffer, then a step that must reach the disk now; return False, with nothing changed, if that fails."""
         connection = self._connection
         items = self._buffer if durable is None else [*self._buffer, durable]
         try:
@@ -245,7 +245,7 @@ class Accounting:
                 self._connection.execute("ROLLBACK")
 
     def _take_last_page(self) -> None:
-        """Fail for want of room: a full disk takes not even what would fit into pages that are half empty."""
+        """Fail as on a full disk, also for data that would fit into half-empty pages."""
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         (size,) = self._connection.execute("PRAGMA page_size").fetchone()
         self._connection.execute("INSERT INTO meta VALUES ('', zeroblob(?))", ((free + 2) * size,))
@@ -253,12 +253,12 @@ class Accounting:
     # ------------------------------------------------------------ questions
 
     def select(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a SELECT from the tables, after all that is buffered was written, if it can be."""
+        """Yield the rows of a SELECT from the tables, after writing the buffer if possible."""
         self.flush()
         yield from self._select(query, values)
 
     def history(self, user: str, most: int) -> list[dict[str, Any]]:
-        """Return the jobs that have ended, those of ``user`` alone where it is not empty, the latest first, at most so many."""
+        """Return at most ``most`` jobs that have ended, the latest first; only those of ``user`` if it is not empty."""
         self.flush()
         where, values = ("AND user = ?", [user]) if user else ("", [])
         return self._rows(
@@ -266,7 +266,7 @@ class Accounting:
         )
 
     def jobs(self, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Return what is known of these jobs, in their order; those that are not known are left out."""
+        """Return the rows of these jobs, in the given order; unknown jobs are left out."""
         self.flush()
         found: dict[int, dict[str, Any]] = {}
         for first in range(0, len(ids), _CHUNK):
@@ -276,7 +276,7 @@ class Accounting:
         return [found[job_id] for job_id in ids if job_id in found]
 
     def tasks(self, array_id: int) -> list[int]:
-        """Return the jobs of an array, as far as they were there at the last step, in order of their index."""
+        """Return the jobs of an array that existed at the last step, in order of their index."""
         self.flush()
         found = {
             item.job.spec.id: item.origin.array_index or 0
@@ -291,7 +291,7 @@ class Accounting:
         return sorted(found, key=lambda job_id: (found[job_id], job_id))
 
     def ended_state(self, job_id: int) -> str | None:
-        """Return how a job has ended; None where it had not by the last step, or there was no such job."""
+        """Return the end state of a job; None if it had not ended by the last step, or does not exist."""
         self.flush()
         for _, _, item in self._buffer:
             if isinstance(item, JobFinished) and item.record.job.spec.id == job_id and item.record.end_us is not None:

@@ -1,4 +1,4 @@
-"""The accounting's database as a file: made whole or not at all, opened by one process at a time, and only where it is one of ours."""
+"""The accounting's database as a file: created atomically, opened by one process at a time, and only if this program made it."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION, migrate
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.units import MIB
 
-BUSY_MS: Final = 100  # how long a statement waits for somebody else's lock: users wait meanwhile
-LARGEST_LOG_BYTES: Final = 64 * MIB  # what is left of the write-ahead log once a long reader is gone
+BUSY_MS: Final = 100  # how long a statement waits for another process's lock; users wait meanwhile
+LARGEST_LOG_BYTES: Final = 64 * MIB  # size of the write-ahead log after a long reader has finished
 _HEADER_BYTES: Final = 100
 _MAGIC: Final = b"SQLite format 3\0"
 _OURS: Final = "a database of this manager"
 
 
 class Database(NamedTuple):
-    """An open database; ``lock`` is the file descriptor whose lock keeps other managers out until it is closed, or we are dead."""
+    """An open database; ``lock`` is the file descriptor whose lock keeps other managers out until it is closed or this process ends."""
 
     connection: sqlite3.Connection
     lock: int | None
 
     def close(self) -> None:
-        """Close both; the lock last, as nobody else may open the file before."""
+        """Close the connection, then the lock: no other process may open the file earlier."""
         self.connection.close()
         if self.lock is not None:
             os.close(self.lock)
 
 
 def database_in_memory(meta: Mapping[str, str]) -> Database:
-    """Return an empty database that nobody else sees, and that is gone when it is closed."""
+    """Return an empty private database that disappears when it is closed."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _fill(connection, meta)
     return Database(connection, None)
 
 
 def create_database(path: str, meta: Mapping[str, str]) -> Database:
-    """Make a new file; InputError where there is one, or none can be written. A process that is killed on the way leaves none."""
+    """Make a new file; InputError if it exists or cannot be written. A process that is killed meanwhile leaves no file."""
     target = Path(path)
     if os.path.lexists(path):
         raise InputError(path, "a new database", "a file that exists")
     for ending in ("-wal", "-journal"):
-        if os.path.lexists(path + ending):  # SQLite would take its contents for ours
+        if os.path.lexists(path + ending):  # SQLite would merge its contents into the new database
             raise InputError(
                 path + ending,
                 "no such file (it holds the end of a database that was moved: put that back, or remove this)",
@@ -81,7 +81,7 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
 
 
 def open_database(path: str) -> Database:
-    """Open an existing file, which is left alone where it is not one of ours, is damaged, newer, or in use: InputError."""
+    """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -102,7 +102,7 @@ def open_database(path: str) -> Database:
 
 
 def _version(path: str, header: bytes) -> int:
-    """Return the version of the schema, from the file's first bytes: SQLite would repair what it opens, and so change it."""
+    """Return the version of the schema, from the file's first bytes: SQLite may repair, and so change, a file that it opens."""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise InputError(path, _OURS, "a file that is no database" if header else "an empty file")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
@@ -162,7 +162,7 @@ def _remove(path: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the folder's new entry survive a power cut."""
+    """Make the folder's new entry survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What a database says of the run that it is for, and whether that is the run at hand."""
+"""The meta data that ties a database to its run, and the check that it belongs to the present run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cosched_emulator.workload.job import Workload
 
 
 def meta_of(scenario: Scenario, workload: Workload, kind: str) -> dict[str, str]:
-    """Return what a new database is to say of its run: the scenario, a digest of the jobs that this brings, a name of its own."""
+    """Return the meta data of a new database: the scenario, a digest of its jobs, and a unique name of the run."""
     digest = hashlib.sha256()
     for job in workload.jobs:
         digest.update(repr(tuple(job)).encode())
@@ -27,7 +27,7 @@ def meta_of(scenario: Scenario, workload: Workload, kind: str) -> dict[str, str]
 
 
 def check_meta(meta: Mapping[str, str], scenario: Scenario, workload: Workload, kind: str, file: str) -> None:
-    """Raise ConfigurationError where a database is for another kind of run, another scenario but for its clock, or other jobs."""
+    """Raise ConfigurationError if a database is for another kind of run, another scenario (its clock aside), or other jobs."""
     if meta.get("kind") != kind:
         raise ConfigurationError("db", f"a database of a {kind} run", f"one of a {meta.get('kind')} run", file=file)
     present = meta_of(scenario, workload, kind)

@@ -1,4 +1,4 @@
-"""Facts to rows: how each kind of `Change` is written into the accounting's tables. Nothing here begins or ends a transaction."""
+"""Facts to rows: writes each kind of `Change` into the accounting's tables. The caller begins and ends the transactions."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _ON_DISK: Final = """INSERT OR REPLACE INTO preemptions
 
 
 def write_change(connection: sqlite3.Connection, step: int, change: Change) -> None:
-    """Write one fact that ``step`` brought about; InvariantError where it is about a job that was never entered, or twice."""
+    """Write one fact that results from ``step``; InvariantError if its job was never entered, or is entered twice."""
     _WRITERS[type(change)](connection, step, change)
 
 
 def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened) -> int:
-    """Return how many equal faults the tables hold of that step."""
+    """Return the number of equal faults of that step in the tables."""
     row = (step, fault.at_us, _text(fault.kind), _text(fault.detail))
     (count,) = connection.execute(_FAULTS_LIKE, row).fetchone()
     return int(count)
@@ -82,7 +82,7 @@ def _json_if_any(value: Any) -> str | None:
 
 
 def _text(value: str) -> str:
-    """Return a text that SQLite can hold: half a surrogate pair, as a log may have, is spelt out."""
+    """Return a text that SQLite can hold: a lone surrogate, as a log may contain, is escaped."""
     return value.encode("utf-8", "backslashreplace").decode()
 
 
@@ -170,7 +170,7 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
     )
     _check_known(connection.execute(_FINISH, row), job_id, change)
     for time in record.disk[-1:]:
-        if time.end_us is None:  # no `DiskLeft` has told of it, and none will
+        if time.end_us is None:  # no `DiskLeft` will follow
             _write_time_on_disk(connection, job_id, time)
 
 

@@ -1,6 +1,6 @@
-"""The accounting's database: its tables, and what turns an older version of them into the present one.
+"""The accounting's database: its tables, and the steps that bring an older version of them up to date.
 
-``application_id`` marks a file as ours, ``user_version`` is the version of its schema, the number of steps that made it.
+``application_id`` identifies the file; ``user_version`` is the version of its schema, the number of migration steps applied.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ VERSION: Final = len(STEPS)
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring the tables from ``version`` (0: none) to the present one, wholly or not at all; sqlite3.Error where it cannot be."""
+    """Bring the tables from ``version`` (0: none) to the present one, atomically; sqlite3.Error if that fails."""
     if version < VERSION:
         script = "".join(STEPS[version:])
         connection.executescript(

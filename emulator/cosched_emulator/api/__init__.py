@@ -1,1 +1,1 @@
-"""The way in from Python: one call that runs a scenario under a policy, and what it returns. Described in docs/python.md."""
+"""The Python interface: one call that runs a scenario under a policy, and its result. Described in docs/python.md."""

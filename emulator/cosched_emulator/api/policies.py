@@ -1,4 +1,4 @@
-"""The policy of a run, however the caller names it."""
+"""The policy of a run, in any form that the caller may give it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Settings: TypeAlias = Mapping[str, Any] | Iterable[str]
 
 
 def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario) -> PolicyChoice:
-    """Return the policy that the caller means, with settings on top: None is that of the scenario, or else EASY.
+    """Return the policy that the caller names, with ``settings`` applied; None: the scenario's policy, else EASY.
 
-    Raises UsageError, naming the key, for a policy that does not exist or a setting that it does not have.
+    Raises UsageError with the key for an unknown policy or setting.
     """
     settings = _checked(settings)
     if policy is None:
@@ -46,7 +46,7 @@ def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario)
 
 
 def _checked(settings: object) -> Settings:
-    """Return a table of settings as it is, and texts as a list; raises UsageError for anything else."""
+    """Return a table of settings unchanged, and texts as a list; raises UsageError for anything else."""
     if isinstance(settings, Mapping):
         return settings
     if isinstance(settings, Iterable) and not isinstance(settings, str):
@@ -57,7 +57,7 @@ def _checked(settings: object) -> Settings:
 
 
 def check_plain(name: str, settings: Mapping[str, Any], *, allow_nan: bool = False) -> None:
-    """Raise UsageError for settings that cannot be written down: an object that JSON has no word for."""
+    """Raise UsageError for settings that JSON cannot represent."""
     for key, value in settings.items():
         try:
             json.dumps(value, allow_nan=allow_nan)
@@ -66,7 +66,7 @@ def check_plain(name: str, settings: Mapping[str, Any], *, allow_nan: bool = Fal
 
 
 def check_remote(policy: object, choice: PolicyChoice) -> None:
-    """Raise UsageError where another process cannot make the policy: its class is not what an import of its name brings."""
+    """Raise UsageError if another process cannot make the policy: its class cannot be imported by its name."""
     if isinstance(policy, str | os.PathLike | Mapping | PolicyChoice | None):
         return
     module, _, name = choice.argument.partition(":")

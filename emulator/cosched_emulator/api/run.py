@@ -1,4 +1,4 @@
-"""A run that is over, as Python sees it."""
+"""The result of a finished run, for Python callers."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What `simulate` returns: figures, jobs and allocations of a run that is over.
+    """The result of `simulate`: figures, jobs and allocations of a finished run.
 
-    It can be pickled, to be handed from one process to another. ``trace_at`` is where the decision trace is.
+    It can be pickled. ``trace_at`` is the place of the decision trace.
     """
 
     policy: str  # its name
-    settings: Mapping[str, Any] = field(repr=False)  # of the policy, complete, as ``run.json`` has them
+    settings: Mapping[str, Any] = field(repr=False)  # of the policy, complete, as in ``run.json``
     link: str  # the coupling
-    folder: Path | None  # the run folder, where one was asked for
+    folder: Path | None  # the run folder, if one was requested
     finished: Finished = field(repr=False)
     total_s: float = field(repr=False)  # how long all took, with reading the workload and writing files, in seconds
     trace_at: list[TraceRecord] | Path | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Return all figures, as ``summary.json`` has them: plain values for JSON."""
+        """Return all figures, as in ``summary.json``: plain values for JSON."""
         return self.finished.summary
 
     @property
     def prepared(self) -> Prepared:
-        """Return the scenario, checked and built, which `simulate` takes for another run."""
+        """Return the scenario, checked and built; `simulate` accepts it for another run."""
         return self.finished.prepared
 
     @property
@@ -61,15 +61,15 @@ class Run:
 
     @property
     def records(self) -> list[JobRecord]:
-        """Return the exact story of each job, times in whole microseconds, in order of id; none where ``out`` was given.
+        """Return the exact record of each job, times in whole microseconds, in order of id; empty if ``out`` was given.
 
-        Records of a run with ``out`` are written to files as the jobs end, so that memory does not grow with them.
+        A run with ``out`` writes its records to files as the jobs end, to bound its use of memory.
         """
         return self.finished.records
 
     @property
     def unfinished(self) -> list[int]:
-        """Return the ids of jobs that never ended, because nothing was ever going to happen to them."""
+        """Return the ids of jobs that never ended, because no further event concerned them."""
         return self.finished.unfinished
 
     @property
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def wall_s(self) -> float:
-        """Return how long the simulation took on this machine, in seconds, without the writing of files."""
+        """Return the wall time of the simulation in seconds, without the writing of files."""
         return self.finished.wall_s
 
     @cached_property
@@ -99,9 +99,9 @@ class Run:
 
     @property
     def trace(self) -> list[TraceRecord] | None:
-        """Return the records of the decision trace; None: none was asked for, or it went to a function.
+        """Return the records of the decision trace; None if none was requested, or it went to a function.
 
-        Of a trace in a file each call reads the file; raises InputError where that is gone.
+        If the trace is in a file, each call reads it; raises InputError if the file is gone.
         """
         return read_records(str(self.trace_at)) if isinstance(self.trace_at, Path) else self.trace_at
 
@@ -109,7 +109,7 @@ class Run:
         """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.
 
         ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean, median,
-        p95, standard_deviation, max. Units stand in the names; what does not exist is None. Raises ConfigurationError.
+        p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises ConfigurationError.
         """
         if population not in POPULATIONS:
             raise ConfigurationError.unknown_name("population", population, POPULATIONS)
@@ -125,8 +125,8 @@ class Run:
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run folder, as ``cosched-emulator simulate --out`` does, and return its path.
 
-        With ``force`` an older run folder is replaced. A run that was made with ``out`` is copied from there. Raises InputError
-        where the folder exists or cannot be written, UsageError for settings of the policy that JSON has no word for.
+        With ``force`` an older run folder is replaced. A run with ``out`` is copied from there. Raises InputError if the folder exists
+        or cannot be written, UsageError for settings of the policy that JSON cannot represent.
         """
         check_plain(self.policy, self.settings)
         if self.folder is not None:
@@ -140,7 +140,7 @@ class Run:
 
 
 def _copy(source: Path, target: str | Path, *, force: bool) -> None:
-    """Copy a run folder; its timing is that of the run."""
+    """Copy a run folder, including its timing."""
     read_summary(source)
     with new_run_folder(target, force=force) as folder:
         for file in source.iterdir():

@@ -1,4 +1,4 @@
-"""The scenario of a run, however the caller gives it."""
+"""The scenario of a run, in any form that the caller may give it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ScenarioLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario 
 
 
 def prepare(scenario: ScenarioLike, *, overrides: Mapping[str, Any] | None = None, seed: int | None = None) -> Prepared:
-    """Check a scenario, read or generate its jobs, and return what any number of runs of it are made from, also at the same time.
+    """Check a scenario, read or generate its jobs, and return the result, from which any number of runs can start, also in parallel.
 
     ``scenario``, ``overrides`` and ``seed`` are those of `simulate`. Raises InputError for files, ConfigurationError for settings.
     """
@@ -28,7 +28,7 @@ def prepare(scenario: ScenarioLike, *, overrides: Mapping[str, Any] | None = Non
 def scenario_of(
     scenario: ScenarioLike, overrides: Mapping[str, Any] | None, seed: int | None
 ) -> tuple[Scenario, Prepared | None]:
-    """Return the scenario that the caller means, with ``overrides`` and ``seed`` on top; also as prepared, if that is what it is.
+    """Return the caller's scenario with ``overrides`` and ``seed`` applied, and the prepared scenario if the caller gave one.
 
     Raises InputError for a file that cannot be read, ConfigurationError for a key that does not exist.
     """

@@ -26,7 +26,7 @@ from cosched_plugin.config import PolicyChoice
 Progress = Callable[[int, int], object]
 
 
-# Over 50 lines: most are the description of its parameters
+# Over 50 lines: most describe its parameters
 def simulate(
     scenario: ScenarioLike,
     policy: PolicyLike | None = None,
@@ -43,27 +43,27 @@ def simulate(
     warn: Callable[[str], object] | None = None,
     began: float | None = None,
 ) -> Run:
-    """Run a scenario under a policy in virtual time, as ``cosched-emulator simulate`` does, and return what came of it.
+    """Run a scenario under a policy in virtual time, as ``cosched-emulator simulate`` does, and return the result.
 
-    scenario    a TOML file's name; a table of the same form; a `Scenario`; or what `prepare` returned, for several runs of it
+    scenario    a TOML file's name; a table of the same form; a `Scenario`; or the result of `prepare`, for several runs of it
     policy      a preset's name, FILE.toml, MODULE:CLASS, a table as in ``[policy]``, a class, or a function that makes a policy;
                 None: the scenario's, else ``easy``
-    settings    of the policy, on top: a table (``{"placement": {"threshold": 1.25}}``, ``{"placement.threshold": 1.25}``), or texts
+    settings    changes to the policy: a table (``{"placement": {"threshold": 1.25}}``, ``{"placement.threshold": 1.25}``), or texts
                 ``KEY=VALUE`` as after ``--set``; of a class its keyword arguments
-    overrides   a table on top of the scenario, key by key; ``seed`` likewise
+    overrides   a table that replaces the scenario's keys; ``seed`` replaces its seed
     link        ``direct``, ``loopback``; ``zmq``: a plugin in a process of its own, which has ``clock.deadline_s`` seconds for
-                each answer; or a function that makes a `Link` from what makes a scheduler
+                each answer; or a function that takes a scheduler factory and returns a `Link`
     out         a new run folder; with ``force`` an older one is replaced, and an older trace
     trace       a file, a list or a function for the records of the decision trace; with ``zmq`` the last two get them after the run
-    db          a file for accounts in SQLite; one that is there is continued
-    progress    is called with the number of jobs that have ended, and of all jobs, after each batch
-    warn        is called before the run with each text that says why the policy can do little with this scenario, or what is lost
-                of its workload or has no effect
+    db          a file for accounts in SQLite; if it exists, the run resumes from it
+    progress    called after each batch with the number of jobs that have ended, and the number of all jobs
+    warn        called before the run with each warning: the policy has little effect on this scenario, or a part of its workload
+                is lost or has no effect
     began       when the reading of the scenario began, a time of `time.perf_counter`, for the total time; None: now
 
     Raises an EmulatorError: InputError for files, ConfigurationError for settings of the scenario, with the key; LinkError when the
-    scheduler does not answer or is lost. Or a PluginError: UsageError for the choice of the policy, PolicyError when it decides
-    what is impossible. Jobs that never end are no error: `Run.unfinished`.
+    scheduler does not answer or is lost. Or a PluginError: UsageError for the choice of the policy, PolicyError for an
+    impossible decision. Jobs that never end are not an error: see `Run.unfinished`.
     """
     began = time.perf_counter() if began is None else began
     kind = link if isinstance(link, str) else "custom"
@@ -99,7 +99,7 @@ def _run(
     *,
     force: bool,
 ) -> Finished:
-    """Run, and write the run folder if one is wanted; reading began at ``began``."""
+    """Run the scenario, and write the run folder if requested; reading began at ``began``."""
     jobs = len(prepared.workload.jobs)
     ended = None if progress is None else partial(_tell, progress, jobs)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:

@@ -1,4 +1,4 @@
-"""What became of the jobs of a run, as numpy columns: a row for each job, and a row for each allocation."""
+"""The jobs of a finished run as numpy columns: one row per job, and one row per allocation."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class _Table:
         return tuple(item.name for item in fields(cls))  # type: ignore[arg-type]  # every table is a dataclass
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the columns as a pandas DataFrame; ImportError where pandas is not installed, which nothing else needs."""
+        """Return the columns as a pandas DataFrame; ImportError if pandas is not installed; nothing else needs it."""
         try:
-            import pandas  # noqa: PLC0415 - an extra that few need, and slow to load
+            import pandas  # noqa: PLC0415 - an optional package, slow to load
         except ImportError as error:
             raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
         return pandas.DataFrame({name: getattr(self, name) for name in self.columns()})
@@ -46,9 +46,9 @@ class _Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobTable(_Table):
-    """One row per job, in order of submission. Times are seconds since the first submission, NaN where there is none.
+    """One row per job, in order of submission. Times are seconds since the first submission; NaN: the job has no such time.
 
-    A job that was requeued started anew: its start is the last one, and what it lost before counts as waiting.
+    For a requeued job the start is the last one, and the time of lost runs counts as waiting.
     """
 
     id: IntArray  # from 1, in order of submission
@@ -61,12 +61,12 @@ class JobTable(_Table):
     wait_s: FloatArray  # last start - submission
     response_s: FloatArray  # end - submission
     run_s: FloatArray  # how long it takes alone on its nodes
-    wall_s: FloatArray  # time on its nodes since the last start, slowed down by others; 0: it never started
+    wall_s: FloatArray  # time on its nodes since the last start, including slowdown by other jobs; 0: it never started
     estimate_s: FloatArray  # the user's
     processes: IntArray  # asked for
     threads: IntArray  # hardware threads asked for, of all processes
     nodes: IntArray  # held since the last start, 0: it never started
-    state: TextArray  # COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED; of one that never ended what it was
+    state: TextArray  # COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED; its last state if it never ended
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +79,11 @@ class AllocationTable(_Table):
     first_node: IntArray  # from 0
     node_count: IntArray
     threads: IntArray  # hardware threads held on each of the nodes
-    thread_mask: npt.NDArray[np.object_]  # which, as a Python int: bit i for thread i of a node
+    thread_mask: npt.NDArray[np.object_]  # their mask as a Python int: bit i is thread i of a node
 
 
 def job_table(columns: JobColumns, workload: Workload) -> JobTable:
-    """Return the table of all jobs of a workload, which are in order of submission in both."""
+    """Return the table of all jobs of a workload, in order of submission."""
     jobs = columns_of(workload.jobs)
     start_s = _seconds(columns.start_us, columns.started)
     end_s = _seconds(columns.end_us, columns.ended)

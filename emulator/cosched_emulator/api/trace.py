@@ -1,4 +1,4 @@
-"""Where the decision trace of a run goes: into a file, a list or a function, through any coupling."""
+"""The destination of the decision trace of a run: a file, a list or a function, through any coupling."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TraceTarget: TypeAlias = str | os.PathLike[str] | list[TraceRecord] | Callable[[
 
 
 class TraceWay(NamedTuple):
-    """How the records go."""
+    """The path of the trace records."""
 
-    to: str | TraceSink | None  # the file, or the function, of the process that decides; None: there is no trace
-    inside: str | None = None  # that file, where it is to be moved into the run folder
-    kept: list[TraceRecord] | Path | None = None  # where they are when the run is over
+    to: str | TraceSink | None  # the file, or the function, in the scheduler's process; None: there is no trace
+    inside: str | None = None  # that file, if it is to be moved into the run folder
+    kept: list[TraceRecord] | Path | None = None  # where the records are after the run
 
 
 @contextmanager
 def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force: bool) -> Iterator[TraceWay]:
-    """Yield the way of the records of a run; those of a ``remote`` scheduler reach a list or a function when the block ends.
+    """Yield the path of the records; a ``remote`` scheduler's records reach a list or a function when the block ends.
 
-    Raises InputError or UsageError where no trace can be written to a file.
+    Raises InputError or UsageError if no trace can be written to a file.
     """
     if trace is None:
         yield TraceWay(None)
@@ -54,7 +54,7 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
 
 
 def read_records(file: str) -> list[TraceRecord]:
-    """Return the records of a trace in a file, none where the scheduler decided nothing; raises InputError."""
+    """Return the records of a trace in a file, empty if the scheduler decided nothing; raises InputError."""
     if Path(file).is_file() and not Path(file).stat().st_size:
         return []
     return [dict(record) for record in read_trace(file)]

@@ -1,4 +1,4 @@
-"""What the command ``explain`` does."""
+"""The command ``explain``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from cosched_emulator.explain.trace_reader import read_trace
 
 
 def explain(job: int, trace: str, as_json: bool) -> None:
-    """Tell why a job started when and where it did."""
+    """Explain why a job started when and where it did."""
     facts = facts_about(read_trace(trace, partial(click.echo, err=True)), job, trace)
     click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

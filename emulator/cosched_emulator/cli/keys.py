@@ -1,4 +1,4 @@
-"""What the commands of the group ``keys`` do."""
+"""The commands of the group ``keys``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def allow(folder: str, role: str, name: str, public_file: str) -> None:
 
 
 def revoke(folder: str, role: str, name: str) -> None:
-    """Accept a key no more: at once, also where the manager runs and on connections that stand."""
+    """Revoke a key, with immediate effect, also for a running manager and for open connections."""
     target = Path(folder) / FOLDERS[role] / f"{check_name(name)}.key"
     try:
         os.unlink(target)

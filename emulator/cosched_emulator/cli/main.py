@@ -1,4 +1,4 @@
-"""The command ``cosched-emulator``, and the one place where its errors become exit codes."""
+"""The command ``cosched-emulator``, and the conversion of its errors to exit codes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cosched_plugin.common.terminal import run_command_line
 COMMANDS: Final = {
     "Simulate": {
         "cosched_emulator.cli.commands.simulate": {
-            "simulate": "Run a workload under a policy in virtual time, and print what came of it.",
+            "simulate": "Run a workload under a policy in virtual time, and print the results.",
         },
         "cosched_emulator.cli.commands.explain": {
-            "explain": "Tell why JOB, a number in the run, started when and where it did.",
+            "explain": "Explain why JOB, a number in the run, started when and where it did.",
         },
     },
     "Workloads and nodes": {
@@ -32,8 +32,8 @@ COMMANDS: Final = {
     },
     "Results": {
         "cosched_emulator.cli.commands.results": {
-            "compare": "Compare the figures of several runs, a column for each RUN_DIR.",
-            "classes": "Compare short, medium and long jobs, a column for each RUN_DIR.",
+            "compare": "Compare the figures of several runs, one column per RUN_DIR.",
+            "classes": "Compare short, medium and long jobs, one column per RUN_DIR.",
             "plot": "Draw a picture of a run.",
         },
     },
@@ -42,19 +42,19 @@ COMMANDS: Final = {
             "serve": "Run the manager for a scheduler in another terminal.",
         },
         "cosched_emulator.cli.commands.keys": {
-            "keys": "Make keys for connections off this machine, and set whose keys a manager accepts.",
+            "keys": "Make keys for connections between machines, and set which keys a manager accepts.",
         },
     },
     "Live cluster, jobs": {
         "cosched_emulator.cli.commands.jobs": {
             "submit": "Submit a job, or an array of jobs.",
-            "queue": "List the running and the pending jobs, which jobs share their nodes, and their measured slowdown.",
-            "job": "Show all that is known of jobs, also of jobs that have ended.",
+            "queue": "List running and pending jobs, the jobs co-located with them, and their measured slowdown.",
+            "job": "Show all details of jobs, also of jobs that have ended.",
             "cancel": (
                 "End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks."
             ),
-            "hold": "Keep pending jobs from being started.",
-            "release": "Let held jobs be started.",
+            "hold": "Hold pending jobs: they do not start until released.",
+            "release": "Release held jobs.",
             "wait": "Wait until jobs have ended; exit code 0 if all of them completed, else 1.",
             "history": "List jobs that have ended, the latest last.",
         },
@@ -77,11 +77,11 @@ COMMANDS: Final = {
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="cosched", prog_name="cosched-emulator")
 def cli() -> None:
-    """Emulate a resource manager and its nodes, and see what a scheduling policy does to a workload.
+    """Emulate a resource manager and its nodes, and measure what a scheduling policy does to a workload.
 
     \b
-    Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the scheduler was lost, 4 an invariant broke or
-    a policy decided what is impossible.
+    Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the scheduler was lost, 4 a broken invariant or
+    an impossible decision of the policy.
     """
 
 

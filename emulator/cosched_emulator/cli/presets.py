@@ -1,4 +1,4 @@
-"""What the command ``presets`` does."""
+"""The command ``presets``."""
 
 from __future__ import annotations
 

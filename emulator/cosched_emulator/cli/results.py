@@ -1,4 +1,4 @@
-"""What the commands that look at run folders do: ``compare``, ``classes`` and ``plot``."""
+"""The commands that read run folders: ``compare``, ``classes`` and ``plot``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_ALIKE = "note: the runs are of different workloads: no best is marked"
 def compare(
     run_dirs: tuple[Path, ...], population: str, as_json: bool, markdown: bool, plot_file: Path | None, title: str
 ) -> None:
-    """Compare the figures of several runs, a column for each RUN_DIR."""
+    """Compare the figures of several runs, one column per RUN_DIR."""
     if as_json and markdown:
         raise click.UsageError("--json and --markdown exclude each other")
     names = run_names(run_dirs)
@@ -48,7 +48,7 @@ def compare(
 def classes(
     run_dirs: tuple[Path, ...], short_s: int, medium_s: int, bound_s: int, high_load: int, as_json: bool
 ) -> None:
-    """Compare short, medium and long jobs, a column for each RUN_DIR."""
+    """Compare short, medium and long jobs, one column per RUN_DIR."""
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names(run_dirs)
@@ -101,7 +101,7 @@ def plot(
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of the paths that tell the folders apart; raise `ConfigurationError` for one named twice."""
+    """Return the shortest path suffixes that distinguish the folders; raise `ConfigurationError` for a folder named twice."""
     paths = [folder.resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         twice = next(str(folder) for folder, path in zip(folders, paths, strict=True) if paths.count(path) > 1)

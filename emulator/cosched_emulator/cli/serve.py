@@ -1,4 +1,4 @@
-"""What the command ``serve`` does: check its options, and be a manager in virtual time. `serve_live` is one with a running clock."""
+"""The command ``serve``: checks its options and runs a manager in virtual time; `serve_live` runs one with a running clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.log import Log
 
 LONGEST_S: Final = 1e10  # three hundred years
-UNUSUAL: Final = ("takeover",)  # what is worth a line in a run that is over soon
+UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 
 
 def serve(
@@ -49,7 +49,7 @@ def serve(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Be the manager for a scheduler in another terminal."""
+    """Run the manager for a scheduler in another terminal."""
     began = time.perf_counter()
     table = overrides(options)
     for key, value in (("wait_s", wait), ("mode", clock), ("speed", speed)):
@@ -73,7 +73,7 @@ def serve(
     if scenario.clock.mode == "virtual":
         _serve_virtual(prepared, endpoint, keyring, db, log, out, began, force=force, as_json=as_json)
         return
-    from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does without the live manager
+    from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
     serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check)
@@ -88,7 +88,7 @@ def _check_until(until: float | None) -> None:
 
 
 def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str | None) -> Scenario:
-    """Return the scenario of a manager, which has no policy."""
+    """Return the scenario of a manager; refuse one with a policy."""
     scenario = read_scenario(scenario_file, table)
     if faults is not None:
         scenario = replace(scenario, faults=read_faults(faults))
@@ -100,7 +100,7 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
 
 
 def _check_options(scenario: Scenario, live: Mapping[str, object], virtual: Mapping[str, bool]) -> None:
-    """Raise UsageError for options of a running clock in virtual time, or the other way round, and where nothing can happen."""
+    """Raise UsageError for options that do not apply to the kind of clock, and if there is neither a workload nor users."""
     if scenario.clock.mode == "virtual":
         for name, value in live.items():
             if value:
@@ -127,7 +127,7 @@ def _serve_virtual(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run the scenario with the scheduler that connects, and print what came of it; its reading began at ``began``."""
+    """Run the scenario with the scheduler that connects, and print the results; reading began at ``began``."""
 
     def note(word: str, text: str) -> None:
         if word in UNUSUAL:

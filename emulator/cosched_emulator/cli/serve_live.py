@@ -1,4 +1,4 @@
-"""What the command ``serve`` does with a running clock: a live manager, and its run folder when it is over."""
+"""The command ``serve`` with a running clock: a live manager, and its run folder at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cosched_plugin.common.log import Log
 
 
 def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool) -> None:
-    """Serve until the end that was asked for, write the run folder, and exit with the code of a signal."""
+    """Serve until the requested end, write the run folder, and exit with the code of a signal."""
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with open_accounts(db, prepared, LIVE) as accounting:
         with bar as progress:

@@ -1,4 +1,4 @@
-"""What the commands of the group ``workload`` do: look at workloads, and generate them."""
+"""The commands of the group ``workload``: look at workloads, and generate them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cosched_emulator.workload.swf.writer import write_swf
 
 
 class MachineSize(NamedTuple):
-    """How large a machine is. ``--processors`` counts nodes of the G-LOMARC-TS paper where jobs grow, and processors elsewhere."""
+    """The size of a machine. ``--processors`` counts nodes of the G-LOMARC-TS paper if jobs grow, and processors otherwise."""
 
     asked: int  # processors, for jobs that do not grow
     nodes: int
@@ -83,7 +83,7 @@ def describe(
 def _machine_size(
     processors: int | None, nodes: int | None, node: str | None, machine: str | None
 ) -> MachineSize | None:
-    """Return the size of the machine that the options describe; None: they describe none."""
+    """Return the size of the machine that the options describe; None if they describe none."""
     given = {key: value for key, value in (("nodes", nodes), ("preset", node), ("file", machine)) if value is not None}
     if processors is not None:
         if given:
@@ -99,7 +99,7 @@ def _machine_size(
 
 
 def _refuse(flags: Mapping[str, object], other: str) -> None:
-    """Raise UsageError for those of the options that were given, none of which goes with ``other``."""
+    """Raise UsageError for the given ones of these options, none of which goes with ``other``."""
     wrong = [flag for flag, value in flags.items() if value is not None and value is not False]
     if wrong:
         raise click.UsageError(f"{', '.join(wrong)} does not go with {other}")
@@ -135,7 +135,7 @@ def lublin(
     if usage_out is None:
         _write(generated, out, force=force)
         return
-    with new_text_file(usage_out, force=force) as stream:  # both files or none
+    with new_text_file(usage_out, force=force) as stream:  # write both files or none
         stream.writelines(annotation_lines(generated))
         _write(generated, out, force=force)
 

@@ -1,4 +1,4 @@
-"""The channel of a socket: messages pass it as frames. A fault plan puts another one in its place."""
+"""The channel of a socket: sends and receives messages as frames. A fault plan replaces it by a faulty one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
 class Channel:
-    """A channel that passes every message at once."""
+    """A channel that passes every message immediately."""
 
     def send(self, socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:
         """Send one message, without waiting: zmq.Again when the peer's queue is full, another ZMQError when it cannot be sent."""
@@ -24,5 +24,5 @@ class Channel:
         return receive_frames(socket, flags)
 
     def next_due_s(self) -> float | None:
-        """Return in how many seconds `receive` is to be called although the socket may be quiet; None: that is not needed."""
+        """Return the seconds until `receive` must be called even if the socket is quiet; None: not needed."""
         return None

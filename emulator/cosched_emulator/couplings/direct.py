@@ -10,7 +10,7 @@ from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 
 
 class DirectLink:
-    """The scheduler as a plain object: no codec, no checks, full speed. The plugin's own errors come through."""
+    """The scheduler as a plain object: no codec, no checks, full speed. The plugin's own errors propagate."""
 
     def __init__(self, scheduler_factory: SchedulerFactory) -> None:
         self._scheduler_factory = scheduler_factory

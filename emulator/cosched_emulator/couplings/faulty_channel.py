@@ -1,8 +1,8 @@
-"""A channel that loses, doubles, delays and reorders messages as a fault plan says, at the manager's end of its scheduler's connection.
+"""A channel that drops, duplicates, delays and reorders messages by a fault plan, at the manager's end of the connection.
 
-What becomes of a message is a draw that is keyed by its direction and its number there. One that is delayed or to arrive after the
-next one is held here, never longer than the plan's ``delay_s`` or `REORDER_S`: `receive` hands over what is due although the socket
-is quiet, and sends what is due in the other direction. Whoever polls the socket itself looks at `next_due_s` first.
+The fate of a message is a random draw keyed by its direction and its number in that direction. The channel holds a delayed or
+reordered message, at most for the plan's ``delay_s`` or `REORDER_S`. `receive` returns held messages that are due even if the
+socket is quiet, and sends those due in the other direction. Code that polls the socket itself must check `next_due_s` first.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from cosched_hwmodel.draws import uniform
 OUT: Final = 0  # from manager to scheduler
 IN: Final = 1
 REORDER_S: Final = (
-    0.05  # where no next message comes, as it often cannot before this one is answered, one waits so long
+    0.05  # longest hold of a reordered message if no next one comes, for example because the peer first needs this one
 )
 
 Frames = list[bytes]
 
 
 class _Direction:
-    """The messages of one direction: what is held, and until when."""
+    """The messages of one direction: the held ones, and their due times."""
 
     __slots__ = ("held", "number", "overtaken")
 
     def __init__(self) -> None:
         self.number = 0
         self.held: list[tuple[float, int, Frames]] = []  # a heap: when due, number, message
-        self.overtaken: list[tuple[float, int, Frames]] = []  # held until the next one has passed, or until then
+        self.overtaken: list[
+            tuple[float, int, Frames]
+        ] = []  # held until the next message has passed, or until its due time
 
     def next_s(self) -> float | None:
-        """Return when the first of the held messages is due."""
+        """Return the due time of the first held message."""
         return min([entry[0] for entry in (*self.held[:1], *self.overtaken)], default=None)
 
     def due(self, now_s: float) -> list[Frames]:
-        """Take what is due out of what is held."""
+        """Remove and return the held messages that are due."""
         found = []
         while self.held and self.held[0][0] <= now_s:
             found.append(heappop(self.held))
@@ -55,8 +57,8 @@ class _Direction:
 class FaultyChannel(Channel):
     """The channel of one socket.
 
-    ``counts`` says how many messages were "dropped", "duplicated", "delayed", "reordered", and how many late ones "lost" because
-    their receiver had gone.
+    ``counts`` holds the numbers of messages "dropped", "duplicated", "delayed" and "reordered", and of late ones "lost" because their
+    receiver was gone.
     """
 
     def __init__(self, faults: MessageFaults) -> None:
@@ -66,20 +68,20 @@ class FaultyChannel(Channel):
         self.counts: Counter[str] = Counter()
 
     def send(self, socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:
-        """Send one message, or not, or twice, or later. A late one that cannot be sent any more is lost."""
+        """Send one message once, twice, later or not at all. A late message that can no longer be sent is lost."""
         self._send_due(socket)
         message = list(frames)
         passing = self._passing(OUT, message)
         for position, each in enumerate(passing):
             if each is message and position == 0:
-                super().send(socket, each)  # the caller is to know if that cannot be
+                super().send(socket, each)  # an error here is for the caller
             else:
                 self._send_late(socket, each)
 
     def receive(self, socket: zmq.Socket[bytes], flags: int = 0) -> list[bytes]:
         """Return one message; zmq.Again when none came in the socket's time."""
         started_s = time.monotonic()
-        patience_ms = 0 if flags & zmq.NOBLOCK else int(socket.rcvtimeo)  # below 0: for ever
+        patience_ms = 0 if flags & zmq.NOBLOCK else int(socket.rcvtimeo)  # below 0: no limit
         while True:
             self._send_due(socket)
             self._arrived += self._directions[IN].due(time.monotonic())
@@ -95,18 +97,18 @@ class FaultyChannel(Channel):
                 raise zmq.Again
             due_s = self.next_due_s()
             waits_ms += [] if due_s is None else [due_s * 1000]
-            # A whole millisecond at least, so that what is nearly due is not asked for again and again.
+            # At least one millisecond, to avoid a busy loop just before the due time.
             socket.poll(max(1, round(min(waits_ms))) if waits_ms else None)
 
     def next_due_s(self) -> float | None:
-        """Return in how many seconds `receive` must be called, also where the socket is quiet; None: there is nothing here."""
+        """Return the seconds until `receive` must be called even if the socket is quiet; None: no message is held."""
         if self._arrived:
             return 0.0
         dues_s = [due_s for direction in self._directions if (due_s := direction.next_s()) is not None]
         return max(0.0, min(dues_s) - time.monotonic()) if dues_s else None
 
     def _passing(self, which: int, frames: Frames) -> list[Frames]:
-        """Decide what becomes of the next message of a direction; return what passes now, in order."""
+        """Decide the fate of the next message of a direction; return the messages that pass now, in order."""
         faults = self._faults
         direction = self._directions[which]
         direction.number += 1
@@ -140,7 +142,7 @@ class FaultyChannel(Channel):
         try:
             super().send(socket, frames)
         except zmq.ZMQError:
-            self.counts["lost"] += 1  # its receiver has gone, or does not read
+            self.counts["lost"] += 1  # the receiver is gone, or does not read
 
 
 _PAST: Final = {"drop": "dropped", "duplicate": "duplicated", "delay": "delayed", "reorder": "reordered"}

@@ -1,4 +1,4 @@
-"""A link whose scheduler's process is killed, or stopped for a while, around batches that a fault plan draws."""
+"""A link that kills or stalls the scheduler's process around batches that a fault plan draws."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cosched_plugin.protocol.messages import Action, Event, Welcome
 
 Moment: TypeAlias = Literal["before", "during", "after"]
 MOMENTS: Final[tuple[Moment, ...]] = ("before", "during", "after")
-USUAL_EXCHANGE_S: Final = 0.001  # how long an exchange is thought to take before there was any
+USUAL_EXCHANGE_S: Final = 0.001  # assumed duration of the first exchange
 JOIN_S: Final = 5.0
 
 
 class PluginFault(NamedTuple):
-    """The process is killed or stalled around one exchange; ``share`` of the time of a usual one has passed if it is during it."""
+    """The process is killed or stalled around one exchange; during it, this happens after ``share`` of a usual exchange's time."""
 
     kind: Literal["kill", "stall"]
     moment: Moment
@@ -31,10 +31,10 @@ class PluginFault(NamedTuple):
 
 
 def plugin_faults(faults: PluginFaults, batches: int = USUAL_BATCHES) -> dict[int, list[PluginFault]]:
-    """Return what befalls the process, by number of the batch, counted from 1: kills first.
+    """Return the faults of the process by batch number, counted from 1: kills first.
 
-    They fall among the first ``batches``, unless the plan says among how many. No batch has two kills or two stalls, so there are
-    fewer where there are fewer batches.
+    They fall among the first ``batches``, unless the plan gives another number. A batch has at most one kill and one stall, so few
+    batches limit the number of faults.
     """
     batches = batches if faults.batches is None else faults.batches
     drawn: dict[int, list[PluginFault]] = {}
@@ -49,9 +49,9 @@ def plugin_faults(faults: PluginFaults, batches: int = USUAL_BATCHES) -> dict[in
 
 
 class FaultyPluginLink:
-    """A link to ``plugin`` by way of ``link``, which must follow `SpawnedPlugin.process`. Use it like any other link.
+    """A link to ``plugin`` by way of ``link``, which must follow `SpawnedPlugin.process`.
 
-    ``counts`` says how many "killed" and "stalled" there were; ``note`` is told of each as (short word, text).
+    ``counts`` holds the numbers of "killed" and "stalled"; ``note`` is called with (short word, text) for each.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FaultyPluginLink:
         batches: int = USUAL_BATCHES,
         note: Callable[[str, str], None] = lambda _word, _text: None,
     ) -> None:
-        """``batches`` as `plugin_faults` has it."""
+        """``batches`` is that of `plugin_faults`."""
         self.counts: Counter[str] = Counter()
         self._link = link
         self._plugin = plugin
@@ -71,7 +71,7 @@ class FaultyPluginLink:
         self._faults = plugin_faults(faults, batches)
         self._note = note
         self._batches = 0
-        self._exchange_s = USUAL_EXCHANGE_S  # of the shortest one so far: any other was likely disturbed
+        self._exchange_s = USUAL_EXCHANGE_S  # of the shortest exchange so far: longer ones were probably disturbed
         self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
 
@@ -80,7 +80,7 @@ class FaultyPluginLink:
         self._link.open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Exchange, with what the plan has for this batch."""
+        """Exchange, with the faults planned for this batch."""
         self._batches += 1
         faults = self._faults.get(self._batches, ())
         for fault in faults:
@@ -100,7 +100,7 @@ class FaultyPluginLink:
         return actions
 
     def close(self) -> None:
-        """End what is under way, let a stopped process go on, and close the link."""
+        """Cancel pending faults, let a stopped process continue, and close the link."""
         self._closing.set()
         for thread in self._threads:
             thread.join(JOIN_S)
@@ -122,7 +122,7 @@ class FaultyPluginLink:
             self._plugin.stall(stop=True)
             self._go_on_later()
         else:
-            with contextlib.suppress(LinkError):  # that there is no process the link will notice
+            with contextlib.suppress(LinkError):  # the link notices that the process is missing
                 self._plugin.respawn()
 
     def _go_on_later(self) -> None:

@@ -1,4 +1,4 @@
-"""What a manager needs of its scheduler, whichever coupling lies between them."""
+"""The interface between a manager and its scheduler, the same for every coupling."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cosched_plugin.protocol.messages import Action, Event, Welcome
 
 
 class Link(Protocol):
-    """What a manager needs of its scheduler.
+    """The manager's side of a coupling.
 
-    The manager commits a batch only after `exchange` has returned, so that ``inventory`` tells the state as of the last answered
-    batch whenever it is called, also in the middle of an `exchange`.
+    The manager commits a batch only after `exchange` has returned, so ``inventory`` always returns the state as of the last answered
+    batch, also during an `exchange`.
     """
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Bring a scheduler to where ``inventory`` says the manager stands."""
+        """Start a scheduler from the state that ``inventory`` returns."""
         ...
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
@@ -24,5 +24,5 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the scheduler go; safe to call at any time, also twice."""
+        """Dismiss the scheduler; safe to call at any time, also twice."""
         ...

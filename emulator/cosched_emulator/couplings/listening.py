@@ -1,4 +1,4 @@
-"""Where a manager listens: an address that it may use, or the reason why not, as a key of its configuration."""
+"""The endpoints of a manager: checks and binds them; errors name a configuration key."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cosched_plugin.common.binding import bind_private, router_socket
 from cosched_plugin.common.errors import EndpointError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 
-LINGER_S: Final = 0.5  # how long the last message may take to leave
-# Messages of one peer: a scheduler has one or two under way, others are to cost no memory.
+LINGER_S: Final = 0.5  # longest time to send the last messages
+# Messages per peer: a scheduler has one or two under way; other peers must not use up memory.
 WAITING_IN: Final = 16
 WAITING_OUT: Final = 64
-HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_MS: Final = 2_000  # on tcp: time until a vanished host is noticed
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
 
 def listen(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
-    """Bind ``router`` and return the endpoint really bound; the file of an ipc endpoint has ``mode``.
+    """Bind ``router`` and return the actual endpoint; the file of an ipc endpoint has ``mode``.
 
     Raises ConfigurationError.
     """
@@ -35,7 +35,7 @@ def scheduler_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, wai
     """Return a socket for one scheduler at ``endpoint``, not bound yet, on which receiving takes ``wait_s`` at most."""
     socket = router_socket(context)
     socket.linger = round(LINGER_S * 1000)
-    socket.router_mandatory = True  # tells at once when the scheduler is gone
+    socket.router_mandatory = True  # reports immediately that the scheduler is gone
     socket.maxmsgsize = MAX_FRAME_BYTES
     socket.rcvhwm, socket.sndhwm = WAITING_IN, WAITING_OUT
     socket.rcvtimeo = round(wait_s * 1000)

@@ -13,7 +13,7 @@ from cosched_plugin.protocol.session.scheduler import SchedulerSession
 
 
 class LoopbackLink:
-    """Both sessions and the codec in one process: every message becomes bytes and back. The plugin's own errors come through."""
+    """Both sessions and the codec in one process: every message is encoded and decoded. The plugin's own errors propagate."""
 
     def __init__(self, scheduler_factory: SchedulerFactory) -> None:
         self._scheduler_factory = scheduler_factory
@@ -32,7 +32,7 @@ class LoopbackLink:
         near.receive(_transcode(far.ready()))
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch to the scheduler's end and its answer back."""
+        """Pass the batch to the scheduler's end, and return its answer."""
         if self._near is None or self.scheduler is None:
             raise LocalProtocolError("the link is not open")
         for message in self._near.submit(seq, now_us, events):
@@ -52,5 +52,5 @@ class LoopbackLink:
 
 
 def _transcode(message: Message) -> Message:
-    """Return ``message`` as the other end reads it."""
+    """Return ``message`` after encoding and decoding."""
     return decode(encode(message))

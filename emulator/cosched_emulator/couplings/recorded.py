@@ -1,7 +1,7 @@
-"""A link that remembers: the scheduler's answers go to a journal, and a run that was killed goes on from there.
+"""A link that records the scheduler's answers in a journal, from which a killed run resumes.
 
-In virtual time a run is its scenario and the scheduler's answers. One that is run anew hears them from the journal, as far as they go,
-and no scheduler hears of it; then the scheduler gets the state that has come of them, and is asked itself.
+In virtual time the scenario and the scheduler's answers determine a run. A resumed run first takes the answers from the journal,
+without the scheduler. Then the scheduler receives the resulting state and answers the further batches.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
 
 ANSWER: Final = "answer"
-FLUSH_S: Final = 0.05  # how much of a run a kill may cost
+FLUSH_S: Final = 0.05  # time of a run that a kill may cost
 POLICY: Final = "policy"  # whose answers are recorded, in the database's meta data
 RETRY_S: Final = 0.1
 _LENGTH_BYTES: Final = 4
 
 
 class RecordedLink:
-    """A link before another one, ``inner``, whose answers it keeps in ``accounting``.
+    """A wrapper of the link ``inner`` that records its answers in ``accounting``.
 
-    ``deadline_s`` is how long a full disk is waited for, before AccountingError; ``clock`` and ``sleep`` count seconds.
+    ``deadline_s`` is how long to wait on a full disk before AccountingError; ``clock`` and ``sleep`` use seconds.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class RecordedLink:
         self._given_up = False
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Get ready; the scheduler is let in at once where nothing is recorded."""
+        """Get ready; open the inner link immediately if nothing is recorded."""
         self._inventory = inventory
         if not self._accounting.unplayed:
             self._ask(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Return the recorded answer to this batch, or the scheduler's, which is recorded.
+        """Return the recorded answer to this batch, or the scheduler's answer, which is then recorded.
 
-        Raises InvariantError where the recorded one was given to another batch, AccountingError where the disk stays full.
+        Raises InvariantError if the recorded answer belongs to another batch, AccountingError if the disk stays full.
         """
         if self._inventory is None:
             raise LocalProtocolError("the link is not open")
@@ -85,7 +85,7 @@ class RecordedLink:
         return actions
 
     def close(self) -> None:
-        """Write what is left, and let the scheduler go: in this order, as a scheduler that has been let go may not come again."""
+        """Write the buffer, then dismiss the scheduler: a dismissed scheduler may not come again."""
         self._inventory = None
         self._asking = False
         try:
@@ -95,9 +95,9 @@ class RecordedLink:
             self._inner.close()
 
     def _ask(self, inventory: Callable[[], Welcome]) -> None:
-        """Go on with the scheduler itself."""
-        for _ in self._recorded:  # there is none: the journal learns that it has been heard out
-            raise InvariantError("an answer is recorded that nobody has asked for")
+        """Continue with the scheduler itself."""
+        for _ in self._recorded:  # there is none: this tells the journal that its replay is complete
+            raise InvariantError("the journal has an answer without a batch")
         self._inner.open(inventory)
         policy = self._policy()
         before = self._accounting.meta.get(POLICY, policy)
@@ -118,7 +118,7 @@ class RecordedLink:
 
 
 def _actions_of(step: Step, seq: int, now_us: int, events: tuple[Event, ...], told: bytes) -> Sequence[Action]:
-    """Return the actions of a recorded answer, if it is one to this batch."""
+    """Return the actions of a recorded answer; InvariantError if it belongs to another batch."""
     misfit = "the database does not fit this program or scenario"
     if step.kind != ANSWER:
         raise InvariantError(f"{misfit}: a step of kind {step.kind!r} where batch {seq} was answered")
@@ -137,7 +137,7 @@ def _actions_of(step: Step, seq: int, now_us: int, events: tuple[Event, ...], to
 
 
 def _difference(recorded: object, batch: Events) -> str:
-    """Return in what a batch differs from the recorded one."""
+    """Return the first difference between a batch and the recorded one."""
     if not isinstance(recorded, Events):
         return f"a {type(recorded).__name__} where batch {batch.seq} was told"
     if recorded[:2] != batch[:2]:

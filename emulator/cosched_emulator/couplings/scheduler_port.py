@@ -1,7 +1,7 @@
-"""The manager's socket for its scheduler: it serves one scheduler and refuses others. It never waits longer than a slice.
+"""The manager's socket for its scheduler: it serves one scheduler and refuses others. No call waits longer than one slice.
 
-The session knows what a message means, `standby` when a second scheduler takes over. When to give up is decided by the user of
-the port: `zmq_link` in virtual time, where the manager waits for the answer, `live.server` where it does not.
+The session interprets messages; `standby` decides when a second scheduler takes over. The user of the port decides when to give
+up: `zmq_link` in virtual time, where the manager waits for the answer, `live.server` where it does not.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from cosched_plugin.protocol.session.base import report_of
 from cosched_plugin.protocol.session.manager import ManagerSession
 from cosched_plugin.protocol.session.transitions import State
 
-SLICE_S: Final = 0.2  # longest wait that notices nothing: Ctrl-C, a dead child and a deadline are at most this late
+SLICE_S: Final = 0.2  # one slice: longest delay in noticing Ctrl-C, a dead child or a deadline
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to
 RESEND_MOST_S: Final = 30.0
 
 
 class SchedulerPort:
-    """The ROUTER socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the one really bound.
+    """The ROUTER socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the actual one.
 
-    ``child`` returns the scheduler's process if it is ours: when it has ended, so has the wait for it; ``diagnose`` then adds its last
-    words. Off this machine only with ``keys``. ``note`` is told, as (short word, text), who comes and goes.
+    ``child`` returns the scheduler's process if this program started it: its end also ends the wait for an answer, and ``diagnose``
+    returns its last output. An endpoint for other machines needs ``keys``. ``note`` is called with (short word, text) when a scheduler
+    comes or goes.
     Raises ConfigurationError for an endpoint that may not be used or cannot be bound.
     """
 
@@ -74,12 +75,12 @@ class SchedulerPort:
         self._diagnose = diagnose
         self._resend_s = resend_s
         self._note = note
-        self.heard = 0  # messages, from whomever
+        self.heard = 0  # messages from any sender
         self._peer: bytes | None = None  # routing id of the scheduler that is served
         self._standby = StandbyPlace(takeover_s, time.monotonic())
-        self._trouble = ""  # last reason why a scheduler was not taken, or went away
-        self._heard_all_s = 0.0  # when nothing more had come: its answer may lie in the socket since
-        self._asked_s: float | None = None  # since when the one that is served owes us a word
+        self._trouble = ""  # last reason why a scheduler was refused or went away
+        self._heard_all_s = 0.0  # when the socket was last found empty: an answer may have arrived since
+        self._asked_s: float | None = None  # since when the served scheduler owes an answer
         self._resend_at_s = 0.0
         self._interval_s = resend_s
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -94,7 +95,7 @@ class SchedulerPort:
 
     @property
     def policy(self) -> str:
-        """Return the name that the scheduler gave its policy, empty before there was one."""
+        """Return the scheduler's name of its policy; empty before the first scheduler."""
         return "" if self.session is None or self.session.peer is None else self.session.peer.policy
 
     @property
@@ -107,7 +108,7 @@ class SchedulerPort:
 
     @property
     def silent_s(self) -> float:
-        """Return for how long the scheduler that is served has owed an answer, 0 where it does not."""
+        """Return for how many seconds the served scheduler has owed an answer; 0 if it owes none."""
         return 0.0 if self._asked_s is None or not self.instance else round(time.monotonic() - self._asked_s, 3)
 
     @property
@@ -121,7 +122,7 @@ class SchedulerPort:
         return self.session
 
     def submit(self, seq: int, now_us: int, events: tuple[Event, ...]) -> None:
-        """Send a batch; where no scheduler is ready, it gets the batch when it is."""
+        """Send a batch; a scheduler that is not ready yet gets it when it is."""
         session = self.require_session()
         self._interval_s = self._resend_s
         self._resend_at_s = time.monotonic() + self._interval_s
@@ -129,9 +130,9 @@ class SchedulerPort:
             self._send(session, message)
 
     def receive(self, flags: int = 0) -> Message | None:
-        """Take in one message, or let one slice pass (none with zmq.NOBLOCK); return what is for the manager, if anything is.
+        """Process one message, or wait for one slice (not at all with zmq.NOBLOCK); return the result for the manager, if any.
 
-        Raises LinkError when the scheduler that is served reports an error, breaks the protocol, or its process has ended.
+        Raises LinkError if the served scheduler reports an error, breaks the protocol, or its process has ended.
         """
         session = self.require_session()
         try:
@@ -161,16 +162,16 @@ class SchedulerPort:
             self._send(session, reply)
         if type(message) is Actions:
             return received.deliver
-        # One that is gone may have left word of why.
+        # A scheduler that has ended may have sent the reason.
         return self._act_on(message if type(message) in (Bye, ErrorReport) else received.deliver)
 
     def wait_s(self, most_s: float) -> float:
-        """Return how long the socket may be left alone, ``most_s`` at most."""
+        """Return how many seconds the socket needs no attention, at most ``most_s``."""
         due_s = self._channel.next_due_s()
         return most_s if due_s is None else min(most_s, due_s)
 
     def tend(self) -> None:
-        """Do what is due: send again what was not answered; where a standby waits, ask the scheduler, or let the standby take over."""
+        """Do due work: resend unanswered messages; with a waiting standby, ping the scheduler, or let the standby take over."""
         session = self.require_session()
         now_s = time.monotonic()
         if session.state in (State.OPEN, State.WELCOMED) and now_s >= self._resend_at_s:
@@ -189,14 +190,14 @@ class SchedulerPort:
             self._take_over(session)
 
     def dismiss(self) -> None:
-        """Serve that scheduler no longer; the next hello is waited for."""
+        """Stop serving this scheduler, and wait for the next hello."""
         self._peer = None
         self._asked_s = None
         self._standby.set_free(time.monotonic())
         self.require_session().peer_lost()
 
     def close(self) -> None:
-        """Say bye to a scheduler that listens, and give the endpoint up; takes at most half a second."""
+        """Say bye to the scheduler, and release the endpoint; takes at most half a second."""
         if self.socket.closed:
             return
         if self.session is not None and self._peer is not None:
@@ -209,13 +210,13 @@ class SchedulerPort:
         self.context.term()
 
     def require_session(self) -> ManagerSession:
-        """Return the session; LinkError where there is none."""
+        """Return the session; LinkError if there is none."""
         if self.session is None or self.socket.closed:
             raise self.error("the link is not open")
         return self.session
 
     def error(self, text: str) -> LinkError:
-        """Return the error that says ``text``, and what else is known of the trouble."""
+        """Return the error with ``text`` and further known reasons."""
         parts = [text, self._trouble, "" if self._diagnose is None else self._diagnose()]
         return LinkError("\n".join([part for part in parts if part]), self.endpoint)
 
@@ -236,13 +237,15 @@ class SchedulerPort:
         return delivered
 
     def _admit(self, session: ManagerSession, sender: bytes, message: Message) -> bool:
-        """Return whether the session is to hear ``message``, which does not come from the scheduler that is served."""
+        """Return whether the session may process ``message``, which does not come from the served scheduler."""
         if type(message) is not Hello:
             if type(message) not in (ErrorReport, Bye):
                 self._send_to(sender, ErrorReport("state", "type", "say hello first"))
             return False
         if session.would_be_second(message):
-            self._send(session, Ping(0))  # fails, and so clears the place, if the first one's connection is gone
+            self._send(
+                session, Ping(0)
+            )  # this send fails, and so frees the place, if the first scheduler's connection is gone
         if session.would_be_second(message):
             if message.standby and session.speaks(message):
                 self._standby.waiting = Standby(sender, message, time.monotonic())
@@ -252,22 +255,24 @@ class SchedulerPort:
         if session.takes_over(message):
             self._replace(session, message)
         elif message.standby and session.state in (State.START, State.CLOSED) and session.speaks(message):
-            # Whoever was served until now, or is meant to be, comes back at once if it can: it goes first.
+            # The scheduler served so far, or the intended one, returns quickly if it can: it has precedence.
             now_s = time.monotonic()
             if self._standby.is_reserved(now_s):
                 self._standby.waiting = Standby(sender, message, now_s)
-                self._send_to(sender, ErrorReport("busy", "", "a scheduler that is no standby is waited for"))
+                self._send_to(
+                    sender, ErrorReport("busy", "", "the manager waits for a scheduler that is not a standby")
+                )
                 return False
         return True
 
     def _take_over(self, session: ManagerSession) -> None:
-        """Serve the standby from now on, as if it had said hello once more."""
+        """Serve the standby from now on, as if it had just said hello."""
         waiting = self._standby.waiting
         assert waiting is not None
         if session.takes_over(waiting.hello):
             self._replace(session, waiting.hello)
         else:
-            self._note("takeover", f"standby {waiting.hello.instance} serves from now on: nobody else has come")
+            self._note("takeover", f"standby {waiting.hello.instance} serves from now on: no other scheduler has come")
         self._standby.waiting = None
         received = session.receive(waiting.hello)
         self._serve(waiting.sender)
@@ -275,7 +280,7 @@ class SchedulerPort:
             self._send(session, reply)
 
     def _serve(self, sender: bytes) -> None:
-        """Have another scheduler's word count from now on, which owes none yet."""
+        """Serve another scheduler from now on; it owes no answer yet."""
         self._peer = sender
         self._asked_s = None
 
@@ -287,7 +292,7 @@ class SchedulerPort:
         self._note("takeover", f"standby {hello.instance} has taken over from {served}, which did not answer")
 
     def _send(self, session: ManagerSession, message: Message) -> None:
-        """Send ``message`` to the scheduler that is served; a vanished one is noted, and the next hello is waited for."""
+        """Send ``message`` to the served scheduler; if it has vanished, note that and wait for the next hello."""
         if self._peer is None or not self._send_to(self._peer, message):
             if not self._trouble:
                 self._trouble = "the scheduler's connection is gone"
@@ -301,11 +306,11 @@ class SchedulerPort:
                 self._resend_at_s = self._asked_s + self._interval_s
 
     def _send_to(self, peer: bytes, message: Message) -> bool:
-        """Send ``message`` to ``peer``; return False when there is no such peer any more."""
+        """Send ``message`` to ``peer``; return False if the peer is gone."""
         try:
             self._channel.send(self.socket, [peer, *encode(message)])
         except zmq.Again:
-            return True  # its queue is full: what matters will be sent again
+            return True  # its queue is full: messages that matter are sent again
         except zmq.ZMQError as error:
             if error.errno == zmq.EHOSTUNREACH:
                 return False

@@ -1,4 +1,4 @@
-"""A scheduler's process as a child: started on a private endpoint, watched, and always cleaned up."""
+"""A scheduler's process as a child: started on a private endpoint, monitored, and always cleaned up."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from cosched_plugin.protocol.endpoint import MAX_IPC_PATH_BYTES
 
 ENDPOINT: Final = "{endpoint}"  # stands for the endpoint in a command line
 PREFIX: Final = "cosched-"
-STALE_AFTER_S: Final = 60.0  # a directory younger than this may be one whose owner has not locked it yet
+STALE_AFTER_S: Final = 60.0  # the owner of a younger directory may not have locked it yet
 TAIL_BYTES: Final = 4096
 
 
 class SpawnedPlugin:
-    """A child process that serves ``.endpoint``; ``argv`` is its command line, in which ``{endpoint}`` stands for that.
+    """A child process that serves ``.endpoint``; ``{endpoint}`` in its command line ``argv`` stands for that.
 
-    Its standard error is kept, for `stderr_tail`. Directories that killed runs have left behind are removed on the way.
-    Use it as a context manager; a forgotten one is closed when the interpreter exits. Raises LinkError when it cannot start.
+    `stderr_tail` returns its standard error. The constructor removes the directories of killed runs. Use it as a context manager;
+    otherwise it is closed when the interpreter exits. Raises LinkError if the process cannot start.
     """
 
     def __init__(self, argv: Sequence[str], *, stop_s: float = 2.0) -> None:
@@ -42,7 +42,7 @@ class SpawnedPlugin:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.endpoint = f"ipc://{self.directory / 'socket'}"
         self._command = [part.replace(ENDPOINT, self.endpoint) for part in argv]
-        self._changing = threading.Lock()  # held while one process takes the place of another
+        self._changing = threading.Lock()  # held while a new process replaces the old one
         self._closed = False
         try:
             self._process = self._start_process()
@@ -61,14 +61,14 @@ class SpawnedPlugin:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """Return the present process; while another is about to take its place, that one."""
+        """Return the present process; during a replacement, the new one."""
         with self._changing:
             return self._process
 
     def respawn(self) -> None:
-        """Kill the process at once, and start another in its place, from any thread; nothing happens once this is closed.
+        """Kill the process, and start a new one in its place, from any thread; does nothing after `close`.
 
-        Raises LinkError when it cannot start.
+        Raises LinkError if it cannot start.
         """
         with self._changing:
             if not self._closed:
@@ -77,7 +77,7 @@ class SpawnedPlugin:
                 self._process = self._start_process()
 
     def stall(self, *, stop: bool) -> None:
-        """Stop the process, or let it go on, from any thread."""
+        """Stop the process, or let it continue, from any thread."""
         with self._changing:
             if not self._closed:
                 self._process.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
@@ -95,10 +95,10 @@ class SpawnedPlugin:
     def close(self) -> int:
         """End the process, by force after ``stop_s``, remove its directory, and return its exit code.
 
-        A process that was told bye is given a moment to leave by itself; one that is stopped goes on, to hear it.
+        A process that has received bye gets a moment to exit by itself; a stopped process is continued first, to receive it.
         """
         with self._changing:
-            self._closed = True  # from now on it is our process for good
+            self._closed = True  # no replacement from now on
         process = self._process
         process.send_signal(signal.SIGCONT)
         for end, patience_s in ((None, self._stop_s / 4), (process.terminate, self._stop_s)):
@@ -116,10 +116,10 @@ class SpawnedPlugin:
         return -9 if process.returncode is None else process.returncode
 
     def _start_process(self) -> subprocess.Popen[bytes]:
-        """Start the process, with what those before it wrote to standard error left in place."""
+        """Start the process; its standard error is appended to that of its predecessors."""
         try:
             with (self.directory / "stderr").open("ab") as stderr:
-                # A group of its own: Ctrl-C reaches the manager alone, which then says bye.
+                # A separate process group: Ctrl-C reaches only the manager, which then says bye.
                 return subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stderr=stderr, process_group=0)
         except OSError as error:
             raise LinkError(f"cannot start {self._command[0]}: {error}") from error
@@ -134,7 +134,7 @@ class SpawnedPlugin:
 def remove_stale(parent: Path) -> list[Path]:
     """Remove the directories in ``parent`` whose runs were killed, and return them.
 
-    A live run holds a lock on its directory, which the kernel takes away with the process, however that ended.
+    A live run holds a lock on its directory; the kernel releases the lock when the process ends, in any way.
     """
     removed = []
     for directory in sorted(parent.glob(f"{PREFIX}*")):
@@ -144,20 +144,20 @@ def remove_stale(parent: Path) -> list[Path]:
                 continue
             lock = os.open(directory / "lock", os.O_RDWR)
         except OSError:
-            continue  # not one of ours, or gone meanwhile
+            continue  # not made by this program, or removed meanwhile
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(directory, ignore_errors=True)
             removed.append(directory)
         except OSError:
-            pass  # its run is alive
+            pass  # its run is still alive
         finally:
             os.close(lock)
     return removed
 
 
 def _short_directory() -> Path:
-    """Return the directory for temporary files, or /tmp when paths in there are too long for a socket."""
+    """Return the directory for temporary files, or /tmp if its paths are too long for a socket."""
     parent = Path(tempfile.gettempdir())
     longest = parent / f"{PREFIX}12345678" / "socket"
     return parent if len(os.fsencode(longest)) <= MAX_IPC_PATH_BYTES else Path("/tmp")

@@ -1,6 +1,6 @@
-"""The standby: a second scheduler that waits, and takes over when the one that is served has gone or does not answer.
+"""The standby: a second scheduler that takes over when the served one is gone or does not answer.
 
-Nothing here reads a clock or a socket; times are seconds of one steady clock.
+This module reads no clock and no socket; times are seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Final, Literal, NamedTuple
 from cosched_plugin.protocol.messages import Hello
 
 TAKEOVER_S: Final = (
-    1.2  # silence after which a standby takes over; with a ping and a slice before it, under two seconds in all
+    1.2  # silence after which a standby takes over; together with a ping and a slice, less than two seconds
 )
-PING_S: Final = 0.25  # while a standby waits, the scheduler that is served is asked so often whether it is there
-FRESH_S: Final = 3.0  # a standby that has not said hello for so long is gone
+PING_S: Final = 0.25  # interval of pings to the served scheduler while a standby waits
+FRESH_S: Final = 3.0  # time without a hello after which a standby counts as gone
 
 
 class Standby(NamedTuple):
@@ -25,20 +25,20 @@ class Standby(NamedTuple):
 
 
 class StandbyPlace:
-    """The place of one standby behind the scheduler that is served, and the rules of when it takes over."""
+    """The place of one standby behind the served scheduler, and the rules for its takeover."""
 
     def __init__(self, takeover_s: float, now_s: float) -> None:
         self.waiting: Standby | None = None
         self._takeover_s = takeover_s
-        self._free_since_s = now_s  # since when no scheduler is served, if none is
-        self._ping_s = 0.0  # when the scheduler that is served is to be asked next
+        self._free_since_s = now_s  # since when no scheduler is served; None: one is served
+        self._ping_s = 0.0  # when to ping the served scheduler next
 
     def set_free(self, now_s: float) -> None:
         """Note that no scheduler is served from now on."""
         self._free_since_s = now_s
 
     def is_reserved(self, now_s: float) -> bool:
-        """Return whether a scheduler that is no standby is still waited for, where none is served."""
+        """Return whether the place, if free, is still reserved for a scheduler that is not a standby."""
         return now_s - self._free_since_s < self._takeover_s
 
     def instance(self, now_s: float) -> str:
@@ -47,10 +47,10 @@ class StandbyPlace:
         return waiting.hello.instance if waiting is not None and now_s - waiting.seen_s < FRESH_S else ""
 
     def next_step(self, now_s: float, *, served: bool, silent_s: float | None) -> Literal["wait", "ping", "take over"]:
-        """Return what is to be done; forget a standby that has gone.
+        """Return the next step; forget a standby that is gone.
 
         ``served``: a scheduler is served; ``silent_s``: for how long it had owed an answer when its messages were last
-        read, None where it owes none.
+        read; None if it owes none.
         """
         if self.waiting is None:
             return "wait"

@@ -1,4 +1,4 @@
-"""The link to a scheduler in another process, in virtual time: the manager waits for each answer, and never without an end."""
+"""The link to a scheduler in another process, in virtual time: the manager waits for each answer, with a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosched_plugin.protocol.session.transitions import State
 
 
 class ZmqLink:
-    """Manager's end of a scheduler's ``port``, which it closes.
+    """The manager's end of a scheduler's ``port``; closes the port.
 
     ``wait_s`` is how long `open` waits for a scheduler, ``deadline_s`` how long `exchange` waits for an answer, restarts of the
     scheduler included.
@@ -25,7 +25,7 @@ class ZmqLink:
 
     @property
     def policy(self) -> str:
-        """Return the name that the scheduler gave its policy, empty before there was one."""
+        """Return the scheduler's name of its policy; empty before the first scheduler."""
         return self.port.policy
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
@@ -45,9 +45,9 @@ class ZmqLink:
             raise port.error(str(error)) from error
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Send a batch and return the answer to it, whoever gives it: a scheduler that restarts is brought up to date.
+        """Send a batch and return the answer, possibly of a restarted scheduler, which first receives the present state.
 
-        Raises LinkError when there is no answer within ``deadline_s``, or none to expect any more.
+        Raises LinkError if there is no answer within ``deadline_s``, or none can come any more.
         """
         port = self.port
         deadline = time.monotonic() + self._deadline_s
@@ -64,5 +64,5 @@ class ZmqLink:
             raise port.error(str(error)) from error
 
     def close(self) -> None:
-        """Say bye to a scheduler that listens, and give the endpoint up; takes at most half a second."""
+        """Say bye to the scheduler, and release the endpoint; takes at most half a second."""
         self.port.close()

@@ -1,1 +1,1 @@
-"""Why a job started when it did, from a decision trace."""
+"""Explains from a decision trace why a job started when it did."""

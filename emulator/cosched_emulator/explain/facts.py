@@ -1,4 +1,4 @@
-"""What a decision trace tells of one job: why it started when and where it did, as facts. `sentences` puts them into sentences."""
+"""The facts of a decision trace about one job: why it started when and where it did. `sentences` turns them into text."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def explain(records: Iterable[Record], job: int, file: str) -> Facts:
 
 
 class _Collector:
-    """Goes through the records once and keeps what concerns one job; what is said while it waits belongs to its next start."""
+    """Reads the records once and keeps those about one job; records about it while it is pending belong to its next start."""
 
     def __init__(self, job: int) -> None:
         self.starts: list[Facts] = []  # more than one after a requeue
         self.rejected: Facts | None = None
         self.mentioned = False
         self._job = job
-        self._reserved: Record | None = None  # the last reservation, whoever has it
-        self._searches: dict[int, Record] = {}  # for partners, by the jobs that started at this instant
+        self._reserved: Record | None = None  # the last reservation, of any job
+        self._searches: dict[int, Record] = {}  # searches for partners, by the jobs that started at this instant
         self._at_us = -1
         self._response_us: int | None = None  # expected at its submission
         self._since_us: int | None = None  # it is on disk
         self._wait()
 
     def _wait(self) -> None:
-        """Begin to collect what happens until the next start."""
+        """Begin to collect the records until the next start."""
         self._head: list[Facts] = []
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
 
     def take(self, record: Record) -> None:
-        """Take in the next record."""
+        """Process the next record."""
         at_us, kind = record["at_us"], record["kind"]
         if at_us != self._at_us:
             self._at_us = at_us
@@ -84,7 +84,7 @@ class _Collector:
                 self.starts[-1]["suspended"][-1]["until_us"] = at_us
 
     def so_far(self) -> str:
-        """Return what is known of a job that has not started, to go behind a sentence."""
+        """Return the known facts about a job that has not started, as the end of a sentence."""
         parts = [] if self.rejected is None else [rejected_text(self.rejected)]
         if self._head:
             parts.append("it was the reserved head of the queue")
@@ -171,7 +171,7 @@ class _Collector:
         self._wait()
 
     def _count_look(self, search: Record) -> None:
-        """Count what became of the job in another's search for a partner."""
+        """Count the result for the job of another job's search for a partner."""
         removed_by = next((name for name, jobs in search["removed"].items() if self._job in jobs), None)
         if removed_by is not None:
             self.mentioned = True
@@ -184,7 +184,7 @@ class _Collector:
         self.mentioned = True
         order = by_profit(search)
         if order is None:
-            order = search["candidates"]  # the first that is possible is taken
+            order = search["candidates"]  # the first possible one is taken
         if self._job not in order:
             self._looked_at["without_profit"] += 1
         elif chosen_job(search) in order[: order.index(self._job)]:
@@ -194,14 +194,14 @@ class _Collector:
 
 
 def _case_of(group: Record) -> int:
-    """Return the case of the G-LOMARC-TS paper, section 4.4: 1, all had waited; 2, running jobs matched; 3, a running primary."""
+    """Return the case of the G-LOMARC-TS paper, section 4.4: 1, all were pending; 2, running jobs matched; 3, a running primary."""
     if not group["running"]:
         return 1
     return 3 if group["primary"] in group["running"] else 2
 
 
 def places(runs: Iterable[list[int]]) -> list[Facts]:
-    """Return where processes run: groups of nodes with the same hardware threads, both as texts of intervals."""
+    """Return the places of processes: groups of nodes with the same hardware threads, both as texts of intervals."""
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for first, count, mask, processes in runs:
         groups.setdefault((mask, processes), []).append((first, first + count - 1))
@@ -212,7 +212,7 @@ def places(runs: Iterable[list[int]]) -> list[Facts]:
 
 
 def _outcome(search: Record | None) -> Facts | None:
-    """Return a search without the lists of jobs."""
+    """Return a search without its lists of jobs."""
     if search is None:
         return None
     order = by_profit(search)

@@ -1,10 +1,10 @@
-"""The funnel of searches for company: how many candidates are left after each constraint, and which is taken (LOMARC's table 5).
+"""The funnel of searches for partners and hosts: the candidates left after each constraint, and the chosen one (LOMARC's table 5).
 
-It works on the records of a decision trace, from a file or straight from a scheduler's sink.
+It works on the records of a decision trace, from a file or directly from a scheduler's sink.
 
-What counts. ``partners``: one search for every job that started on nodes of its own after it had looked for a partner among the
-waiting jobs, whether it found one or not. Jobs that look for none (short ones, or at weak load) and jobs that did not start at
-that instant are in no mean. ``hosts``: one search for every job that joined a running one; searches that led nowhere leave no record.
+Counted searches. ``partners``: one search for every job that started on nodes of its own after a search for a partner among the
+pending jobs, successful or not. The means exclude jobs that search for no partner (short ones, or at weak load) and jobs that did
+not start at that instant. ``hosts``: one search for every job that joined a running one; unsuccessful searches leave no record.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Record = Mapping[str, Any]
 class Left:
     """Candidates left by a constraint, on average.
 
-    ``mean``: over all searches. ``mean_reached``: over the ``reached`` ones in which the constraint before had left anybody.
-    ``mean_matched``: over the searches that ended in a match. None where there is no such search.
+    ``mean``: over all searches. ``mean_reached``: over the ``reached`` ones in which the preceding constraint had left at least one.
+    ``mean_matched``: over the searches that ended in a match. None if there is no such search.
     """
 
     mean: float | None
@@ -34,10 +34,10 @@ class Left:
 class Funnel:
     """The searches of one kind.
 
-    ``left``: by constraint, in the order in which they are applied; the first, ``all``, is everybody looked at, the searching job not
-    counted. ``position``: mean place of the one taken among the candidates left by all constraints, in queue order (of
+    ``left``: by constraint, in the order in which they are applied; the first, ``all``, counts all examined jobs except the searching
+    one. ``position``: mean place of the chosen job among the candidates left by all constraints, in queue order (of
     hosts: by start), from 1, over the ``matched`` searches. ``profit_rank``: its mean place by profit, over the
-    ``ranked`` ones that compared profits; above 1 where better ones had no room or would have delayed the reserved job.
+    ``ranked`` ones that compared profits; above 1 if better ones had no room or would have delayed the reserved job.
     """
 
     searches: int
@@ -56,25 +56,25 @@ def funnel(records: Iterable[Record]) -> dict[str, Funnel]:
             continue
         if "hosts" in record:
             searches["hosts"].append(record["hosts"])
-        elif "partners" in record and "host" not in record:  # else it had searched, but came onto another's nodes
+        elif "partners" in record and "host" not in record:  # else it had searched, but started on another job's nodes
             searches["partners"].append(record["partners"])
     return {kind: _funnel(found) for kind, found in searches.items()}
 
 
 def chosen_job(search: Record) -> int | None:
-    """Return the partner or host that a search found, None if it found none."""
+    """Return the partner or host that a search found; None if it found none."""
     job: int | None = search.get("partner", search.get("host"))
     return job
 
 
 def position(search: Record) -> int | None:
-    """Return the place of the one taken among the candidates, from 1."""
+    """Return the place of the chosen job among the candidates, from 1."""
     job = chosen_job(search)
     return None if job is None else search["candidates"].index(job) + 1
 
 
 def by_profit(search: Record) -> list[int] | None:
-    """Return the candidates that would profit, best first and earliest among equals; None if profits were not compared."""
+    """Return the candidates with a profit, best first, the earliest of equals first; None if profits were not compared."""
     profits = search.get("profits")
     if profits is None:
         return None
@@ -83,7 +83,7 @@ def by_profit(search: Record) -> list[int] | None:
 
 
 def profit_rank(search: Record) -> int | None:
-    """Return the place by profit of the one taken, from 1."""
+    """Return the place of the chosen job by profit, from 1."""
     job, best = chosen_job(search), by_profit(search)
     return best.index(job) + 1 if best is not None and job in best else None
 

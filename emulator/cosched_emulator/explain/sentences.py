@@ -1,6 +1,6 @@
-"""The facts about one job (`explain`) as sentences for people.
+"""The facts about one job (`explain`) as sentences.
 
-Instants are seconds on the run's clock, as in the run folder, with h:mm:ss behind; spans are h:mm:ss, or seconds below a minute.
+Instants are seconds on the run's clock, as in the run folder, followed by h:mm:ss; spans are h:mm:ss, or seconds below a minute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cosched_hwmodel.units import SECOND_US
 
 Facts = Mapping[str, Any]
 
-# What a constraint has against a job that another looks at as a partner.
+# The reason why a constraint rejects a candidate partner.
 _AGAINST: Final[Mapping[str, str]] = {
     "short": "it was too short, not known, or not willing to share",
     "size": "it was larger than the job that started",
@@ -22,7 +22,7 @@ _AGAINST: Final[Mapping[str, str]] = {
     "slowdown": "the two would have slowed each other down too much",
 }
 _MATCHABLE: Final = "of medium length or longer, known and willing to share"
-# What is left after a constraint, of candidates for a partner and for a host.
+# The candidates left after a constraint, for a partner and for a host.
 _LEFT: Final[Mapping[str, tuple[str, str]]] = {
     "short": (_MATCHABLE, _MATCHABLE),
     "size": ("not larger", "not smaller"),
@@ -31,19 +31,19 @@ _LEFT: Final[Mapping[str, tuple[str, str]]] = {
     "slowdown": ("within the largest slowdown", "within the largest slowdown"),
 }
 _NO_SEARCH: Final[Mapping[str, str]] = {
-    "nobody-waits": "nobody else waited",
+    "nobody-waits": "no other job was pending",
     "no-belief": "nothing is known of pairs",
     "may-not-share": (
         "a job that is short, wants its nodes for itself or more than half of each, or of which nothing is known gets none"
     ),
     "weak-load": "the queue asked for little more than the free nodes",
     "short": "it was too short to be worth it",
-    "low-load": "there was room for everybody with one process on a node, so it got a node for each process",
+    "low-load": "there was room for all jobs with one process on a node, so it got a node for each process",
 }
 
 
 def sentences(facts: Facts) -> Iterator[str]:
-    """Yield the story of a job, a line at a time."""
+    """Yield the explanation of a job, line by line."""
     starts = facts["starts"]
     for number, start in enumerate(starts, 1):
         if len(starts) > 1:
@@ -86,7 +86,7 @@ def _submission(job: int, start: Facts) -> str:
 
 
 def _waiting(start: Facts) -> Iterator[str]:
-    """Yield what is known of the job while it was pending."""
+    """Yield the known facts about the job while it was pending."""
     submit_us = start["submit_us"]
     if start["expected_response_us"] is not None:
         yield f"At its submission it was expected to end within {span_text(start['expected_response_us'])}."
@@ -128,7 +128,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     if start["group"] is not None:
         yield from _group_cause(job, start)
         return
-    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'waiting job', 'waiting jobs')}"
+    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'pending job', 'pending jobs')}"
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
         if start["chosen_in"] is not None:
@@ -182,7 +182,7 @@ def _reason(start: Facts, queue: str) -> str:
     free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
     match start["reason"]:
         case "order":
-            first = "the only waiting job" if start["waiting"] == 1 else f"the first{queue}"
+            first = "the only pending job" if start["waiting"] == 1 else f"the first{queue}"
             return f"it was {first}, and there was a place for it{free}"
         case "overtake":
             return (
@@ -220,7 +220,7 @@ def _placement(start: Facts) -> Iterator[str]:
         groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
     partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
     group = start["group"]
-    if group is not None:  # matched jobs share nodes with the primary one, and not with each other
+    if group is not None:  # matched jobs share nodes with the primary job, not with each other
         partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
     beside = f", beside {_jobs(partner)}" if partner else ""
     yield f"It runs on {' and '.join(groups)}{beside}."
@@ -265,7 +265,7 @@ def _later_events(start: Facts) -> Iterator[str]:
 def _search(search: Facts, role: str) -> str:
     """Return how many jobs a search examined, how many each constraint left, and which it chose."""
     left = search["left"]
-    kind = ("other waiting job", "other waiting jobs") if role == "partner" else ("running job", "running jobs")
+    kind = ("other pending job", "other pending jobs") if role == "partner" else ("running job", "running jobs")
     steps = []
     for name, count in left.items():
         if name != "all":

@@ -1,4 +1,4 @@
-"""Reading a decision trace: JSON lines, each checked as far as the program relies on it."""
+"""Reads a decision trace: JSON lines, each checked as far as the program relies on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from reprlib import repr as short_repr  # what is damaged may be long, or deeply nested
+from reprlib import repr as short_repr  # damaged data may be long, or deeply nested
 from typing import Any, Final
 
 from cosched_emulator.errors import InputError
@@ -26,7 +26,7 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "expect": ("job", "response_us"),
     "slice": ("end_us",),
 }
-# Fields that a record may have, whatever its kind. A policy of somebody else's may say more, under other names.
+# Fields that a record of any kind may have. A third-party policy may add fields under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(
         ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to"),
@@ -37,18 +37,18 @@ _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
 }
 _OF_GROUP: Final = ("primary", "candidates", "tried")  # whole numbers
 _NUMBER: Final = "a finite number, a whole one of at most 63 bits"
-# Whatever JSON's grammar lets through and nobody can print or calculate with looks like one of these; few good lines do.
+# Valid JSON that cannot be printed or calculated with contains one of these; few good lines do.
 _SUSPECT: Final = re.compile(r"NaN|Infinity|[0-9]{19}|[0-9][eE]\+?[0-9]{2}|\\u[dD][89a-fA-F]")
 
 
 def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator[Record]:
-    """Yield the records of a trace; InputError with the line where it is not one. Records of kinds unknown here are let through.
+    """Yield the records of a trace; InputError with the line for an invalid record. Records of unknown kinds are accepted.
 
-    A last line that is cut off, as a killed run leaves it, is left out; ``warn`` is told.
+    A truncated last line, as a killed run leaves it, is left out; ``warn`` is called with a message.
     """
     number = 0
     try:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
         with open(file, "rb") as stream:
             for number, line in enumerate(stream, 1):
@@ -65,7 +65,7 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
 
 
 def _parse(file: str, number: int, line: bytes) -> Record | None:
-    """Return a line's record, of which nothing is certain yet but its numbers and texts; None for a line that is cut off."""
+    """Return a line's record, of which only numbers and texts are checked; None for a truncated line."""
     try:
         text = line.decode()
         record = json.loads(text)
@@ -85,7 +85,7 @@ def _parse(file: str, number: int, line: bytes) -> Record | None:
 
 
 def _check_values(file: str, number: int, record: Record) -> None:
-    """Refuse numbers that are not finite or too large, and texts with half characters, at any depth."""
+    """Refuse numbers that are not finite or too large, and texts with lone surrogates, at any depth."""
     left: list[tuple[str, Any]] = [("", record)]
     while left:
         field, value = left.pop()
@@ -112,7 +112,7 @@ def _is_text(value: str) -> bool:
 
 
 def _check(file: str, number: int, record: Record) -> None:
-    """Refuse a record that lacks what its kind must have, or has something else than a number, a text, ... where one belongs."""
+    """Refuse a record without a field that its kind requires, or with a field of a wrong type."""
     kind = record.get("kind")
     if not isinstance(kind, str):
         raise InputError(file, "a text", short_repr(kind), number, "kind")
@@ -157,7 +157,7 @@ def _is_runs(value: object) -> bool:
 
 
 def _is_search(value: object) -> bool:
-    """Tell whether ``value`` says what was left, what removed the others, and what came of it."""
+    """Return whether ``value`` has the candidates left, the reasons for the others, and the result of a search."""
     if not isinstance(value, dict):
         return False
     left, removed, candidates = value.get("left"), value.get("removed"), value.get("candidates")
@@ -176,7 +176,7 @@ def _is_search(value: object) -> bool:
 
 
 def _is_group(value: object, job: int) -> bool:
-    """Tell whether ``value`` says who is in the group of a job that starts, and how it was found."""
+    """Return whether ``value`` has the members of a starting job's group, and how the group was found."""
     if not isinstance(value, dict):
         return False
     matched, running, gain = (value.get(key, ()) for key in ("matched", "running", "gain"))

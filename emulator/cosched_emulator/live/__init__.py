@@ -1,1 +1,1 @@
-"""The live cluster: a manager in real or scaled time, commands of users, accounting, restarts."""
+"""The live cluster: a manager in real or scaled time, users' commands, accounting, restarts."""

@@ -1,4 +1,4 @@
-"""The clock of a live manager: emulated time that runs with real time, at a constant speed."""
+"""The clock of a live manager: emulated time that follows real time at a constant speed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cosched_hwmodel.units import SECOND_US
 class LiveClock:
     """Emulated time from ``start_us`` on, ``speed`` emulated seconds a second; it never runs backwards.
 
-    ``seconds`` is where the time comes from. Should that jump back, emulated time stands where it was and goes on from there;
-    `jumped_us` says by how much it would have gone back in all. A jump forward is believed: the machine may have been asleep.
+    ``seconds`` is the source of time. If it jumps back, emulated time stays where it is and continues from there; `jumped_us` is the
+    sum of all backward jumps. A jump forward is accepted: the machine may have been asleep.
     """
 
     def __init__(self, start_us: int, speed: float, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -22,7 +22,7 @@ class LiveClock:
         self._zero_s = seconds()
         self._zero_us = start_us
         self._last_us = start_us
-        self._fault_us = 0  # by how much a fault plan has put the clock forward
+        self._fault_us = 0  # total jump forward by a fault plan
 
     def now_us(self) -> int:
         """Return the emulated time."""
@@ -35,9 +35,9 @@ class LiveClock:
         return now_us
 
     def wait_s(self, at_us: int) -> float:
-        """Return how many real seconds are left until ``at_us``; 0 when it has come."""
+        """Return the real seconds until ``at_us``; 0 if it has passed."""
         return max(0.0, (at_us - self.now_us()) / self.speed / SECOND_US)
 
     def jump(self, by_us: int) -> None:
-        """Have the time's source jump, as a fault plan wants it."""
+        """Make the source of time jump, for a fault plan."""
         self._fault_us += by_us

@@ -1,4 +1,4 @@
-"""Submitted jobs that the scheduler is not told of yet: they wait for other jobs, a begin time, or their turn in an array."""
+"""Submitted jobs that the scheduler does not know yet: they wait for other jobs, a begin time, or a slot of their array."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
 
 DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
 AFTER_OK, AFTER_ANY = "afterok", "afterany"
-_MOST_VOID: Final = 1_000  # begin times of cancelled jobs that may stay on the heap
+_MOST_VOID: Final = 1_000  # void begin times that may stay on the heap
 
 
 class Waiting(NamedTuple):
-    """A job that was submitted, and that the scheduler has not been told of: ``reason`` says what it waits for."""
+    """A submitted job that the scheduler does not know yet; ``reason`` says what it waits for."""
 
     job: ManagedJob
     reason: str
 
 
 class _Array(NamedTuple):
-    """An array of which only so many tasks may be with the scheduler at a time."""
+    """An array with a limit on the number of its tasks that the scheduler knows at a time."""
 
     at_once: int
-    there: set[int]  # tasks that are, by job id
+    there: set[int]  # tasks that the scheduler knows, by job id
     next_ones: deque[int]
 
 
 class WaitingRoom:
-    """The waiting jobs, and what they wait for. ``tell`` lets a job go to the scheduler; told last whether it is held."""
+    """The waiting jobs and their conditions. ``tell`` passes a job to the scheduler; its last argument is whether the job is held."""
 
     def __init__(self, manager: Manager, tell: Callable[[int, ManagedJob, bool], None]) -> None:
         self.jobs: dict[int, Waiting] = {}
-        self.members: dict[
-            int, dict[int, int]
-        ] = {}  # of each array, by its id: jobs that have not ended, by their task
+        self.members: dict[int, dict[int, int]] = {}  # by array id: jobs that have not ended, by their task
         self._manager = manager
         self._tell = tell
-        self._after: dict[int, set[tuple[str, int]]] = {}  # by waiting job: (kind, job) of what has not ended yet
-        self._before: dict[int, list[int]] = {}  # by job: those that wait for its end
+        self._after: dict[
+            int, set[tuple[str, int]]
+        ] = {}  # by waiting job: (kind, job) of dependencies that have not ended yet
+        self._before: dict[int, list[int]] = {}  # by job: the jobs that wait for its end
         self._arrays: dict[int, _Array] = {}
-        self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task there
+        self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task in the array
         self._held: set[int] = set()
-        self.begin_us: dict[int, int] = {}  # by waiting job: when it may start, if that is still to come
+        self.begin_us: dict[int, int] = {}  # by waiting job: its begin time, if that is in the future
         self._begins: list[tuple[int, int]] = []  # heap of (begin time, job), with void entries
 
     def limit(self, array_id: int, at_once: int) -> None:
-        """Let only so many tasks of a new array go to the scheduler at a time."""
+        """Limit the number of tasks of a new array that the scheduler gets at a time."""
         self._arrays[array_id] = _Array(at_once, set(), deque())
 
     def enter(
@@ -64,7 +64,7 @@ class WaitingRoom:
         held: bool,
         begin_us: int = 0,
     ) -> None:
-        """Take in a job that waits for the ends of others, ``after``, none of which has ended yet, and for the time ``begin_us``."""
+        """Enter a job that waits for the ends of the jobs ``after``, none of which has ended yet, and for the time ``begin_us``."""
         job_id = job.job.spec.id
         if origin.array_id is not None and origin.array_index is not None:
             self._task_of[job_id] = (origin.array_id, origin.array_index)
@@ -83,11 +83,11 @@ class WaitingRoom:
         self._go_on(at_us, job_id)
 
     def next_begin_us(self) -> int | None:
-        """Return the earliest begin time that is still to come, those of cancelled jobs included; None if there is none."""
+        """Return the earliest future begin time, including those of cancelled jobs; None if there is none."""
         return self._begins[0][0] if self._begins else None
 
     def begin(self, at_us: int) -> bool:
-        """Let the jobs go on whose begin time has come; tell whether there was one."""
+        """Release the jobs whose begin time has come; return whether there were any."""
         begun = False
         while self._begins and self._begins[0][0] <= at_us:
             _, job_id = heappop(self._begins)
@@ -97,7 +97,7 @@ class WaitingRoom:
         return begun
 
     def hold(self, at_us: int, job_id: int, *, hold: bool) -> str | None:
-        """Hold or release a waiting job; return why not."""
+        """Hold or release a waiting job; return the reason if that is impossible."""
         if (job_id in self._held) == hold:
             return "it is held already" if hold else "it is not held"
         (self._held.add if hold else self._held.discard)(job_id)
@@ -114,7 +114,7 @@ class WaitingRoom:
         self._manager.finish(job, at_us, CANCELLED)
 
     def handle_end(self, at_us: int, job_id: int, state: str) -> None:
-        """Let the jobs go on that have waited for a job that has ended, and forget that one."""
+        """Release the jobs that waited for a job that has ended, and forget that job."""
         self._held.discard(job_id)
         self._after.pop(job_id, None)
         self._forget_begin(job_id)
@@ -136,7 +136,7 @@ class WaitingRoom:
     def _handle_dependency_end(self, at_us: int, job_id: int, ended: int, state: str) -> None:
         waits_for = self._after.get(job_id)
         if waits_for is None or job_id not in self.jobs:
-            return  # it has ended itself
+            return  # the waiting job has ended itself
         if (AFTER_OK, ended) in waits_for and state != COMPLETED:
             self.cancel(at_us, job_id, f"its dependency can never hold: job {self._label(ended)} has ended {state}")
             return
@@ -150,13 +150,13 @@ class WaitingRoom:
         return str(job_id) if array_id is None else f"{array_id}_{task}"
 
     def _forget_begin(self, job_id: int) -> None:
-        """Forget the begin time of a job that has ended, and void entries of the heap where most are."""
+        """Forget the begin time of a job that has ended; drop the void entries of the heap if most entries are void."""
         if self.begin_us.pop(job_id, None) is not None and len(self._begins) > _MOST_VOID + 2 * len(self.begin_us):
             self._begins = [entry for entry in self._begins if entry[1] in self.begin_us]
             heapify(self._begins)
 
     def _go_on(self, at_us: int, job_id: int) -> None:
-        """Have a job wait for its dependencies and its begin time; then go to the scheduler, or wait for its turn in its array."""
+        """Let a job wait for its dependencies and begin time; then pass it to the scheduler, or let it wait for its array."""
         if job_id in self._after or job_id in self.begin_us:
             self._wait(at_us, job_id)
             return
@@ -173,12 +173,12 @@ class WaitingRoom:
         return self._arrays.get(array_id)
 
     def _next_of(self, at_us: int, array: _Array) -> None:
-        """Let the next tasks of an array go to the scheduler, as far as it allows."""
+        """Pass the next tasks of an array to the scheduler, within the array's limit."""
         held = []
         while array.next_ones and len(array.there) < array.at_once:
             job_id = array.next_ones.popleft()
             if job_id in self._held:
-                held.append(job_id)  # it takes nobody's place
+                held.append(job_id)  # it takes no slot of the array
             elif job_id in self.jobs:
                 array.there.add(job_id)
                 self._go(at_us, job_id)

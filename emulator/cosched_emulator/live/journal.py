@@ -1,7 +1,7 @@
-"""The steps of a live manager as its journal keeps them, and how they are played again.
+"""The steps of a live manager in the form of its journal, and their replay.
 
-Time alone is a step when it brings something about. A command is on disk before it has any effect, so that nobody is told of
-what a crash could undo; the other steps are written a moment after, with what came of them.
+The passage of time is a step if it causes a change. A command is on disk before it takes effect, so that a crash cannot undo what
+a user was told; the other steps are written shortly afterwards, with their changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADVANCE, COMMAND, ANSWER = "advance", "command", "answer"
 
 
 def time_step(now_us: int) -> Step:
-    """Return the step of time that has come to ``now_us``."""
+    """Return the step of time that advances to ``now_us``."""
     return Step(ADVANCE, now_us, b"")
 
 
@@ -35,7 +35,7 @@ def answer_step(now_us: int, message: Actions) -> Step:
 
 
 def play(live: LiveManager, step: Step) -> None:
-    """Do once more what a step did; raises InvariantError, KeyError or ProtocolError for one that was none."""
+    """Replay a step; raises InvariantError, KeyError or ProtocolError for an invalid one."""
     match step.kind:
         case "advance":
             live.advance(step.at_us)
@@ -48,14 +48,14 @@ def play(live: LiveManager, step: Step) -> None:
             message = decode([MAGIC, step.body])
             if not isinstance(message, Actions):
                 raise InvariantError(f"an answer is a {type(message).__name__}")
-            live.batch()  # it was an answer to one
+            live.batch()  # the answer belonged to a batch
             live.answer(step.at_us, message.seq, message.actions)
         case _:
             raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
 
 
 def restore(live: LiveManager, accounting: Accounting) -> int:
-    """Play a whole journal again and return how many steps it had; InvariantError where it does not fit this program or scenario."""
+    """Replay a whole journal and return its number of steps; InvariantError if it does not fit this program or scenario."""
     steps = 0
     for step in accounting.replay():
         try:

@@ -1,10 +1,10 @@
-"""A live manager: events apply at once while time runs on, and the scheduler is told when it listens.
+"""A live manager: events apply immediately while time runs on; the scheduler gets them in its next batch.
 
 It has no sockets, clocks or files. Its inputs are `advance`, `command` and `answer`, each with the time. The same inputs give
-the same state: a manager that was killed reads them from the journal and plays them again. `batch` returns what there is to
-tell the scheduler, `drain` what has changed, for the accounting.
+the same state: a manager that was killed replays them from the journal. `batch` returns the events for the scheduler, `drain` the
+changes for the accounting.
 
-A late answer is checked against the present state: time has gone on, and so have ends, kills and cancellations.
+A late answer is checked against the present state, because jobs may have ended or been killed or cancelled meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _JOB: Final = re.compile(r"\bjob (\d+)\b")  # in a reason
 
 
 class LiveManager:
-    """The manager's state, and the rules by which it changes while time runs on."""
+    """The manager's state, and the rules of its changes while time runs on."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class LiveManager:
         ended_state: Callable[[int], str | None],
         tasks_of: Callable[[int], Sequence[int]],
     ) -> None:
-        """``next_id`` is that of the first job to be submitted; jobs and arrays that have ended are looked up by the last two."""
+        """``next_id`` is the id of the first submitted job; the last two parameters look up jobs and arrays that have ended."""
         manager.diary.kept = True
         manager.allow_late_answers()
         self.manager = manager
@@ -69,16 +69,16 @@ class LiveManager:
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._refusals: list[Event] = []
         self._outbox: list[Event] = []
-        self._open: int | None = None  # number of the batch that is out
-        self._kick = False  # a scheduler that has just come is to decide, whether or not anything happens
+        self._open: int | None = None  # number of the unanswered batch
+        self._kick = False  # a new scheduler must decide, whether or not anything happens
         self._changes: list[Change] = []
 
     # ------------------------------------------------------------ inputs
 
     def advance(self, now_us: int) -> None:
-        """Let everything happen that is due by ``now_us``, each at its own time. A clock that has run backwards waits."""
+        """Apply everything due by ``now_us``, each at its own time. A clock that has run backwards has no effect."""
         while (due_us := self.due_us()) is not None and due_us <= now_us:
-            self.now_us = max(self.now_us, due_us)  # what was asked for too late is due at once, not in the past
+            self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
             self._apply(self.now_us, self.agenda.due(self.now_us))
             if self._room.begin(self.now_us):
                 self._follow_up(self.now_us)
@@ -89,7 +89,7 @@ class LiveManager:
         return self._commands.refusal(self.now_us, who, request)
 
     def command(self, now_us: int, who: Requester, request: Request) -> Done | Refused:
-        """Carry out what a user asks to be done."""
+        """Carry out a user's command."""
         self.advance(now_us)
         refused = self.refusal(who, request)
         if refused is not None:
@@ -99,10 +99,10 @@ class LiveManager:
         return Done(result)
 
     def answer(self, now_us: int, seq: int, actions: Sequence[Action]) -> None:
-        """Carry out the scheduler's answer to batch ``seq``, as far as it is possible now."""
+        """Carry out the scheduler's answer to batch ``seq``, as far as possible now."""
         self.advance(now_us)
         manager = self.manager
-        # What the scheduler could not know when it decided explains whatever cannot be done.
+        # Events after the scheduler's batch explain the actions that are impossible now.
         stale = "stale: " if self._outbox else ""
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
         follow = manager.carry_out(seq, self.now_us, actions)
@@ -117,11 +117,11 @@ class LiveManager:
             if text and number not in refused:
                 self.decisions.append((self.now_us, text))
         self._open = None
-        # A scheduler learns of what was measured meanwhile after its own decisions, which may have made it void.
+        # A measurement taken meanwhile is sent after the scheduler's decisions, which may make it void.
         self._outbox = [
             event for event in self._outbox if not isinstance(event, ProgressMeasured) or self._holds(event)
         ]
-        if refused:  # what it did not come to do would have voided some
+        if refused:  # actions that were not carried out would have voided some
             for job_id, job in sorted(manager.running.items()):
                 if job.measured_ppm:
                     self._outbox.append(ProgressMeasured(job_id, job.measured_ppm))
@@ -134,7 +134,7 @@ class LiveManager:
     # ------------------------------------------------------------ the scheduler's side
 
     def batch(self) -> tuple[int, int, tuple[Event, ...]] | None:
-        """Return (number, time, events) of what there is to tell, and count it as told; None while nothing is, or a batch is out."""
+        """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
         if self._open is not None or not (self._refusals or self._outbox or self._kick):
             return None
         events = (*self._refusals, *self._outbox)
@@ -145,12 +145,12 @@ class LiveManager:
         return self._open, self.now_us, events
 
     def discard_events(self) -> None:
-        """Forget the events that wait for the scheduler: it has gone, and the next one gets the present state."""
+        """Drop the events for the scheduler: it is gone, and the next one gets the present state."""
         self._refusals.clear()
         self._outbox.clear()
 
     def inventory(self) -> Welcome:
-        """Return the present state, for a scheduler that begins now. What was to be told is in it; an open batch is given up."""
+        """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         if self._open is not None:
             self.manager.skip_to(self._open)
             self._open = None
@@ -161,39 +161,39 @@ class LiveManager:
     # ------------------------------------------------------------ the accounting's side
 
     def drain(self) -> list[Change]:
-        """Return what has changed since the last call, in order."""
+        """Return the changes since the last call, in order."""
         changes, self._changes = self._changes, []
         return changes
 
     def due_us(self) -> int | None:
-        """Return when something will happen by itself; None if nothing will."""
+        """Return the time of the next due entry; None if there is none."""
         due_us, begin_us = self.agenda.next_us(), self._room.next_begin_us()
         return due_us if begin_us is None else begin_us if due_us is None else min(due_us, begin_us)
 
     def begin_us(self, job_id: int) -> int | None:
-        """Return when a job may start; None if that time has come, or was never asked for."""
+        """Return the begin time of a job; None if it has passed, or the job has none."""
         return self._room.begin_us.get(job_id)
 
     def label(self, job_id: int) -> str:
-        """Return a job as users name it: its number, or array and task; of one that has ended, its number."""
+        """Return the users' name of a job: its number, or array and task; its number if it has ended."""
         return self._owners.label(job_id)
 
     @property
     def unfinished(self) -> int:
-        """Return how many jobs have been submitted and have not ended."""
+        """Return the number of submitted jobs that have not ended."""
         return len(self.manager.jobs)
 
-    # ------------------------------------------------------------ what follows from what
+    # ------------------------------------------------------------ consequences
 
     def _apply(self, at_us: int, events: Iterable[Event]) -> None:
-        """Apply events, and what follows from them at that instant."""
+        """Apply events, and their consequences at that instant."""
         events = list(events)
         self.manager.apply(at_us, events)
         self._outbox += events
         self._follow_up(at_us)
 
     def _follow_up(self, at_us: int) -> None:
-        """Handle the ends of jobs, and the ends that follow from these; then let the hardware settle."""
+        """Handle the ends of jobs, and further ends that these cause; then settle the hardware."""
         diary = self.manager.diary
         while diary.entries:
             changes = diary.drain()
@@ -204,13 +204,13 @@ class LiveManager:
         self.manager.settle(at_us)
 
     def _forget(self, at_us: int, job_id: int, state: str) -> None:
-        """Forget a job that has ended, and let the jobs go on that have waited for its end."""
+        """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
         self._owners.drop(job_id)
         self._room.handle_end(at_us, job_id, state)
 
     def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
-        """Have a job that has waited enter the scheduler's queue."""
+        """Enter a job that has waited into the scheduler's queue."""
         events: list[Event] = [JobSubmitted(job.job.spec)]
         if held:
             events.append(JobHeld(job.job.spec.id))
@@ -218,14 +218,14 @@ class LiveManager:
         self._outbox += events
 
     def _tell_now(self, event: Event) -> None:
-        """Apply an event that a user has caused, and have the scheduler told."""
+        """Apply an event caused by a user, and add it to the scheduler's next batch."""
         self.manager.apply(self.now_us, (event,))
         self._outbox.append(event)
 
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Re-derive what can be re-derived; InvariantError where it differs."""
+        """Recompute the derived state; InvariantError if it differs."""
         manager = self.manager
         manager.check()
         if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting):
@@ -236,7 +236,7 @@ class LiveManager:
 
 
 def describe(action: Action, label: Callable[[int], str]) -> str:
-    """Return a decision of the scheduler in a few words; ``label`` returns how users name a job."""
+    """Return a decision of the scheduler in a few words; ``label`` returns the users' name of a job."""
     name = type(action).__name__
     words = {
         "StartJob": "start",

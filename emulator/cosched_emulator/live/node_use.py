@@ -1,4 +1,4 @@
-"""Which jobs are on which node: derived from the running jobs, for the tables that users see."""
+"""The jobs on each node: derived from the running jobs, for the tables of users."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 
 
 class NodeUse(NamedTuple):
-    """By node: ids of the jobs that hold threads there, ascending; how many threads; how much memory."""
+    """By node: ids of the jobs that hold threads on it, ascending; the number of threads; the memory."""
 
     jobs: list[list[int]]
     threads: list[int]
     memory_mb: list[int]
 
     def neighbours(self, job: ManagedJob) -> list[int]:
-        """Return the jobs, by id, that share a node with a running one."""
+        """Return the ids of the jobs that share a node with a running job."""
         found: set[int] = set()
         if not job.on_disk:
             for first, count, _, _ in job.runs:
@@ -41,7 +41,7 @@ class NodeUse(NamedTuple):
 
 
 def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
-    """Return which jobs are on which node; jobs on disk are on none."""
+    """Return the jobs on each node; jobs on disk are on none."""
     found = NodeUse([[] for _ in range(machine.nodes)], [0] * machine.nodes, [0] * machine.nodes)
     for job_id, job in sorted(running.items()):
         if job.on_disk:

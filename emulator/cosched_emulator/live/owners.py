@@ -1,4 +1,4 @@
-"""Whose the jobs of a live manager are, as far as they have not ended."""
+"""The owners of the jobs of a live manager that have not ended."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cosched_emulator.manager.changes import Origin
 
 
 class Owners:
-    """The origins of the jobs that users have submitted, and how many jobs each user has."""
+    """The origins of the users' jobs, and the number of jobs of each user."""
 
     def __init__(self) -> None:
-        self.origins: dict[int, Origin] = {}  # by job; none of the scenario's jobs
+        self.origins: dict[int, Origin] = {}  # by job, without the scenario's jobs
         self._counts: Counter[str] = Counter()
 
     def add(self, job_id: int, origin: Origin) -> None:
@@ -28,16 +28,16 @@ class Owners:
                 del self._counts[origin.owner]
 
     def owner(self, job_id: int) -> str:
-        """Return who submitted a job, empty for the scenario's own."""
+        """Return the user who submitted a job; empty for the scenario's jobs."""
         return self.origins[job_id].owner if job_id in self.origins else ""
 
     def label(self, job_id: int) -> str:
-        """Return a job as users name it: its number, or array and task; of one that has ended, its number."""
+        """Return the users' name of a job: its number, or array and task; its number if it has ended."""
         origin = self.origins.get(job_id)
         if origin is None or origin.array_id is None:
             return str(job_id)
         return f"{origin.array_id}_{origin.array_index}"
 
     def jobs_of(self, user: str) -> int:
-        """Return how many jobs of a user have not ended."""
+        """Return the number of a user's jobs that have not ended."""
         return self._counts[user]

@@ -1,6 +1,6 @@
-"""Planned faults of a live manager's process: its clock jumps, the disk of its database is full.
+"""Planned faults of a live manager's process: jumps of its clock, a full disk under its database.
 
-They are no steps of the live manager: a manager that was killed does not repeat them when it plays its journal.
+They are not steps of the live manager: a restarted manager does not repeat them when it replays its journal.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cosched_hwmodel.units import SECOND_US
 
 
 class ProcessFaults:
-    """The faults of the process in order of time, those of one instant in the order of the plan."""
+    """The faults of the process in order of time, then in the order of the plan."""
 
     def __init__(self, faults: Faults, clock: LiveClock, accounting: Accounting) -> None:
-        """Faults before the clock's present time have struck already, before the manager was killed."""
+        """Skip the faults before the clock's present time: they struck before the manager was killed."""
         due: list[tuple[FaultHappened, Callable[[], None]]] = []
         for jump in faults.clock:
             fault = FaultHappened(jump.at_us, "clock jump", f"{jump.jump_us / SECOND_US:+g} s")
@@ -35,11 +35,11 @@ class ProcessFaults:
             accounting.fill(True)
 
     def next_us(self) -> int | None:
-        """Return when the next one strikes."""
+        """Return the time of the next fault."""
         return self._due[0][0].at_us if self._due else None
 
     def strike(self, now_us: int) -> list[FaultHappened]:
-        """Bring about all faults that are due, and return them."""
+        """Cause all faults that are due, and return them."""
         struck = []
         while self._due and self._due[0][0].at_us <= now_us:
             fault, act = self._due.popleft()

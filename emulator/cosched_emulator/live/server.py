@@ -1,7 +1,7 @@
-"""The loop of a live manager: clock, scheduler, users and accounting, one after the other, none of them waited for.
+"""The loop of a live manager: it serves clock, scheduler, users and accounting in turn, and waits for none of them.
 
-Every turn lets happen what is due, tells the scheduler what it listens to, writes down what has come of it, and then waits for
-whoever speaks first, or for the next thing that is due; never longer than a slice. What goes into the journal, and when: `journal`.
+Every turn applies what is due, sends a batch if the scheduler is ready, records the changes, and then waits for the next message
+or the next due entry, at most for one slice. `journal` describes what the journal holds, and when it is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cosched_plugin.common.status.counters import Gauge, Status
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session.transitions import State
 
-MOST_MESSAGES: Final = 64  # of the scheduler's side, in one turn
+MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
@@ -52,13 +52,13 @@ GAUGES: Final = {
     "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
 }
-SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer is worth a line
-USERS_S: Final = 0.05  # in one turn; the rest in the next
-SHORTEST_WAIT_S: Final = 0.001  # at high speed something is always due
+SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
+USERS_S: Final = 0.05  # requests in one turn; the rest in the next
+SHORTEST_WAIT_S: Final = 0.001  # at high speed an entry is always due
 
 
 class LiveServer:
-    """A live manager at work. ``stop`` may be set from a signal handler."""
+    """The running loop of a live manager. A signal handler may set ``stop``."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class LiveServer:
         check: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """End at ``until_us``, or ``until_idle``, when nothing is left to happen; ``check`` re-derives all invariants after every step.
+        """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
 
         ``progress`` is called with the number of jobs that have ended.
         """
-        self.stop = 0  # number of the signal that asks for an end
+        self.stop = 0  # number of the signal that requests the end
         self.status = Status(self._fields, GAUGES)
         self._live = live
         self._accounting = accounting
@@ -93,17 +93,17 @@ class LiveServer:
         self._check = check
         self._progress = progress
         self._ended = 0
-        self._sent_s: float | None = None  # when the batch that is out was sent
+        self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
         self._was_silent = False
-        self._asked: deque[Asked] = deque()  # by users, and not answered yet
+        self._asked: deque[Asked] = deque()  # requests of users that are not answered yet
 
     def stop_on(self, number: int) -> None:
-        """End at the next turn, because of that signal."""
+        """End at the next turn, because of signal ``number``."""
         self.stop = number
 
     def run(self) -> None:
-        """Serve until the end that was asked for. Raises AccountingError when too much could not be written down."""
+        """Serve until the requested end. Raises AccountingError if too much could not be written."""
         session = self._port.begin(self._inventory, lockstep=False)
         poller = zmq.Poller()
         poller.register(self._port.socket, zmq.POLLIN)
@@ -134,7 +134,7 @@ class LiveServer:
         live = self._live
         struck = self._faults.strike(now_us)
         due_us = live.due_us()
-        # What has struck is a step, too: it is not to strike again after a restart.
+        # A fault is a step, too, so that it does not strike again after a restart.
         if struck or (due_us is not None and due_us <= now_us):
             self._accounting.append(time_step(now_us))
             live.advance(now_us)
@@ -192,7 +192,7 @@ class LiveServer:
                     self.status.resyncs += 1
                     self._sent_s = None
                 case Ready():
-                    return  # it gets its first batch at once
+                    return  # it gets its first batch immediately
 
     def _apply_answer(self, message: Actions) -> None:
         if self._sent_s is not None:
@@ -206,7 +206,7 @@ class LiveServer:
         self._record_changes()
 
     def _hear_users(self) -> None:
-        """Answer users for a while; whoever is left over is answered in the next turn, after what has become due meanwhile."""
+        """Answer users for a limited time; the next turn answers the others, after the entries that became due meanwhile."""
         if self._door is None:
             return
         if not self._asked:
@@ -215,7 +215,7 @@ class LiveServer:
         while self._asked and time.monotonic() - began_s < USERS_S:
             asked = self._asked.popleft()
             answer = self._answer(asked)
-            self._flush()  # nobody is told what is not written down, unless the disk is full
+            self._flush()  # answer only after the command is written, unless the disk is full
             self._door.answer(asked, answer)
 
     def _answer(self, asked: Asked) -> Done | Refused:
@@ -236,7 +236,7 @@ class LiveServer:
         return answer
 
     def _record_changes(self) -> None:
-        """Have the accounting learn what came of the last step."""
+        """Pass the changes of the last step to the accounting."""
         live = self._live
         changes = live.drain()
         self._accounting.record(changes)
@@ -253,7 +253,7 @@ class LiveServer:
         return self._live.inventory()
 
     def _drop_scheduler(self, text: str) -> None:
-        """Do without a scheduler that has failed, until another one comes; jobs run on."""
+        """Drop a scheduler that has failed; running jobs continue until another scheduler comes."""
         self._port.dismiss()
         self._sent_s = None
         self.status.errors += 1
@@ -261,7 +261,7 @@ class LiveServer:
         self._note_fault(FaultHappened(self._live.now_us, "scheduler lost", text))
 
     def _watch_silence(self) -> None:
-        """Say once when the scheduler owes an answer for long; nothing but its decisions waits for it."""
+        """Log once when the scheduler owes an answer for long; only pending jobs wait for it."""
         silent_s = self._port.silent_s
         if silent_s >= SILENT_S and not self._was_silent:
             text = f"scheduler {self._port.instance} has not answered for {silent_s:.0f} s; pending jobs do not start"
@@ -281,7 +281,7 @@ class LiveServer:
         return self._until_idle and live.unfinished == 0 and live.agenda.all_submitted
 
     def _fields(self) -> dict[str, Any]:
-        """Return what the status tells of this manager beside its counters."""
+        """Return the fields of the status besides the counters."""
         live, port = self._live, self._port
         manager = live.manager
         session = port.require_session()

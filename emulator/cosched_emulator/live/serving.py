@@ -27,19 +27,19 @@ LIVE: Final = "live"
 
 
 class Serving(NamedTuple):
-    """Where and how a live manager serves; None: it does not."""
+    """The endpoints and options of a live manager; None: not served."""
 
     endpoint: str  # for the scheduler
     users: str | None = None  # endpoint for users
     keys: Keyring | None = None
-    operators: frozenset[str] = frozenset()  # users who may do everything, besides root and whoever runs the manager
+    operators: frozenset[str] = frozenset()  # users with all rights, besides root and the user who runs the manager
     metrics: str | None = None  # HOST:PORT for Prometheus
-    until_s: float | None = None  # emulated
+    until_s: float | None = None  # emulated time
     check: bool = False
 
 
 class Served(NamedTuple):
-    """What a live manager leaves: its exit code, and the jobs that have not ended."""
+    """The result of a live manager: its exit code, and the jobs that have not ended."""
 
     code: int  # 0, or 128 + n after signal n
     unfinished: list[JobRecord]
@@ -52,9 +52,10 @@ def serve_live(
     log: Log,
     progress: Callable[[int], None] | None = None,
 ) -> Served:
-    """Serve until the end that was asked for.
+    """Serve until the requested end.
 
-    Without users it ends when all jobs of the workload have; else it stays. Where ``accounting`` has a past, it goes on from there.
+    Without users it ends when all jobs of the workload have ended; with users it stays. If ``accounting`` has a journal, it resumes
+    from there.
     """
     faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
@@ -91,7 +92,7 @@ def serve_live(
 
 
 def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
-    """Return a live manager at the end of the journal in ``accounting``; a new one where that is empty."""
+    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty."""
     manager = build_manager(prepared, live=True)
     agenda = build_agenda(prepared, manager, live=True)
     live = LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)

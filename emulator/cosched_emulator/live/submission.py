@@ -1,4 +1,4 @@
-"""A submission: whether it can be taken, and the jobs that it makes."""
+"""A submission: the check whether it is acceptable, and its jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ assert LONGEST_US < MAX_SPAN_US
 
 
 class Submission(NamedTuple):
-    """What a user submits, and when."""
+    """A user's request for a job or an array, and its time."""
 
     request: SubmitJob
     user: str
@@ -32,7 +32,7 @@ class Submission(NamedTuple):
     memory_mb: int  # of a process
 
     def job(self, job_id: int) -> WorkloadJob:
-        """Return the job, or one task of the array, under that number."""
+        """Return the job, or one task of the array, with the given id."""
         wish = self.request
         spec = JobSpec(
             job_id,
@@ -58,15 +58,15 @@ class Submission(NamedTuple):
 
 
 def submission_of(request: SubmitJob, user: str, now_us: int, machine: Machine) -> Submission:
-    """Return a submission with the memory that its processes take on this machine."""
+    """Return a submission with the memory of its processes on this machine."""
     memory_mb = _share_of_memory_mb(request, machine) if request.all_memory else request.memory_mb
     return Submission(request, user, now_us, memory_mb)
 
 
 def _share_of_memory_mb(request: SubmitJob, machine: Machine) -> int:
-    """Return the share of a process that takes all memory of its node with the others there.
+    """Return the memory of each process if the processes on a node share all its memory.
 
-    Of several kinds of nodes that have enough threads for them, the one with the least memory counts, as for Slurm's ``--mem=0``.
+    Among the kinds of nodes with enough threads, the one with the least memory counts, as for Slurm's ``--mem=0``.
     """
     processes = _processes_on_a_node(request)
     threads = processes * request.threads_per_process
@@ -78,7 +78,7 @@ def _processes_on_a_node(request: SubmitJob) -> int:
 
 
 def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
-    """Return why a submission cannot be taken, None if it can: numbers beyond reason, or a job that the empty machine does not hold."""
+    """Return why a submission is refused: a number beyond the limits, or a job too large for the empty machine; None: accepted."""
     wish = submission.request
     for path, value, most in (
         ("estimate_us", wish.estimate_us, LONGEST_US),
@@ -112,7 +112,7 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
 
 
 def _too_much(path: str, value: int, most: int) -> str:
-    """Return what was expected of a number that is too large, in the units of users."""
+    """Return the error text for a number that is too large, in the units of users."""
     if path.endswith("_us"):
         return f"expected at most {LONGEST_YEARS} years, got {value / SECOND_US:.0f} s"
     unit = {"name": " bytes", "tasks": " tasks", "after": " dependencies", "memory_mb": " MB a process"}.get(path, "")

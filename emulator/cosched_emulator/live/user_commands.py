@@ -1,4 +1,4 @@
-"""What users and operators may change: whether a command can be carried out now, and what it does."""
+"""The commands of users and operators: the check whether a command is possible now, and its execution."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from cosched_emulator.users.requests import (
 from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobEnded, JobHeld, JobReleased
 
-MOST_JOBS: Final = 100_000  # that have not ended; more are refused
-MOST_JOBS_A_USER: Final = 20_000  # of these, of one user who is no operator
-MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times what each waits for
+MOST_JOBS: Final = 100_000  # jobs that have not ended; more are refused
+MOST_JOBS_A_USER: Final = 20_000  # likewise for one user who is not an operator
+MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times dependencies of each
 JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
 
 
 class Commands:
-    """The commands on a live manager's jobs and nodes. `carry_out` takes those that `refusal` does not refuse."""
+    """The commands on a live manager's jobs and nodes. Call `carry_out` only for commands that `refusal` does not refuse."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Commands:
         ended_state: Callable[[int], str | None],
         tasks_of: Callable[[int], Sequence[int]],
     ) -> None:
-        """``apply`` applies an event at once; the rest as `LiveManager` has it."""
+        """``apply`` applies an event immediately; the other parameters are those of `LiveManager`."""
         self._manager = manager
         self._room = room
         self._owners = owners
@@ -65,7 +65,7 @@ class Commands:
                 return Refused("request", f"a {type(request).__name__} changes nothing")
 
     def carry_out(self, now_us: int, who: Requester, request: Request) -> dict[str, Any]:
-        """Carry out a command, and return what the user is told of it."""
+        """Carry out a command, and return the answer to the user."""
         match request:
             case SubmitJob():
                 return self._submit(now_us, who, request)
@@ -133,7 +133,7 @@ class Commands:
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:
-        """Return why no job at all can be changed; where some can, the others are told as unchanged."""
+        """Return why none of the jobs can be changed; None if some can (the answer lists the others as unchanged)."""
         first = None
         for number, target in enumerate(dict.fromkeys(request.jobs)):
             problem = self._problem(who, target)
@@ -143,11 +143,11 @@ class Commands:
         return first
 
     def _problem(self, who: Requester, target: Target) -> Refused | None:
-        """Return why that job, or the first of those tasks, is not this user's to change."""
+        """Return why this user may not change a job, or the tasks of an array."""
         ids = self._jobs_meant(target)
         if not ids:
             return Refused("missing", f"there is no job {target_text(target)} that has not ended")
-        if who.operator or self._owners.owner(ids[0]) == who.name:  # all tasks of an array are one user's
+        if who.operator or self._owners.owner(ids[0]) == who.name:  # all tasks of an array belong to one user
             return None
         return Refused("permission", f"job {target_text(target)} is not yours")
 
@@ -171,10 +171,10 @@ class Commands:
         return {"changed": changed, "unchanged": unchanged}
 
     def _change_job(self, now_us: int, who: Requester, job_id: int, request: JobChange) -> str | None:
-        """Cancel, hold or release one job; return why not."""
+        """Cancel, hold or release one job; return the reason if that is impossible."""
         manager = self._manager
         if job_id not in manager.jobs:
-            return "it has ended"  # with another one of the same request
+            return "it has ended"  # together with another job of the same request
         waits = job_id in self._room.jobs
         if isinstance(request, CancelJobs):
             if waits:
@@ -225,7 +225,7 @@ class Commands:
         return {"changed": changed, "unchanged": unchanged}
 
     def _jobs_meant(self, target: Target) -> list[int]:
-        """Return the jobs that have not ended and are meant by ``target``."""
+        """Return the jobs of ``target`` that have not ended."""
         members = self._room.members.get(target.job_id)
         if members is None:
             return [target.job_id] if target.task is None and target.job_id in self._manager.jobs else []
@@ -235,5 +235,5 @@ class Commands:
 
 
 def target_text(target: Target) -> str:
-    """Return a job, or a task of an array, as people write it."""
+    """Return the users' name of a job, or of a task of an array."""
     return str(target.job_id) if target.task is None else f"{target.job_id}_{target.task}"

@@ -1,7 +1,7 @@
-"""What a manager tells people who look: plain maps of integers, numbers, texts and lists. Nothing here changes anything.
+"""The manager's answers to queries of users: plain maps of integers, numbers, texts and lists. This module changes no state.
 
-Times are seconds under names that end in ``_s``. A table is ``{"columns": [name], "rows": [[value]]}``: with ten thousand jobs it
-costs a third of as many maps.
+Times are seconds under names that end in ``_s``. A table is ``{"columns": [name], "rows": [[value]]}``: for ten thousand jobs it
+costs a third of a list of maps.
 """
 
 from __future__ import annotations
@@ -43,16 +43,14 @@ JOB_COLUMNS: Final = (
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
-QUEUED: Final = (
-    "Resources"  # why a job waits that may be started: what the scheduler thinks of it, only the scheduler knows
-)
+QUEUED: Final = "Resources"  # the reason of a startable pending job; only the scheduler knows more
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 
 
 def answer_query(
     live: LiveManager, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
 ) -> Done | Refused:
-    """Return the answer to a request that only looks; ``status`` tells what the process knows of itself and its scheduler."""
+    """Return the answer to a query; ``status`` returns the process's own state and that of its scheduler."""
     try:
         return _answer(_View(live), accounting, status, request)
     except AccountingError as error:
@@ -71,7 +69,7 @@ def _answer(
             return Done({"now_s": now_s, **view.nodes()})
         case ShowJobs(targets):
             answer = _show_jobs(view, accounting, targets)
-            if isinstance(answer, Done):  # job numbers mean something within one run only
+            if isinstance(answer, Done):  # job numbers are valid within one run only
                 return Done({**answer.result, "run": accounting.meta.get("run", "")})
             return answer
         case ListHistory(user, most):
@@ -86,18 +84,18 @@ def _answer(
 
 
 class _View:
-    """One look at a manager, with what several tables need of it."""
+    """A snapshot of a manager, with the data that several tables need."""
 
     def __init__(self, live: LiveManager) -> None:
         self.live = live
         self.manager = live.manager
         self.machine = live.manager.machine
-        # The most that an empty node of each kind takes: (threads, memory); for the number of nodes that a waiting job needs.
+        # Capacity of an empty node of each kind: (threads, memory); for the number of nodes that a pending job needs.
         self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in self.machine.classes})
 
     @cached_property
     def node_use(self) -> NodeUse:
-        """Return which jobs are on which node."""
+        """Return the jobs on each node."""
         return node_use(self.machine, self.manager.running)
 
     @cached_property
@@ -110,13 +108,13 @@ class _View:
         return found
 
     def unfinished_jobs(self) -> Iterator[ManagedJob]:
-        """Yield the running jobs by id, then the waiting ones in the order of their submission."""
+        """Yield the running jobs by id, then the pending ones in order of submission."""
         yield from [job for _, job in sorted(self.manager.running.items())]
         pending = [*self.manager.pending.values(), *[entry.job for entry in self.live.waiting.values()]]
         yield from sorted(pending, key=_SUBMISSION)
 
     def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
-        """Return a table of the jobs that have not ended, and how many were left out beyond ``most``."""
+        """Return a table of at most ``most`` jobs that have not ended, and the number of jobs left out."""
         jobs: Iterable[ManagedJob] = self.unfinished_jobs()
         if user:
             jobs = [job for job in jobs if self.user(job) == user]
@@ -144,12 +142,12 @@ class _View:
         return {"columns": NODE_COLUMNS, "rows": rows}
 
     def user(self, job: ManagedJob) -> str:
-        """Return who owns a job."""
+        """Return the owner of a job."""
         origin = self.live.origins.get(job.job.spec.id)
         return (origin.owner if origin is not None else "") or job.job.spec.user
 
     def reason(self, job: ManagedJob) -> str:
-        """Return why a job waits; empty for one that does not."""
+        """Return why a job is pending; empty if it is not."""
         job_id = job.job.spec.id
         waiting = self.live.waiting.get(job_id)
         if waiting is not None:
@@ -185,12 +183,12 @@ class _View:
         )
 
     def elapsed_us(self, job: ManagedJob) -> int:
-        """Return how long a running job has run, suspensions left out."""
+        """Return how long a running job has run, without suspensions."""
         return max(0, job.idle_until(self.live.now_us) - job.start_us - job.idle_us)
 
     @staticmethod
     def limit_us(job: ManagedJob) -> int | None:
-        """Return the limit granted to a running job, of the time that `elapsed_us` counts."""
+        """Return the limit granted to a running job, for the time that `elapsed_us` counts."""
         return None if job.limit_us is None else job.limit_us - job.idle_us
 
     def _least_nodes(self, spec: JobSpec) -> int:
@@ -198,7 +196,7 @@ class _View:
         return -(-spec.processes // room) if room else 0
 
     def details(self, job: ManagedJob) -> dict[str, Any]:
-        """Return all about one job that has not ended."""
+        """Return the details of one job that has not ended."""
         spec = job.job.spec
         origin = self.live.origins.get(spec.id)
         runs = spec.id in self.manager.running
@@ -229,7 +227,7 @@ _SUBMISSION: Final = attrgetter("job.spec.submit_us", "job.spec.id")
 
 
 def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -> Done | Refused:
-    """Return all about some jobs; an array stands for its tasks. What is not known is named."""
+    """Return the details of some jobs; an array stands for its tasks. The answer names unknown jobs."""
     found: dict[int, None] = {}
     missing = []
     arrays: dict[int, dict[int, int]] = {}
@@ -257,7 +255,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
 
 
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
-    """Return the tasks of an array, also those that have ended, none where that is no array: index -> job."""
+    """Return the tasks of an array, also those that have ended: index -> job; empty if it is not an array."""
     first = view.live.origins.get(array_id)
     if array_id in view.manager.jobs and (first is None or first.array_id is None):
         return {}
@@ -266,7 +264,7 @@ def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]
     return {**{row["array_index"]: row["id"] for row in rows}, **view.arrays.get(array_id, {})}
 
 
-# What the process tells too, under other names.
+# Fields that the process reports, too, under other names.
 _TOLD_HERE: Final = frozenset({"seq", "refused", "queued", "running", "nodes_down", "accounting_backlog", "batches"})
 
 

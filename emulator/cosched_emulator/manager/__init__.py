@@ -1,1 +1,1 @@
-"""The resource manager: jobs, nodes, hardware, and what is due when."""
+"""The resource manager: jobs, nodes, hardware, and the timeline of due events."""

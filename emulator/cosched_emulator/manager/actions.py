@@ -1,4 +1,4 @@
-"""The scheduler's actions: each is checked against the present state, and carried out or refused."""
+"""The scheduler's actions: each is checked against the present state, then carried out or refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 MOST_WAKES: Final = 100_000
-_Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with the threads that it was given
+_Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with its allocated threads
 
 
 class ActionExecutor:
@@ -48,7 +48,7 @@ class ActionExecutor:
         self._timeline = timeline
 
     def carry_out(self, action: Action, now_us: int, end: Callable[[ManagedJob, str], None]) -> str | None:
-        """Carry out one action, or return why not. ``end`` ends a job for good, in the state that it is given."""
+        """Carry out one action, or return why that is impossible. ``end`` ends a job for good, in the given state."""
         match action:
             case StartJob():
                 return self._start(action, now_us)
@@ -72,7 +72,7 @@ class ActionExecutor:
                 assert_never(action)
 
     def _start(self, start: StartJob, now_us: int) -> str | None:
-        """Start a job, or return why not."""
+        """Start a job, or return why that is impossible."""
         placed = self._place(start)
         if isinstance(placed, str):
             return placed
@@ -95,7 +95,7 @@ class ActionExecutor:
         return None
 
     def _place(self, start: StartJob) -> _Placed | str:
-        """Take the threads for a start, or return why they cannot be had; the job stays pending until it begins."""
+        """Allocate the threads for a start, or return why that is impossible; the job stays pending until it begins."""
         job = self._pending.get(start.job_id)
         if job is None or job.held:
             return _not_pending(start)

@@ -1,6 +1,6 @@
-"""The agenda: what happens to a manager by itself.
+"""The agenda: the scheduled events of a manager.
 
-Scripted changes, planned node faults and submissions come from the scenario; ends, measurements and wakes from the manager.
+Scripted changes, planned node faults and submissions come from the scenario; ends, measurements and wakes come from the manager.
 
 `due` turns an instant into its events, in the order that PROTOCOL.md fixes. It changes no job.
 """
@@ -41,11 +41,11 @@ from cosched_plugin.protocol.messages import (
 
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
-_SCRIPT, _PLAN = 0, 1  # versions of entries: where a change of a node comes from
+_SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
 
 
 class Agenda:
-    """What is due when, for one manager."""
+    """The due events of one manager."""
 
     __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline")
 
@@ -61,8 +61,8 @@ class Agenda:
     ) -> None:
         """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
-        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults go on when there is nothing
-        else to wait for, as users may submit more jobs.
+        ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults continue when nothing else
+        is due, because users may submit more jobs.
         """
         timeline = manager.timeline
         self._manager = manager
@@ -75,10 +75,10 @@ class Agenda:
         self._endless = endless
 
     def next_us(self) -> int | None:
-        """Return the earliest instant at which something is due, void entries included; None: nothing ever is.
+        """Return the earliest instant with a due entry, void entries included; None if there is none.
 
-        Planned faults alone are no reason to go on: with no job to run, and none that waits for a node to return, there is
-        nothing.
+        Planned faults alone do not keep the run going: with no job to run, and none that waits for a node to return, the result
+        is None.
         """
         if len(self._heap) == 1 and self._only_faults():
             awaits_return = self._manager.nodes.broken and self._manager.pending
@@ -87,7 +87,7 @@ class Agenda:
         return self._timeline.next_us()
 
     def _only_faults(self) -> bool:
-        """Return whether the only entry left is a planned fault, in a run that does not go on for faults alone."""
+        """Return whether the only entry left is a planned fault, in a run that does not continue for faults alone."""
         return self._faults.head is not None and not self._endless
 
     @property
@@ -96,11 +96,11 @@ class Agenda:
         return self._jobs.head is None
 
     def due(self, now_us: int) -> list[Event]:
-        """Return what happens at ``now_us``, in order; a submission that does not fit the machine is rejected on the way."""
+        """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager = self._manager
         events: list[Event] = []
-        wakes: list[Event] = []  # the last of all, also those that were asked for too late
-        # Where all that is left is to wait for nodes to return, no more of them fail.
+        wakes: list[Event] = []  # wakes come last, also those that were requested too late
+        # If the run only waits for nodes to return, no more nodes fail.
         failing = len(self._heap) != 1 or not self._only_faults()
         for at_us, rank, ident, version in self._timeline.pop_due(now_us):
             if rank == END:
@@ -133,7 +133,7 @@ class Agenda:
     # ------------------------------------------------------------ nodes
 
     def _strike(self, fault: NodeFault, before: Iterable[Event]) -> list[Event]:
-        """Return the events of a planned fault. What happened ``before`` it at the same instant counts."""
+        """Return the events of a planned fault, after the events ``before`` it at the same instant."""
         at_us, kind, node, slowdown = fault
         nodes = self._manager.nodes
         text = f"node {node}" + (f", {slowdown:g} times as long" if kind == "slow" else "")
@@ -152,9 +152,9 @@ class Agenda:
     # ------------------------------------------------------------ scripts
 
     def _carry_out(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
-        """Return the events of one scripted change, none where it has no object any more.
+        """Return the events of one scripted change, none if its job or node is gone.
 
-        What happened ``before`` it at the same instant is not committed yet, but counts.
+        The events ``before`` it at the same instant are not committed yet, but count.
         """
         manager = self._manager
         target = item.target

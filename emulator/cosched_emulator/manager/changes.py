@@ -1,4 +1,4 @@
-"""What happened to jobs and nodes, as the accounting writes it down: plain facts, in the order in which they came about."""
+"""Changes of jobs and nodes for the accounting: plain facts, in order of occurrence."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cosched_emulator.workload.job import WorkloadJob
 
 
 class Origin(NamedTuple):
-    """Where a job came from: who owns it, and which task of which array it is."""
+    """The origin of a job: its owner, and its array and task."""
 
     owner: str  # name of the user who submitted it; empty: the scenario's workload
     array_id: int | None = None  # id of the array's first task; None: no array
     array_index: int | None = None
-    after: tuple[tuple[str, int], ...] = ()  # what it waits for: (afterok or afterany, job id)
+    after: tuple[tuple[str, int], ...] = ()  # its dependencies: (afterok or afterany, job id)
 
 
 class JobEntered(NamedTuple):
@@ -26,7 +26,7 @@ class JobEntered(NamedTuple):
 
 
 class JobChanged(NamedTuple):
-    """A job is in another state, or in the same one for another reason.
+    """The state of a job has changed, or the reason of its state.
 
     ``state`` is PENDING, RUNNING, SUSPENDED or one of the end states; ``reason`` is for people: held, dependency, requeued ...
     """
@@ -52,14 +52,14 @@ class DiskLeft(NamedTuple):
 
 
 class JobFinished(NamedTuple):
-    """A job ended for good; told after the `JobChanged` and the `StayEnded` of its end."""
+    """A job ended for good; follows the `JobChanged` and the `StayEnded` of its end."""
 
     at_us: int
     record: JobRecord
 
 
 class NodeChanged(NamedTuple):
-    """A node is in another state: UP, DOWN (failed), DRAINED (by an operator); ``reason`` is for people."""
+    """The state of a node has changed: UP, DOWN (failed), DRAINED (by an operator); ``reason`` is for people."""
 
     at_us: int
     node: int

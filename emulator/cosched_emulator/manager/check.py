@@ -1,4 +1,4 @@
-"""Who holds what, derived anew from the running jobs: the invariant of the resource manager."""
+"""The invariant of the resource manager: the held resources, recomputed from the running jobs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cosched_plugin.common.allocation import Machine, ThreadPool, each_node, non
 def check_holdings(
     machine: Machine, pool: ThreadPool, running: Mapping[int, ManagedJob], pending: Collection[int]
 ) -> None:
-    """Raise `InvariantError` where what ``pool`` has left is not what the running jobs leave, or a state cannot be.
+    """Raise `InvariantError` if the free resources of ``pool`` do not match the running jobs, or a state is impossible.
 
-    ``pending`` are the ids of the waiting jobs.
+    ``pending`` are the ids of the pending jobs.
     """
     taken = none_of(machine)
     memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)

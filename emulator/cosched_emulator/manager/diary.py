@@ -1,4 +1,4 @@
-"""The diary of what happens to jobs and nodes, for the accounting; it costs nothing in a run without accounts."""
+"""The diary of changes of jobs and nodes, for the accounting; it costs nothing in a run without accounts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cosched_emulator.manager.managed_job import ManagedJob
 
 
 class Diary:
-    """The facts since the last `drain`, in order; none unless ``kept``."""
+    """The facts since the last `drain`, in order; always empty without ``kept``."""
 
     __slots__ = ("entries", "kept")
 
@@ -26,7 +26,7 @@ class Diary:
         self.entries: list[Change] = []
 
     def drain(self) -> list[Change]:
-        """Return the facts so far, and begin anew."""
+        """Return the facts so far, and start a new list."""
         entries, self.entries = self.entries, []
         return entries
 
@@ -36,17 +36,17 @@ class Diary:
             self.entries.append(JobEntered(at_us, job.job, origin))
 
     def note_state(self, at_us: int, job: ManagedJob, reason: str = "") -> None:
-        """Note that a job is in another state, or in the same for another reason."""
+        """Note a change of a job's state, or of its reason."""
         if self.kept:
             self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, reason))
 
     def note_occupancy(self, job: ManagedJob) -> None:
-        """Note the stay on its nodes that a job has just ended."""
+        """Note the end of a job's stay on its nodes."""
         if self.kept:
             self.entries.append(StayEnded(job.job.spec.id, job.intervals[-1]))
 
     def note_disk_time(self, job: ManagedJob) -> None:
-        """Note the time on disk that a job has just ended."""
+        """Note the end of a job's time on disk."""
         if self.kept:
             self.entries.append(DiskLeft(job.job.spec.id, job.disk[-1]))
 
@@ -57,7 +57,7 @@ class Diary:
             self.entries.append(JobFinished(at_us, job.record()))
 
     def note_node(self, at_us: int, node: int, state: str, reason: str = "") -> None:
-        """Note that a node is in another state."""
+        """Note a change of a node's state."""
         if self.kept:
             self.entries.append(NodeChanged(at_us, node, state, reason))
 

@@ -1,7 +1,7 @@
-"""The emulated hardware: what runs where, how fast, and when each job will be done. The truth, which the scheduler never sees.
+"""The emulated hardware: the place, speed and end of each running job. This is the truth; the scheduler never sees it.
 
-A change on a node touches only the jobs resident there. Remaining work is a float that is settled only when the job's slowdown
-changes; everything that decides order is an integer.
+A change on a node affects only the jobs resident there. Remaining work is a float that is updated only when the job's slowdown
+changes; every value that decides an order is an integer.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ class _Resident:
     __slots__ = ("loads", "remaining", "run_us", "since_us", "slowdowns", "suspended")
 
     def __init__(self, loads: list[tuple[int, Load]], run_us: int, now_us: int, composition: Composition) -> None:
-        self.loads = loads  # (node, what the job has there)
+        self.loads = loads  # (node, the job's share of it)
         self.run_us = run_us
-        self.remaining = composition.works(run_us, len(loads))  # in work time, as of `since_us`
+        self.remaining = composition.works(run_us, len(loads))  # remaining work time, as of `since_us`
         self.slowdowns = [0.0]  # unknown until the first settlement
-        self.since_us = now_us  # it makes no progress before
+        self.since_us = now_us  # no progress before this time
         self.suspended = False
 
     def settle(self, now_us: int) -> None:
         """Bring the remaining work up to date."""
         if now_us <= self.since_us:
-            return  # it is still on its way back from disk
+            return  # the job is still coming back from disk
         if self.slowdowns[0] != 0.0:
             self.remaining = progress(self.remaining, self.slowdowns, now_us - self.since_us)
         self.since_us = now_us
 
     def remaining_at(self, now_us: int) -> list[float]:
-        """Return what `settle` would make of the remaining work; nothing changes."""
+        """Return the remaining work at ``now_us`` without changing anything."""
         if now_us <= self.since_us or self.slowdowns[0] == 0.0:
             return self.remaining
         return progress(self.remaining, self.slowdowns, now_us - self.since_us)
 
 
 class NoContention:
-    """A contention model in which no job slows another one: for a cluster that exists because its nodes may be slow."""
+    """A contention model without contention, for a cluster that is needed only because nodes may be slow."""
 
     __slots__ = ()
     name = "none"
@@ -65,7 +65,7 @@ class Cluster:
         self._model = model
         self._composition = composition
         self._shapes: list[NodeShape] = []
-        self._kinds: list[int] = []  # which class of nodes each is of
+        self._kinds: list[int] = []  # class of each node
         for kind, item in enumerate(machine.classes):
             shape = NodeShape(
                 "",
@@ -80,14 +80,16 @@ class Cluster:
             )
             self._shapes += [shape] * item.nodes
             self._kinds += [kind] * item.nodes
-        self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # of the jobs that run there, by job
-        self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]  # the same, as last settled
+        self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # loads of the jobs on each node, by job
+        self._penalties: list[dict[int, float]] = [
+            {} for _ in range(machine.nodes)
+        ]  # their penalties, as of the last settlement
         self._jobs: dict[int, _Resident] = {}
         self._touched: dict[int, None] = {}  # nodes that changed since the last settlement
-        self.slow: dict[int, float] = {}  # of nodes on which everything takes longer: how many times as long
+        self.slow: dict[int, float] = {}  # slow nodes: by how many times everything takes longer
 
     def seat(self, job_id: int, runs: Sequence[Run], run_us: int, demand: DemandTuple | None, now_us: int) -> None:
-        """Put a job on its nodes; `settle` will tell when it ends."""
+        """Put a job on its nodes; `settle` returns its end."""
         loads = []
         for first, count, mask, processes in runs:
             load = Load(job_id, processes, mask, demand_of(demand or (0, 0, 0), processes))
@@ -96,7 +98,7 @@ class Cluster:
         self._add(loads)
 
     def leave(self, job_id: int, now_us: int) -> int:
-        """Take a job off its nodes; return the work that it did, in microseconds."""
+        """Take a job off its nodes; return its work done, in microseconds."""
         resident = self._jobs.pop(job_id)
         if not resident.suspended:
             self._remove(resident.loads)
@@ -104,12 +106,12 @@ class Cluster:
         return work_done_us(resident.run_us, resident.remaining)
 
     def work_us(self, job_id: int, now_us: int) -> int:
-        """Return the work that a job has done; nothing changes."""
+        """Return the work that a job has done, without changing anything."""
         resident = self._jobs[job_id]
         return work_done_us(resident.run_us, resident.remaining_at(now_us))
 
     def suspend(self, job_id: int, now_us: int) -> int:
-        """Stop a job: it asks nothing of its nodes and makes no progress. Returns the work that it has done."""
+        """Suspend a job: it puts no load on its nodes and makes no progress. Returns its work done."""
         resident = self._jobs[job_id]
         resident.settle(now_us)
         resident.suspended = True
@@ -118,9 +120,9 @@ class Cluster:
         return work_done_us(resident.run_us, resident.remaining)
 
     def resume(self, job_id: int, now_us: int, after_us: int = 0) -> None:
-        """Let a suspended job go on, ``after_us`` from now; `settle` will tell when it ends.
+        """Resume a suspended job, ``after_us`` from now; `settle` returns its end.
 
-        It counts among those on its nodes at once.
+        It loads its nodes immediately.
         """
         resident = self._jobs[job_id]
         resident.settle(now_us)
@@ -129,7 +131,7 @@ class Cluster:
         self._add(resident.loads)
 
     def set_slowdown(self, node: int, factor: float | None) -> None:
-        """Have everything on a node take ``factor`` (at least 1) times as long from the next settlement on, contention apart.
+        """Slow everything on a node by ``factor`` (at least 1) from the next settlement on, in addition to contention.
 
         None: the node has its normal speed again.
         """
@@ -140,17 +142,17 @@ class Cluster:
             self._touched[node] = None
 
     def slowdown(self, job_id: int) -> float:
-        """Return how many times as long as alone the job's slowest work takes at present."""
+        """Return the present slowdown of the job's slowest part, relative to a run alone."""
         return max(self._jobs[job_id].slowdowns)
 
     def disturbed_jobs(self) -> list[int]:
-        """Return the jobs, by id, with a node on which something changed since the last settlement."""
+        """Return the ids of the jobs with a node that changed since the last settlement."""
         return sorted({load.job_id for node in self._touched for load in self._loads[node]})
 
     def settle(self, now_us: int) -> list[tuple[int, int]]:
-        """Work out the penalties of all nodes touched since the last call; return (job, end) for every job whose end moved."""
+        """Compute the penalties of all nodes changed since the last call; return (job, end) for every job with a new end."""
         affected: set[int] = set()
-        # A job has the same on most of its nodes.
+        # A job's load is the same on most of its nodes.
         known: dict[tuple[int, float, tuple[Load, ...]], dict[int, float]] = {}
         for node in self._touched:
             alike = (self._kinds[node], self.slow.get(node, 1.0), self._loads[node])
@@ -174,7 +176,7 @@ class Cluster:
         return moved
 
     def check(self) -> None:
-        """Re-derive loads and penalties from the residents; AssertionError where they differ."""
+        """Recompute loads and penalties from the residents; AssertionError if they differ."""
         loads: list[list[Load]] = [[] for _ in self._loads]
         for _, resident in sorted(self._jobs.items()):
             for node, load in () if resident.suspended else resident.loads:
@@ -203,5 +205,5 @@ class Cluster:
             self._loads[node] = tuple([other for other in self._loads[node] if other is not load])
             self._penalties[node].pop(
                 load.job_id, None
-            )  # should it come back at this instant, its end is to be told anew
+            )  # if it comes back at this instant, its end must be reported again
             self._touched[node] = None

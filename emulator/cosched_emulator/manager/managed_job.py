@@ -1,4 +1,4 @@
-"""A job in the manager's care: its state, where it is, and what has become of it so far."""
+"""The manager's state of a job: its state, its place, and its history."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
 
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
-SUSPENDED: Final = "SUSPENDED"  # among the running jobs: it keeps what it holds, or its place on disk
+SUSPENDED: Final = "SUSPENDED"  # still among the running jobs: it keeps its resources, or its place on disk
 
 
 class ManagedJob:
-    """A job in the manager's care."""
+    """The manager's state of a job."""
 
-    # What most jobs never change is the class's, which makes a job quick to enter.
+    # Fields that few jobs change are class attributes, so that a job is quick to create.
     state = PENDING
     held = False
     start_us = 0
     since_us = 0  # start of the present stay on its nodes
-    resumed = False  # this stay began with its coming back from disk
+    resumed = False  # this stay began with its return from disk
     end_us: int | None = None
     runs: tuple[Run, ...] = ()
     layers: Layers = ()
-    outcome = COMPLETED  # what its scheduled end will make of it
-    version = 0  # of its scheduled end
+    outcome = COMPLETED  # the end state of its scheduled end
+    version = 0  # version of its scheduled end
     done_us = 0  # when it completes, if nothing changes
     suspended_us: int | None = None  # since when it is suspended
     on_disk = False  # suspended to disk
-    ready_us = 0  # when it last came back from disk and went on, or will; 0: never
-    # Time since its start in which it was suspended, or came back from disk: up to its last resumption, or to `ready_us`.
+    ready_us = 0  # when it last resumes after a return from disk; 0: never
+    # Time since its start in which it was suspended or returning from disk: up to its last resumption, or to `ready_us`.
     idle_us = 0
     measured_ppm = 0
-    disturbances = 0  # changes among its neighbours: the version of its scheduled measurement
+    disturbances = 0  # number of changes among its neighbours: the version of its scheduled measurement
     work_us = 0
     reason = ""
     intervals: tuple[Interval, ...] = ()
@@ -47,16 +47,16 @@ class ManagedJob:
         self.limit_us = job.spec.limit_us
 
     def idle_until(self, now_us: int) -> int:
-        """Return up to when `idle_us` counts: the present, a suspension, or the end of the way back from disk."""
+        """Return the time up to which `idle_us` counts: the present, the suspension, or the end of the return from disk."""
         return max(now_us if self.suspended_us is None else self.suspended_us, self.ready_us)
 
     def work_alone_us(self, now_us: int) -> int:
-        """Return the work done since its start, if nothing has slowed it."""
+        """Return the work done since its start, assuming no slowdown."""
         until_us = self.idle_until(now_us) if self.suspended_us is not None or self.ready_us else now_us
         return min(until_us - self.start_us - self.idle_us, self.job.run_us)
 
     def lose(self, span_us: int) -> None:
-        """Have its times wait, as it makes no progress for so long."""
+        """Shift its expected end and its limit by a span without progress."""
         self.idle_us += span_us
         self.done_us += span_us
         self.estimate_us += span_us
@@ -64,11 +64,11 @@ class ManagedJob:
             self.limit_us += span_us
 
     def leave_nodes(self, now_us: int) -> None:
-        """Write down the stay on its nodes that ends now."""
+        """Record the stay on its nodes that ends now."""
         self.intervals += (Interval(self.since_us, now_us, self.runs, self.resumed),)
 
     def leave_disk(self, now_us: int) -> None:
-        """Write down its time on disk, which ends now; where it goes on, this is the beginning of another stay."""
+        """Record its time on disk, which ends now; if it resumes, a new stay begins."""
         assert self.suspended_us is not None
         self.disk += (OnDisk(self.suspended_us, now_us),)
         self.on_disk = False
@@ -76,7 +76,7 @@ class ManagedJob:
         self.resumed = True
 
     def inventory_entry(self) -> RunningJob:
-        """Return what an inventory tells of it while it is among the running jobs."""
+        """Return its entry in an inventory while it is among the running jobs."""
         return RunningJob(
             self.job.spec,
             self.start_us,
@@ -91,7 +91,7 @@ class ManagedJob:
         )
 
     def record_at(self, now_us: int, work_us: int) -> JobRecord:
-        """Return the story up to ``now_us`` of a job that has not ended, and has done ``work_us`` since its last start."""
+        """Return the record up to ``now_us`` of a job that has not ended, with ``work_us`` done since its last start."""
         present = None
         if self.state in (RUNNING, SUSPENDED) and not self.on_disk:
             present = Interval(self.since_us, now_us, self.runs, self.resumed)
@@ -101,7 +101,7 @@ class ManagedJob:
         return self.record()._replace(work_us=work_us, suspended_us=idle_us, present=present)
 
     def record(self) -> JobRecord:
-        """Return the job's story so far."""
+        """Return the job's record so far."""
         disk = self.disk
         if self.on_disk and self.suspended_us is not None:
             disk += (OnDisk(self.suspended_us, None),)

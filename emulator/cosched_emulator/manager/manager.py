@@ -1,7 +1,7 @@
 """The resource manager: the states of jobs, the threads that they hold, limits, notes and wakes.
 
-A batch of events is committed only when the scheduler has answered it, and then the actions in listed order, each checked
-against the state at that moment. So `inventory` always tells the state as of the last answered batch.
+A batch of events is committed only when the scheduler has answered it. Then the actions follow in the given order, each checked
+against the state at that moment. So `inventory` always returns the state as of the last answered batch.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-MOST_VOID: Final = 100_000  # entries of the timeline that may be void before they are looked for
-NO_ORIGIN: Final = Origin("")  # of the scenario's own jobs
+MOST_VOID: Final = 100_000  # void entries of the timeline before it is compacted
+NO_ORIGIN: Final = Origin("")  # number of the scenario's jobs
 
 
 class Manager:
-    """Jobs, nodes and notes, and the only place where they change."""
+    """Jobs, nodes and notes. All their changes happen here."""
 
     __slots__ = (
         "_belief",
@@ -92,10 +92,10 @@ class Manager:
         measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
     ) -> None:
-        """``cluster`` is the hardware's truth; None where nothing contends, and every job takes its run time alone.
+        """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
-        A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and told where its slowdown is
-        above ``measure_above_ppm``. A job that comes back from disk makes no progress for ``resume_us``.
+        A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and reported if its slowdown is
+        above ``measure_above_ppm``. A job that returns from disk makes no progress for ``resume_us``.
         """
         self._classes = tuple(nodes)
         self._belief = belief
@@ -117,7 +117,7 @@ class Manager:
         self.wakes: set[int] = set()
         self._executor = ActionExecutor(self.pending, self._running_jobs, self.notes, self.wakes, self.timeline)
         self.refused = 0
-        # Takes the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
+        # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
     @property
@@ -127,15 +127,15 @@ class Manager:
 
     @property
     def now_us(self) -> int:
-        """Return when anything changed last."""
+        """Return the time of the last change."""
         return self._now_us
 
     def allow_late_answers(self) -> None:
-        """Allow answers that come late: a wake may have passed by then, and a limit may have grown."""
+        """Allow late answers: a requested wake may have passed, and a limit may have grown."""
         self._running_jobs.allows_late_answers = True
 
     def inventory(self) -> Welcome:
-        """Return all that a scheduler needs to go on from the last answered batch."""
+        """Return the state that a scheduler needs to continue from the last answered batch."""
         return Welcome(
             version=PROTOCOL_VERSION,
             features=FEATURES,
@@ -152,31 +152,31 @@ class Manager:
         )
 
     def refusal_of(self, spec: JobSpec) -> str | None:
-        """Return why a submission cannot be taken, or None: a job must fit the empty machine."""
+        """Return why a submission is refused, or None: a job must fit the empty machine."""
         most = self.machine.most_processes(spec)
         if spec.processes > most:
             return f"{spec.processes} processes wanted, the machine holds {most} of this kind"
         return None
 
     def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
-        """Enter a job that was refused at submission; no scheduler ever hears of it."""
+        """Enter a job that was refused at submission; the scheduler never gets it."""
         managed = self._enter(job, now_us, NO_ORIGIN)
         managed.reason = reason
         self.finish(managed, now_us, REJECTED)
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
-        """Enter a job whose submission is under way, or waits for other jobs first."""
+        """Enter a job whose submission is in progress, or that waits for other jobs first."""
         return self._enter(job, job.spec.submit_us, origin)
 
     def end_event(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
-        job = self.jobs.get(job_id)  # a live manager forgets those that have ended
+        job = self.jobs.get(job_id)  # a live manager forgets jobs that have ended
         if job is None or job.state != RUNNING or job.version != version:
             return None
         return JobEnded(job_id, job.outcome)
 
     def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
-        """Return the event for a scheduled measurement; None if it is void, as when neighbours among ``gone`` have just left."""
+        """Return the event for a scheduled measurement; None if it is void, as when neighbours in ``gone`` have just left."""
         job = self.jobs.get(job_id)
         if job is None or job.state != RUNNING or job.disturbances != disturbances:
             return None
@@ -185,7 +185,7 @@ class Manager:
         return self._progress.measure(job_id)
 
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
-        """Take an answered batch: its events, then the actions in order. Returns what follows at this instant: the refusals."""
+        """Commit an answered batch: its events, then the actions in order. Returns the refusals, events of this instant."""
         self.apply(now_us, events)
         return self.carry_out(seq, now_us, actions)
 
@@ -203,7 +203,7 @@ class Manager:
                 self._apply(event)
 
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
-        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each that is impossible now."""
+        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one."""
         self._seq = seq
         self._now_us = now_us
         follow: list[Event] = []
@@ -220,7 +220,7 @@ class Manager:
         return follow
 
     def _compact(self) -> None:
-        """Drop void entries of the timeline where most are: revisions, and jobs that are cancelled, leave void ends behind."""
+        """Drop the void entries of the timeline if most are void: revisions and cancellations leave void ends."""
         if len(self.timeline) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
             self.timeline.compact(self._is_void)
 
@@ -232,21 +232,21 @@ class Manager:
         return job is None or version != (job.version if rank == END else job.disturbances)
 
     def settle(self, now_us: int) -> None:
-        """Let the hardware find out what the last changes mean for every job's end."""
+        """Let the hardware update the end of every job affected by the last changes."""
         if self._contends:
             self._progress.settle(self.running, now_us)
 
     def skip_to(self, seq: int) -> None:
-        """Count batches on from ``seq``: those up to it were answered, or never will be."""
+        """Continue the batch numbers after ``seq``: earlier batches were answered, or never will be."""
         self._seq = seq
 
     def forget(self, job_id: int) -> None:
-        """Drop what is still known of a job that has ended; KeyError if there is none."""
+        """Drop the state of a job that has ended; KeyError if it is unknown."""
         if self.jobs[job_id].end_us is not None:
             del self.jobs[job_id]
 
     def unfinished_records(self, now_us: int) -> list[JobRecord]:
-        """Return the records of the jobs that have not ended, with what each has done and holds up to ``now_us``."""
+        """Return the records of the jobs that have not ended, with their work and allocations up to ``now_us``."""
         running, work_us = self.running, self._progress.work_us
         return [
             job.record_at(now_us, work_us(job, now_us) if job_id in running else 0) for job_id, job in self.jobs.items()
@@ -257,7 +257,7 @@ class Manager:
     def _apply(self, event: Event) -> None:
         match event:
             case JobEnded() | JobSubmitted():
-                pass  # the most frequent ones: `apply` has seen to them
+                pass  # the most frequent events: `apply` handles them
             case JobRequeued():
                 job = self.jobs[event.job_id]
                 self._running_jobs.vacate(job, self._now_us)
@@ -309,7 +309,7 @@ class Manager:
     # ------------------------------------------------------------ invariants
 
     def check(self) -> None:
-        """Re-derive what each job holds; InvariantError where it differs."""
+        """Recompute the resources that each job holds; InvariantError if they differ."""
         check_holdings(self.machine, self._pool, self.running, self.pending)
         self._progress.check()
 

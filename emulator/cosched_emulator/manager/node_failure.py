@@ -1,4 +1,4 @@
-"""What happens to jobs when a node fails under them: each runs again from its start, or ends as NODE_FAIL."""
+"""The effect of a node failure on its jobs: each runs again from its start, or ends as NODE_FAIL."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cosched_plugin.protocol.messages import NODE_FAIL, Event, JobEnded, JobRequ
 
 
 def fail_node(manager: Manager, node: int, at_us: int, before: Iterable[Event], *, requeue: bool) -> list[Event]:
-    """Return what follows when a node breaks, its jobs included; nothing if it is broken already.
+    """Return the events of a node failure, including those of its jobs; none if the node is broken already.
 
-    ``before`` are the events of the same instant that come first: a job that they end or requeue is gone. ``requeue`` says
-    whether jobs run again that do not say so themselves.
+    ``before`` are the earlier events of the same instant: a job that they end or requeue is gone. ``requeue`` says whether
+    jobs without a setting of their own run again.
     """
     nodes = manager.nodes
     if node in nodes.broken:
@@ -28,6 +28,6 @@ def fail_node(manager: Manager, node: int, at_us: int, before: Iterable[Event], 
 
 
 def _jobs_on(manager: Manager, node: int) -> list[tuple[int, ManagedJob]]:
-    """Return the jobs with hardware threads on a node, or with their image on its disk."""
+    """Return the jobs with hardware threads on a node, or with an image on its disk."""
     bit = 1 << node
     return [(job_id, job) for job_id, job in manager.running.items() if any(layer & bit for layer in job.layers)]

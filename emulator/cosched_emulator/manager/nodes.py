@@ -1,4 +1,4 @@
-"""The nodes: which are out of service and why, which are slow, and what the scheduler knows of it."""
+"""The nodes: out of service and why, slow or not, and the scheduler's knowledge of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 class Nodes:
     """The state of the nodes.
 
-    A node is out of service while it is broken, drained by an operator, or both. The scheduler is told of one thing only:
-    whether it may use the node. `fail`, `mend`, `drain` and `undrain` return the events that tell it; `take_out` and
-    `put_back` apply these events.
+    A node is out of service while it is broken, drained by an operator, or both. The scheduler only learns whether it may
+    use the node. `fail`, `mend`, `drain` and `undrain` return the events for it; `take_out` and `put_back` apply these events.
     """
 
     __slots__ = ("_cluster", "_diary", "_pool", "broken", "down", "drained")
@@ -31,17 +30,17 @@ class Nodes:
 
     @property
     def slow(self) -> Mapping[int, float]:
-        """Return the nodes on which everything takes longer: how many times as long."""
+        """Return the slow nodes, with their factors."""
         return {} if self._cluster is None else self._cluster.slow
 
     def fail(self, node: int, now_us: int) -> list[Event]:
-        """Return what follows when a node breaks: nothing where it is drained. `node_failure` has what follows for its jobs."""
+        """Return the event of a node failure, none for a drained node. `node_failure` handles the jobs."""
         self.broken.add(node)
         self._diary.note_node(now_us, node, "DOWN")
         return [] if node in self.drained else [NodeFailed(node)]
 
     def mend(self, node: int, now_us: int) -> list[Event]:
-        """Return what follows when a broken node works again: nothing where it stays drained."""
+        """Return the event of a repair, none if the node stays drained."""
         if node not in self.broken:
             return []
         self.broken.discard(node)
@@ -50,14 +49,14 @@ class Nodes:
         return [] if drained else [NodeReturned(node)]
 
     def drain(self, node: int, now_us: int, reason: str) -> list[Event]:
-        """Return what follows when an operator takes a node out of service: what runs there goes on."""
+        """Return the events when an operator drains a node: its running jobs continue."""
         in_service = node not in self.drained and node not in self.broken
         self.drained[node] = reason
         self._diary.note_node(now_us, node, "DRAINED", reason)
         return [NodeFailed(node)] if in_service else []
 
     def undrain(self, node: int, now_us: int) -> list[Event]:
-        """Return what follows when an operator puts a node back into service, drained or broken."""
+        """Return the events when an operator puts a drained or broken node back into service."""
         if node not in self.drained and node not in self.broken:
             return []
         self.drained.pop(node, None)
@@ -66,9 +65,9 @@ class Nodes:
         return [NodeReturned(node)]
 
     def set_slowdown(self, node: int, slowdown: float | None) -> None:
-        """Have everything on a node take ``slowdown`` times as long from now on; None: it has its normal speed.
+        """Slow everything on a node by ``slowdown`` from now on; None: normal speed.
 
-        Only a manager with hardware can have slow nodes; without, every node has its normal speed already.
+        Only a manager with hardware can have slow nodes; without it, every node always has its normal speed.
         """
         if self._cluster is None:
             assert slowdown is None
@@ -78,16 +77,16 @@ class Nodes:
     # ------------------------------------------------------------ what the scheduler knows
 
     def take_out(self, node: int) -> None:
-        """Offer a node's threads no longer, as the scheduler is told."""
+        """Stop offering a node's threads."""
         self.down.add(node)
         self._pool.fail_node(node)
 
     def put_back(self, node: int, occupied: Iterable[Layers]) -> None:
-        """Offer a node's threads again, but for the ``occupied`` ones, those of the jobs on the nodes."""
+        """Offer a node's threads again, except the ``occupied`` ones of the jobs there."""
         self.down.discard(node)
         self._pool.return_node(node, occupied)
 
     def check(self) -> None:
-        """Raise `InvariantError` where the scheduler does not know what is out of service."""
+        """Raise `InvariantError` if the scheduler's knowledge of nodes out of service is wrong."""
         if self.down != self.broken | set(self.drained):
             raise InvariantError("nodes are out of service that are neither broken nor drained, or the other way round")

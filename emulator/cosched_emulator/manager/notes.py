@@ -1,4 +1,4 @@
-"""What a policy has left with the manager: values by job, or about the cluster, within bounds."""
+"""The notes that a policy stores with the manager: values by job, or about the cluster, within bounds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cosched_plugin.protocol.messages import Note, NoteValue
 from cosched_plugin.protocol.values import text_bytes, value_bytes
 
 CLUSTER: Final = -1  # stands for "no job" in a key
-MOST_BYTES: Final = 16 * MIB  # of all notes, at most: they must fit into a welcome, beside the jobs
-_EACH_BYTES: Final = 32  # of a note beside its key and its value
+MOST_BYTES: Final = 16 * MIB  # largest size of all notes: they must fit into a welcome, beside the jobs
+_EACH_BYTES: Final = 32  # size of a note without its key and its value
 
 
 class Notes:
@@ -20,12 +20,12 @@ class Notes:
 
     def __init__(self) -> None:
         self._values: dict[tuple[int, str], NoteValue] = {}
-        self._sizes: dict[tuple[int, str], int] = {}  # of each, as `_size` tells
-        self._keys: dict[int, list[str]] = {}  # of each job's notes
+        self._sizes: dict[tuple[int, str], int] = {}  # size of each note by `_size`
+        self._keys: dict[int, list[str]] = {}  # keys of each job's notes
         self._bytes = 0
 
     def set(self, job_id: int | None, key: str, value: NoteValue) -> str | None:
-        """Keep a note, or take it away where ``value`` is None; return why it cannot be kept."""
+        """Store a note, or remove it if ``value`` is None; return the reason if it cannot be stored."""
         about = CLUSTER if job_id is None else job_id
         place = (about, key)
         if value is None:
@@ -46,13 +46,13 @@ class Notes:
         return None
 
     def drop(self, job_id: int) -> None:
-        """Take away all notes about a job."""
+        """Remove all notes about a job."""
         for key in self._keys.pop(job_id, ()):
             self._bytes -= self._sizes.pop((job_id, key))
             del self._values[job_id, key]
 
     def inventory_entries(self) -> tuple[Note, ...]:
-        """Return all notes as an inventory tells them, in order of job and key; those about the cluster first."""
+        """Return all notes for an inventory, in order of job and key; those about the cluster first."""
         return tuple(
             Note(job_id if job_id != CLUSTER else None, key, self._values[job_id, key])
             for job_id, key in sorted(self._values)
@@ -60,5 +60,5 @@ class Notes:
 
 
 def _size(key: str, value: NoteValue) -> int:
-    """Return about how many bytes a note takes on the wire: never less."""
+    """Return an upper bound of the bytes of a note on the wire."""
     return _EACH_BYTES + text_bytes(key) + value_bytes(value)

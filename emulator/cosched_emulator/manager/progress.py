@@ -1,6 +1,6 @@
-"""How the running jobs get on: when each of them will end, and what is measured of it.
+"""The progress of the running jobs: their ends, and their measured slowdowns.
 
-The hardware tells, where there is some; else nothing contends, and every job takes its run time alone.
+The hardware determines it; without hardware there is no contention, and every job takes its run time alone.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, Progres
 
 
 class Progress:
-    """The progress of the running jobs; what is due later is entered into the manager's timeline."""
+    """The progress of the running jobs; enters their ends and measurements into the manager's timeline."""
 
     __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_timeline")
 
     def __init__(
         self, timeline: Timeline, cluster: Cluster | None, measure_after_us: int | None, measure_above_ppm: int
     ) -> None:
-        """All but ``timeline`` as `Manager` has it."""
+        """The parameters other than ``timeline`` are those of `Manager`."""
         self._timeline = timeline
         self._cluster = cluster
         self._measure_after_us = measure_after_us
         self._measure_above_ppm = measure_above_ppm
-        self._measured: dict[int, ManagedJob] = {}  # running jobs with a measurement that holds, by id
+        self._measured: dict[int, ManagedJob] = {}  # running jobs with a valid measurement, by id
 
     def start(self, job: ManagedJob, now_us: int) -> None:
-        """Have a job begin on its nodes."""
+        """Start a job on its nodes."""
         if self._measured:
             self._neighbours_change(job)
         if self._cluster is not None:
@@ -40,7 +40,7 @@ class Progress:
             self.schedule_end(job, now_us + job.job.run_us)
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
-        """Have a job leave, its nodes or the disk, and write down the work that it did."""
+        """Take a job off its nodes or the disk, and record its work done."""
         if self._measured and not job.on_disk:
             self._neighbours_change(job)
         if self._cluster is not None:
@@ -55,7 +55,7 @@ class Progress:
         return job.work_alone_us(now_us)
 
     def suspend(self, job: ManagedJob, now_us: int) -> None:
-        """Have a job stop that was suspended just now, and write down the work that it has done."""
+        """Stop a job that has just been suspended, and record its work done."""
         self._neighbours_change(job)
         if self._cluster is not None:
             job.work_us = self._cluster.suspend(job.job.spec.id, now_us)
@@ -63,7 +63,7 @@ class Progress:
             job.work_us = job.work_alone_us(now_us)
 
     def resume(self, job: ManagedJob, now_us: int) -> None:
-        """Have a job go on, at once or when it is back from disk."""
+        """Let a job continue, immediately or when it is back from disk."""
         self._neighbours_change(job)
         if self._cluster is not None:
             self._cluster.resume(job.job.spec.id, now_us, max(now_us, job.ready_us) - now_us)
@@ -81,36 +81,36 @@ class Progress:
         self._timeline.schedule(end_us, END, job.job.spec.id, job.version)
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
-        """Let the hardware find out what the last changes mean for every job's end."""
+        """Let the hardware update the end of every job affected by the last changes."""
         if self._cluster is not None:
             if self._measure_after_us is not None:
                 for job_id in self._cluster.disturbed_jobs():
                     job = running[job_id]
                     job.disturbances += 1
-                    since_us = max(now_us, job.ready_us)  # there is nothing to measure before
+                    since_us = max(now_us, job.ready_us)  # no progress to measure before this time
                     self._timeline.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
             for job_id, end_us in self._cluster.settle(now_us):
                 self.schedule_end(running[job_id], end_us)
 
     def measure(self, job_id: int) -> ProgressMeasured | None:
-        """Return the event for a measurement of a running job; None where it is not slowed by enough to be told."""
+        """Return the event for a measurement of a running job; None if its slowdown is too small to report."""
         if self._cluster is None:
             return None
         slowdown_ppm = round(self._cluster.slowdown(job_id) * WHOLE_PPM)
         return ProgressMeasured(job_id, slowdown_ppm) if slowdown_ppm > self._measure_above_ppm else None
 
     def remember(self, job: ManagedJob, slowdown_ppm: int) -> None:
-        """Write down what was measured of a job, until its neighbours change."""
+        """Record the measured slowdown of a job; it is valid until its neighbours change."""
         job.measured_ppm = slowdown_ppm
         self._measured[job.job.spec.id] = job
 
     def check(self) -> None:
-        """Have the hardware check itself; AssertionError where it contradicts itself."""
+        """Check the hardware; AssertionError if it contradicts itself."""
         if self._cluster is not None:
             self._cluster.check()
 
     def _neighbours_change(self, cause: ManagedJob) -> None:
-        """Forget what was measured of a job that comes, goes, stops or goes on, and of those on its nodes."""
+        """Forget the measurements of a job that starts, ends, is suspended or resumed, and of its neighbours."""
         if not self._measured:
             return
         for job_id in [job_id for job_id, job in self._measured.items() if share_nodes(job.layers, cause.layers)]:

@@ -1,4 +1,4 @@
-"""What the manager knows of a job when the run is over: the raw material of all results."""
+"""The manager's record of a job at the end of the run: the source of all results."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ class Interval(NamedTuple):
 
 
 class OnDisk(NamedTuple):
-    """A time that a job spent on disk: it was preempted, that is suspended to disk."""
+    """A time that a preempted job spent suspended to disk."""
 
     start_us: int
-    end_us: int | None  # it went on, ended or was requeued; None: it never left
+    end_us: int | None  # when it resumed, ended or was requeued; None: it never left
 
 
 class JobRecord(NamedTuple):
-    """One job's whole story. Times in integer microseconds since the first submission."""
+    """The complete record of one job. Times in integer microseconds since the first submission."""
 
     job: WorkloadJob
     state: str  # COMPLETED, TIMEOUT, CANCELLED, REJECTED, ... (Slurm's names)
     end_us: int | None  # None: never ended (the run was cut short)
     intervals: tuple[Interval, ...]  # empty: never started
     work_us: int  # work done since the last start: equals the job's run_us when it completed
-    estimate_us: int  # run time expected at its last start, or as last revised, and what it has waited since then
+    estimate_us: int  # run time expected at its last start, or as last revised, plus its idle time since then
     limit_us: int | None  # limit granted, likewise
     reason: str = ""  # why it was refused, failed or cancelled
-    suspended_us: int = 0  # time since the last start in which it was suspended, or on its way back from disk
+    suspended_us: int = 0  # time since the last start in which it was suspended or returning from disk
     disk: tuple[OnDisk, ...] = ()  # of all starts
-    present: Interval | None = None  # the stay that is not over, where the run was cut short; its end is when that was
+    present: Interval | None = None  # the open stay of a run that was cut short; it ends at that time
 
     @property
     def stays(self) -> tuple[Interval, ...]:
-        """Return all stays, in order, the one that is not over included."""
+        """Return all stays in order, including an open one."""
         return self.intervals if self.present is None else (*self.intervals, self.present)
 
     @property
     def last_stays(self) -> tuple[Interval, ...]:
-        """Return the stays since the last start; none where it never started."""
+        """Return the stays since the last start; empty if it never started."""
         stays = self.stays
         first = len(stays) - 1
         while first > 0 and stays[first].resumed:
@@ -60,7 +60,7 @@ class JobRecord(NamedTuple):
 
     @property
     def left_us(self) -> int:
-        """Return when it last left its nodes, or the disk after them; IndexError where it never ran."""
+        """Return when it last left its nodes, or the disk after them; IndexError if it never ran."""
         return max([self.intervals[-1].end_us, *[time.end_us or 0 for time in self.disk]])
 
     @property

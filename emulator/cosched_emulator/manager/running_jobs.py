@@ -1,4 +1,4 @@
-"""The jobs that hold nodes, or are on disk: how they come, are revised, stop, go on and leave."""
+"""The jobs that hold nodes or are on disk: their start, revision, suspension, resumption and end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosched_plugin.protocol.messages import ReviseJob, StartJob
 
 
 class RunningJobs:
-    """Running jobs by id, with the threads, memory and swap space that they hold, and how they get on.
+    """Running jobs by id, with their threads, memory, swap space and progress.
 
     The caller has checked that a job is pending before it starts, and has taken its threads.
     """
@@ -18,24 +18,24 @@ class RunningJobs:
     __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool")
 
     def __init__(self, pool: ThreadPool, progress: Progress, diary: Diary, resume_us: int) -> None:
-        """A job that comes back from disk makes no progress for ``resume_us``."""
+        """A job that returns from disk makes no progress for ``resume_us``."""
         self.pool = pool
         self.by_id: dict[int, ManagedJob] = {}
-        # A scheduler's answer may come late: a limit that has waited longer than it could know is not lowered by its revision.
+        # A scheduler's answer may come late: its revision must not lower a limit that a suspension has extended meanwhile.
         self.allows_late_answers = False
         self._progress = progress
         self._diary = diary
         self._resume_us = resume_us
 
     def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
-        """Have a job begin on threads that it has been given."""
+        """Start a job on its allocated threads."""
         job_id, runs, job.estimate_us, job.limit_us = start
         self.by_id[job_id] = job
         job.state = RUNNING
         job.start_us = job.since_us = now_us
         job.runs = tuple(runs)
         job.layers = layers
-        if job.intervals:  # it comes back
+        if job.intervals:  # it returns from disk
             job.resumed = False
             job.idle_us = job.ready_us = 0
         self._progress.start(job, now_us)
@@ -59,7 +59,7 @@ class RunningJobs:
             job.suspended_us = None
 
     def revise(self, revision: ReviseJob) -> str | None:
-        """Take another expected run time and limit of a job; return why not."""
+        """Set a new expected run time and limit of a job; return the reason if that is impossible."""
         job = self.by_id.get(revision.job_id)
         if job is None:
             return f"job {revision.job_id} does not run"
@@ -76,7 +76,7 @@ class RunningJobs:
         return None
 
     def suspend(self, job_id: int, now_us: int, *, to_disk: bool) -> str | None:
-        """Stop a job where it is, or take it to disk; return why not."""
+        """Suspend a job on its nodes or to disk; return the reason if that is impossible."""
         job = self.by_id.get(job_id)
         if job is None or job.state != RUNNING:
             return f"job {job_id} does not run"
@@ -96,7 +96,7 @@ class RunningJobs:
         return None
 
     def resume(self, job_id: int, now_us: int) -> str | None:
-        """Let a suspended job go on; return why not."""
+        """Resume a suspended job; return the reason if that is impossible."""
         job = self.by_id.get(job_id)
         if job is None or job.suspended_us is None:
             return f"job {job_id} is not suspended"

@@ -1,4 +1,4 @@
-"""What is due when, on one heap, in the order in which things happen at one instant.
+"""The due entries on one heap, in order of time, then in the order of one instant.
 
 An entry is a plain tuple (time, rank, id, version). The rank is the order at one instant that PROTOCOL.md fixes. The version
 lets an owner void an entry without searching for it: an entry whose version is not the owner's current one has no effect.
@@ -34,7 +34,7 @@ class Timeline:
         self.heap: list[Entry] = []  # to be read: the first is the earliest
 
     def schedule(self, at_us: int, rank: int, ident: int, version: int = 0) -> None:
-        """Enter something that will be due at ``at_us``."""
+        """Add an entry that is due at ``at_us``."""
         heappush(self.heap, (at_us, rank, ident, version))
 
     def __len__(self) -> int:
@@ -46,21 +46,21 @@ class Timeline:
         heapify(self.heap)
 
     def next_us(self) -> int | None:
-        """Return the earliest instant at which something is due, void entries included; None if nothing is."""
+        """Return the earliest instant with a due entry, void entries included; None if there is none."""
         return self.heap[0][0] if self.heap else None
 
     def pop_due(self, now_us: int) -> Iterator[Entry]:
-        """Remove and yield everything due at ``now_us`` or before, in order; also what is entered meanwhile."""
+        """Remove and yield the entries due at ``now_us`` or before, in order, including entries added meanwhile."""
         heap = self.heap
         while heap and heap[0][0] <= now_us:
             yield heappop(heap)
 
 
 class Source(Generic[Item]):
-    """A sequence in order of time, of which the timeline holds one entry: that of ``head``.
+    """A sequence in order of time. The timeline holds only the entry of its ``head``.
 
-    Who takes the entry from the timeline calls `pop`, which enters the next one. So a million submissions, or faults without
-    an end, take no memory.
+    After taking the entry from the timeline the caller calls `pop`, which adds the next one. So a million submissions, or an
+    endless series of faults, take no memory.
     """
 
     __slots__ = ("_entry_of", "_heap", "_items", "head")
@@ -74,7 +74,7 @@ class Source(Generic[Item]):
         self._advance()
 
     def pop(self) -> Item:
-        """Return the item whose entry has been removed from the timeline, and enter the next one."""
+        """Return the item whose entry was removed from the timeline, and add the next entry."""
         item = self.head
         if item is None:
             raise LookupError("the sequence is at its end")

@@ -1,1 +1,1 @@
-"""What a run is made of: settings, planned faults, and the parts built from them."""
+"""The input of a run: settings, planned faults, and the parts built from them."""

@@ -1,4 +1,4 @@
-"""What values a setting may have: ranges of numbers and names to choose from, in the annotations of a section's fields."""
+"""The valid values of settings: ranges of numbers and choices of names, in the annotations of a section's fields."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def between(least: float, most: float, what: str = "a number") -> Range:
 
 
 def at_least(least: float, what: str = "", most: float = math.inf) -> Range:
-    """Return the range from ``least`` on, of ``what``; errors do not name ``most``, which no sensible value reaches."""
+    """Return the range from ``least`` on, of ``what``; errors do not name ``most``, as no sensible value reaches it."""
     return Range(f"{what}, {_text(least)} or more" if what else f"{_text(least)} or more", least, most)
 
 
 def check_bounds(section: Any, path: str = "") -> None:
     """Raise ConfigurationError for the first setting of a section, or of a section in it, that is out of its bounds.
 
-    The bounds of a field stand in its annotation, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must
-    be within them; None always is.
+    The annotation of a field holds its bounds, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must be
+    within them; None always is.
     """
     kind: Any = type(section)
     for name, bounds in _fields(kind):

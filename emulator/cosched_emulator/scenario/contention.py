@@ -1,4 +1,4 @@
-"""The contention models of a scenario that others have written: found by name, tried with their parameters."""
+"""Third-party contention models of a scenario: loaded by name, tried with their parameters."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _VALUES: Final = "true, false, a whole number of 64 bits, a finite number, a tex
 
 
 def custom_model(name: str, section: str) -> CustomModel | None:
-    """Return the class of the model that a section's key ``contention`` names; None: it is built in.
+    """Return the class of the model in a section's key ``contention``; None for a built-in model.
 
-    Raises ConfigurationError for a name that nothing has, and for a module that cannot be imported.
+    Raises ConfigurationError for an unknown name, and for a module that cannot be imported.
     """
     if name in BUILT_IN:
         return None
@@ -34,7 +34,7 @@ def custom_model(name: str, section: str) -> CustomModel | None:
 
 
 def parameters_of(table: Mapping[str, Any] | None, section: str) -> dict[str, NoteValue]:
-    """Return a section's ``parameters``, lists as tuples: what a message can carry. Raises ConfigurationError."""
+    """Return a section's ``parameters``, lists as tuples, as messages can carry them. Raises ConfigurationError."""
     return {key: _value(value, f"{section}.parameters.{key}") for key, value in (table or {}).items()}
 
 
@@ -59,7 +59,7 @@ def check_truth(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None
 
 
 def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) -> None:
-    """Raise ConfigurationError for ``parameters`` of a model that is built in."""
+    """Raise ConfigurationError for ``parameters`` of a built-in model."""
     if table:
         expected = f"nothing: {name} is built in, and has keys of its own"
         raise ConfigurationError(f"{section}.parameters", expected, ", ".join(map(str, table)))

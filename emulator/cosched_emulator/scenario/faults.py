@@ -1,7 +1,7 @@
-"""A fault plan: what goes wrong, and when; `fault_plan` makes it from the table ``[faults]`` of a scenario.
+"""A fault plan: the planned faults and their times; `fault_plan` makes it from the table ``[faults]`` of a scenario.
 
-All times are microseconds of emulated time since the manager's zero. Everything random is a draw that is keyed by the plan's seed
-and by what it is drawn for, so that the same plan brings the same faults, also when a manager that was restarted asks again.
+All times are microseconds of emulated time since the manager's zero. Every random draw is keyed by the plan's seed and by its
+purpose, so the same plan gives the same faults, also after a restart of the manager.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.limits import INT64_MAX
 
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
-KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in order of what happens at one instant
-USUAL_BATCHES: Final = 1_000  # among so many batches a plugin's faults fall where the number of jobs is not known
+KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in the order of one instant
+USUAL_BATCHES: Final = 1_000  # range of batches for a plugin's faults if the number of jobs is unknown
 
 _LISTED: Final = -1  # in place of an alternation: a fault that the plan lists
 
 
 class NodeFault(NamedTuple):
-    """A node fails, returns, becomes slow or is normal again; one that is so already stays as it is."""
+    """A node fails, returns, becomes slow or is normal again; no effect if it is in that state already."""
 
     at_us: int
     kind: FaultKind
     node: int
-    slowdown: float = 1.0  # of one that becomes slow: how many times as long everything takes there
+    slowdown: float = 1.0  # for a node that becomes slow: by how many times everything takes longer
 
 
 class Alternation(NamedTuple):
-    """Nodes that leave their normal state and come back for ever, each by itself."""
+    """Nodes that leave their normal state and return repeatedly, each independently."""
 
     leave: FaultKind
     come_back: FaultKind
     mean_normal_us: float
     mean_other_us: float
-    share: float  # of the nodes: those that take part
+    share: float  # share of the nodes that take part
     slowdown: float = 1.0
 
     def takes_part(self, seed: int, node: int) -> bool:
@@ -47,13 +47,13 @@ class Alternation(NamedTuple):
         return uniform(seed, f"who will {self.leave}", node) < self.share
 
     def span_us(self, seed: int, node: int, number: int) -> int:
-        """Return how long the node's state of that number lasts: even ones are the normal state, odd ones the other."""
+        """Return the duration of the node's state of that number: even numbers are the normal state, odd ones the other."""
         mean_us = self.mean_other_us if number % 2 else self.mean_normal_us
         return max(1, round(-mean_us * math.log1p(-uniform(seed, f"until {self.leave}", node, number))))
 
 
 class MessageFaults(NamedTuple):
-    """What befalls messages: probabilities, for each message in each direction."""
+    """The faults of messages: probabilities, for each message in each direction."""
 
     seed: int
     drop: float
@@ -64,7 +64,7 @@ class MessageFaults(NamedTuple):
 
 
 class PluginFaults(NamedTuple):
-    """What befalls the scheduler's process, at batches drawn among the first ``batches``."""
+    """The faults of the scheduler's process, at batches drawn among the first ``batches``."""
 
     seed: int
     kills: int
@@ -89,7 +89,7 @@ class DiskFull(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """A whole fault plan, checked; one without anything in it where none is asked for."""
+    """A complete, checked fault plan; empty if no faults are planned."""
 
     seed: int = 0
     nodes: int = 0
@@ -101,7 +101,7 @@ class Faults:
     disk: tuple[DiskFull, ...] = ()
 
     def node_faults(self) -> Iterator[NodeFault]:
-        """Yield what happens to nodes, by time, then in order of `KINDS`, then by node; it may have no end. The same at every call."""
+        """Yield the faults of nodes by time, then in order of `KINDS`, then by node; possibly without end. The same at every call."""
         # (when, rank of the kind, node, alternation or `_LISTED`, number of the state that ends or of the listed fault).
         heap = [
             (fault.at_us, KINDS.index(fault.kind), fault.node, _LISTED, index) for index, fault in enumerate(self.at)
@@ -132,14 +132,14 @@ class Faults:
 
     @property
     def slow_nodes(self) -> bool:
-        """Return whether nodes may become slow, for which the manager needs a cluster even where nothing contends."""
+        """Return whether nodes may become slow: the manager then needs a cluster even without contention."""
         return any(item.leave == "slow" for item in self.alternations) or any(item.kind == "slow" for item in self.at)
 
     def check(self, *, live: bool, child: bool, remote: bool, database: bool) -> None:
-        """Raise ConfigurationError where the plan holds what the run cannot bring about.
+        """Raise ConfigurationError if the plan has faults that are impossible in this run.
 
         ``live``: the clock is not virtual; ``child``: the run has started the scheduler's process itself; ``remote``: the scheduler
-        is in another process, whoever has started it; ``database``: there is one on disk.
+        is in another process, started by any means; ``database``: there is one on disk.
         """
         for key, planned, can_be, wanted in (
             ("messages", self.messages, remote, "a scheduler in another process (link zmq)"),

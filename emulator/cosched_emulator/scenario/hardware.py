@@ -1,4 +1,4 @@
-"""How the hardware of a scenario truly behaves, and what the scheduler is told of that."""
+"""The true behaviour of a scenario's hardware, and the scheduler's belief about it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from cosched_plugin.protocol.messages import Belief, NoteValue
 
 
 class Hardware(NamedTuple):
-    """The truth: which model of contention holds, how nodes compose, and the models of pairs, used or not."""
+    """The truth: the contention model, the composition of nodes, and the models of pairs, used or not."""
 
     contention: str
     composition: str
     resources: tuple[str, ...]
     lomarc: LomarcModel
     statistical: StatisticalModel
-    custom: CustomModel | None  # the model that others have written, if it is one of those
-    parameters: tuple[tuple[str, NoteValue], ...]  # of that
+    custom: CustomModel | None  # the third-party model, if it is one
+    parameters: tuple[tuple[str, NoteValue], ...]  # parameters of that model
 
 
 def build_hardware(scenario: Scenario) -> Hardware:
-    """Return how the scenario's hardware truly behaves; raises ConfigurationError."""
+    """Return the true behaviour of the scenario's hardware; raises ConfigurationError."""
     truth = scenario.truth
     pair_seed = _signed(scenario.seed) if truth.pair_seed is None else truth.pair_seed
     try:
@@ -65,9 +65,9 @@ def build_hardware(scenario: Scenario) -> Hardware:
 
 
 def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
-    """Return what the scheduler is told of the hardware: the truth, unless the scenario says otherwise.
+    """Return the scheduler's belief about the hardware: the truth, unless the scenario says otherwise.
 
-    Of a truth that speaks of nodes only, and not of pairs of jobs, it is told nothing. Raises ConfigurationError.
+    If the truth models only nodes, not pairs of jobs, there is no belief. Raises ConfigurationError.
     """
     belief = scenario.belief
     contention = hardware.contention if belief.contention is None else belief.contention
@@ -97,7 +97,7 @@ def contends(hardware: Hardware, workload: Workload) -> bool:
 
 
 def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) -> tuple[tuple[str, NoteValue], ...]:
-    """Return the parameters of a model that others have written: those of the truth, with the belief's on top."""
+    """Return the parameters of a third-party model: those of the truth, overridden by the belief's."""
     own = scenario.belief.parameters
     model = custom_model(contention, "belief")
     if model is None:
@@ -120,12 +120,12 @@ def _believed_lomarc(truth: LomarcModel, scenario: Scenario) -> LomarcModel:
 
 
 def _believed_statistical(truth: StatisticalModel, scenario: Scenario) -> StatisticalModel:
-    """Return the truth, or a model that draws other pairs: what is believed of a pair then tells nothing of that pair."""
+    """Return the truth, or a model that draws other values, which say nothing about the true ones of a pair."""
     if scenario.belief.pairs == "exact":
         return truth
     return replace(truth, pair_seed=_signed(draw_key(truth.pair_seed, "unknown pairs")))
 
 
 def _signed(seed: int) -> int:
-    """Return the seed of the same draws, which are modulo 2**64, that a belief can carry: 64 bits and a sign."""
+    """Return the equivalent seed (draws are modulo 2**64) that fits a signed 64-bit integer, as a belief carries it."""
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)

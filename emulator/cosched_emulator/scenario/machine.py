@@ -1,4 +1,4 @@
-"""The machine of a scenario: classes of nodes from a preset or a layout, from a file, or as large as a log's machine."""
+"""The machine of a scenario: classes of nodes from a preset or a layout, from a file, or with the size of a log's machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CAPACITIES: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory
 
 
 def build_machine(cluster: ClusterSection, log_processors: int | None = None) -> tuple[NodeClass, ...]:
-    """Return the node classes; where ``cluster`` names no size, those of a log's machine with ``log_processors`` cores."""
+    """Return the node classes; if ``cluster`` has no size, those of a log's machine with ``log_processors`` cores."""
     try:
         classes = _classes(cluster, log_processors)
     except HardwareModelError as error:
@@ -34,7 +34,7 @@ def build_machine(cluster: ClusterSection, log_processors: int | None = None) ->
 
 
 def cores_of(classes: Iterable[NodeClass]) -> int:
-    """Return the number of cores of a machine. A second hardware thread of a core makes no second processor."""
+    """Return the number of cores of a machine. A second hardware thread of a core is not a second processor."""
     return sum(item.nodes * item.sockets * item.cores_per_socket for item in classes)
 
 
@@ -50,7 +50,7 @@ def _classes(cluster: ClusterSection, log_processors: int | None) -> tuple[NodeC
 
 
 def _shape(cluster: ClusterSection) -> NodeShape:
-    """Return the preset, or the node of a layout, with what the scenario says instead."""
+    """Return the preset, or the node of a layout, with the scenario's changes."""
     _check_shape(cluster.preset)
     changes = {key: value for key in _CAPACITIES if (value := getattr(cluster, key)) is not None}
     if cluster.cores is not None:
@@ -59,7 +59,7 @@ def _shape(cluster: ClusterSection) -> NodeShape:
 
 
 def _check_shape(name: str) -> None:
-    """Raise ConfigurationError where this is neither a layout nor the name of a preset."""
+    """Raise ConfigurationError if ``preset`` is neither a layout nor the name of a preset."""
     presets = preset_names()
     if parse_layout(name) is None and name not in presets:
         close = get_close_matches(name, presets, n=1)
@@ -70,7 +70,7 @@ def _check_shape(name: str) -> None:
 def _classes_of(processors: int, shape: NodeShape) -> tuple[NodeClass, ...]:
     """Return full nodes and, for the remainder, one node of the same capacities with fewer cores.
 
-    CTC: 84 nodes of 4 processors and one of 2. A second hardware thread makes no second processor.
+    CTC: 84 nodes of 4 processors and one of 2. A second hardware thread is not a second processor.
     """
     full, left = divmod(processors, shape.cores)
     classes = [_node_class(full, shape)] if full else []

@@ -19,25 +19,25 @@ Section = TypeVar("Section")
 
 
 def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
-    """Return the scenario in ``file`` (None: all defaults) with ``overrides``, a table of the same form, on top.
+    """Return the scenario in ``file`` (None: all defaults) with the keys of ``overrides``, a table of the same form, replaced.
 
-    A relative path in the file counts from the file's folder. Raises InputError or ConfigurationError.
+    A relative path in the file is relative to the file's folder. Raises InputError or ConfigurationError.
     """
     table = {} if file is None else _anchor(_parse(file), Path(file).parent)
     return scenario_of_table(table, overrides, file or "")
 
 
 def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], file: str = "") -> Scenario:
-    """Return the scenario in a table, with ``overrides`` on top; ``file`` names it in errors. Raises ConfigurationError.
+    """Return the scenario in a table, with the keys of ``overrides`` replaced; errors name ``file``. Raises ConfigurationError.
 
-    In a table of Python's, None stands for a key that is not given, where the key has no other default.
+    In a Python table, None means that the key is not given, if the key has no other default.
     """
     table = dict(base)
     for key, value in overrides.items():
         below = table.get(key, {})
         if not isinstance(value, Mapping):
             table[key] = value
-        elif isinstance(below, Mapping):  # anything else is refused below, override or not
+        elif isinstance(below, Mapping):  # anything else is refused below, with or without an override
             table[key] = {**below, **value}
     return _section(Scenario, table, "", file)
 
@@ -45,14 +45,14 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
 def read_faults(file: str) -> FaultsSection:
     """Return the fault plan in a file of its own, whose top level is the table ``[faults]`` of a scenario.
 
-    Raises InputError or ConfigurationError; the latter's path is that of the key in a scenario.
+    Raises InputError or ConfigurationError; its path is that of the key in a scenario.
     """
     return _section(FaultsSection, _parse(file), "faults", file)
 
 
 def _parse(file: str) -> dict[str, Any]:
     try:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
         return tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,7 +88,7 @@ def _section(kind: type[Section], table: object, path: str, file: str) -> Sectio
 
 
 def _value(hint: Any, value: object, place: str, file: str) -> object:
-    """Return ``value`` if it is what ``hint`` says, converted where TOML has no such type."""
+    """Return ``value`` if it has the type ``hint``, converted if TOML has no such type."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""Rules for settings that depend on each other. What also depends on the machine or the jobs is checked where it is built."""
+"""Rules for settings that depend on each other. The builders of machine and jobs check the rules that depend on these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_LOG = (*_SELECTS, "cap_runs", "skip_bad_rows", "log_memory")
 
 
 def check_rules(scenario: Scenario) -> None:
-    """Raise ConfigurationError for the first settings that do not go together. Each alone is within its bounds."""
+    """Raise ConfigurationError for the first settings that contradict each other. Each alone is within its bounds."""
     _check_clock(scenario.clock)
     runs = scenario.clock.mode != "virtual"
     if runs and scenario.policy:
@@ -44,7 +44,7 @@ def _check_clock(clock: ClockSection) -> None:
 
 
 def check_cluster(cluster: ClusterSection) -> None:
-    """Raise ConfigurationError where settings of a machine do not go together."""
+    """Raise ConfigurationError if settings of a machine contradict each other."""
     if cluster.file is not None and cluster != ClusterSection(file=cluster.file):
         plain = ClusterSection()
         others = [item.name for item in fields(plain) if getattr(cluster, item.name) != getattr(plain, item.name)]
@@ -59,7 +59,7 @@ def check_cluster(cluster: ClusterSection) -> None:
 
 
 def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
-    """``users``: jobs may come from users alone."""
+    """Check the workload. ``users``: users may submit all jobs."""
     if workload.swf is None and workload.lublin is None and users:
         return
     if (workload.swf is None) == (workload.lublin is None):

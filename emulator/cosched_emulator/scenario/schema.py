@@ -1,15 +1,15 @@
-"""A scenario: everything that a run depends on, from a TOML file with command-line flags on top.
+"""A scenario: everything that a run depends on, from a TOML file and command-line options.
 
     seed = 1
     [cluster]    nodes and their shape          [truth]   how the hardware really behaves
-    [workload]   jobs                           [belief]  what the scheduler is told of both
+    [workload]   jobs                           [belief]  what the scheduler knows of both
     [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
     [monitoring] what the manager measures      [results] which jobs count
-    [preemption] what it costs                  [[script]] what users and operators do meanwhile
-    [faults]     what goes wrong, and when
+    [preemption] its cost                       [[script]] actions of users and operators
+    [faults]     planned faults
 
-Every key is a field of one of the classes below, whose annotation tells its bounds; `reader` reads the keys,
-`check_bounds` checks the values of all sections, and `rules` what concerns more than one key.
+Every key is a field of one of the classes below; its annotation holds its bounds. `reader` reads the keys, `check_bounds`
+checks the values of all sections, and `rules` checks settings that depend on each other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ Instant: TypeAlias = Annotated[float, at_least(0, SECONDS, LONGEST_S)]
 Duration: TypeAlias = Annotated[float, at_least(0, SECONDS, LONGEST_S)]
 DurationAboveZero: TypeAlias = Annotated[float, Range(f"{SECONDS} above 0", 0, LONGEST_S, least_open=True)]
 Jump: TypeAlias = Annotated[float, Range(f"{SECONDS} other than 0", -LONGEST_S, LONGEST_S, excluded=0)]
-FaultSpan: TypeAlias = Annotated[float, at_least(1, SECONDS, LONGEST_S)]  # with much less, nothing else would happen
+FaultSpan: TypeAlias = Annotated[
+    float, at_least(1, SECONDS, LONGEST_S)
+]  # much shorter times would leave no time for anything else
 Wait: TypeAlias = Annotated[float, between(0, 1_000_000_000, SECONDS)]  # every wait ends
 # A scheduler may compute for half a second without being replaced.
 Takeover: TypeAlias = Annotated[Wait, Range(f"{SECONDS} from 0.5 on", 0.5)]
@@ -63,10 +65,10 @@ LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
 class ClusterSection:
     """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
 
-    nodes: AtLeastOne | None = None  # how many; neither this nor processors: as many as the log's machine had, else 128
-    processors: AtLeastOne | None = None  # instead of nodes: how many cores in all; the last node may be smaller
+    nodes: AtLeastOne | None = None  # number of nodes; without this and processors: that of the log's machine, else 128
+    processors: AtLeastOne | None = None  # instead of nodes: total number of cores; the last node may be smaller
     preset: str = "single"  # shape of a node: a preset's name, or sockets x cores x threads such as 2x16x2
-    cores: int | None = None  # instead of the preset's: one socket of so many cores, one thread each
+    cores: int | None = None  # instead of the preset's: one socket with this number of cores, one thread each
     memory_bandwidth_mbs: int | None = None  # instead of the preset's, for each node
     network_mbs: int | None = None
     disk_mbs: int | None = None
@@ -79,7 +81,7 @@ class ClusterSection:
 class TruthSection:
     """How the hardware behaves."""
 
-    contention: str = "bandwidth"  # or lomarc, statistical, none; or a model of others: its entry point, module:Class
+    contention: str = "bandwidth"  # or lomarc, statistical, none; or a third-party model: its entry point, module:Class
     composition: Composition = "bulk-synchronous"  # or paper
     resources: tuple[Resource, ...] = ("memory_bandwidth",)
     remainder: bool = (
@@ -87,17 +89,17 @@ class TruthSection:
     )
     c_scope: CScope = "all"  # lomarc: c is drawn for all pairs; cpu_cpu: for those of two cpu-bound jobs only
     cpu: Cpu = "hyperthreaded"  # lomarc; or standard: time-shared
-    pair_seed: int | None = None  # lomarc, statistical: of what is drawn for pairs; the scenario's
-    good_share: Share = 0.33  # lomarc: of pairs, those that go well together
+    pair_seed: int | None = None  # lomarc, statistical: seed of the draws for pairs; default: the scenario's
+    good_share: Share = 0.33  # lomarc: share of pairs that go well together
     paging: Slowdown = 2.5  # lomarc: slowdown where memory does not fit
     # statistical: percent of the pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
     cos_shares: tuple[int, ...] = (68, 17, 7, 3, 2, 1, 1, 1)
-    parameters: Mapping[str, Any] | None = None  # of a model of others: the keyword arguments of its class
+    parameters: Mapping[str, Any] | None = None  # of a third-party model: the keyword arguments of its class
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefSection:
-    """What the scheduler is told: of the hardware and of jobs, the truth unless said otherwise."""
+    """What the scheduler knows of the hardware and of jobs: the truth unless set otherwise."""
 
     contention: str | None = None
     composition: Composition | None = None
@@ -106,15 +108,13 @@ class BeliefSection:
     usage: Knowledge = "exact"  # or unknown
     usage_noise: Noise = 0.0  # relative error of each fraction and of memory, at most
     usage_bias: Bias = 0.0  # relative error of memory and of the bound's fraction
-    usage_missing: Annotated[float, between(0, 1, "a share")] = 0.0  # share of jobs of whose usage nothing is known
+    usage_missing: Annotated[float, between(0, 1, "a share")] = 0.0  # share of jobs with unknown usage
     remainder: bool | None = None
     c_scope: CScope | None = None
-    pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), or others are drawn (statistical)
+    pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), or drawn anew (statistical)
     self_slowdowns: Knowledge = "exact"  # or unknown
     self_noise: Noise = 0.0  # relative error of each, at most
-    parameters: Mapping[str, Any] | None = (
-        None  # of a model of others; on top of the truth's where it is the same model
-    )
+    parameters: Mapping[str, Any] | None = None  # of a third-party model; override the truth's if it is the same model
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ class WorkloadSection:
 
     swf: str | None = None
     lublin: int | None = None  # number of jobs
-    first: int = 0  # of a log: skip so many usable jobs
-    jobs: int | None = None  # of a log: take so many
+    first: int = 0  # of a log: number of usable jobs to skip
+    jobs: int | None = None  # of a log: number of jobs to take
     aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
     gap_factor: float = 1.0  # of the model: multiply gaps between arrivals
     run_factor: float = 1.0  # of the model: multiply run times
     limits: str | None = None  # estimate: killed when the estimate ends; none. Logs: estimate; models: none
-    estimates: str | None = None  # exact or f-model, instead of what the source says
+    estimates: str | None = None  # exact or f-model, instead of the source's estimates
     estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)
     cap_runs: bool = True  # of a log: cut run times to the estimate
     skip_bad_rows: bool = False
@@ -139,41 +139,41 @@ class WorkloadSection:
     demand_medium: tuple[int, ...] = (1000, 0, 0)
     demand_low: tuple[int, ...] = (500, 0, 0)
     characteristics: str | None = None  # usage: M1, M2, M3, or shares such as 40:30:30
-    annotations: str | None = None  # usage: a side file, on top of that
+    annotations: str | None = None  # usage: a side file, which overrides the mix
     exclusive: bool = False  # every job takes whole nodes
     memory_mb: Annotated[int, at_least(0)] = 0  # of every process
     self_slowdowns: SelfSlowdowns | None = None  # table4: drawn as the G-LOMARC-TS paper distributes them
-    lublin_size: LublinSize | None = None  # the model's machine has so many processors as there are: cores, nodes
-    grow: bool = False  # sizes are for one process a node, and grow to fill cores
-    grow_max_slowdown: SlowdownLimit = 1.25  # fourfold where a job slows itself by this at most
-    grow_max_slowdown_cpus: SlowdownLimit = 1.12  # else twofold where a process on each CPU slows it by this at most
+    lublin_size: LublinSize | None = None  # the number of processors of the model's machine is that of: cores, nodes
+    grow: bool = False  # sizes are for one process per node, and grow to fill cores
+    grow_max_slowdown: SlowdownLimit = 1.25  # fourfold if the job's self slowdown is at most this
+    grow_max_slowdown_cpus: SlowdownLimit = 1.12  # else twofold if the one with a process per CPU is at most this
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSection:
-    """How time passes. ``virtual``: from instant to instant, as fast as answers come; ``scaled`` and ``real``: by itself."""
+    """The kind of time. ``virtual``: from instant to instant, as fast as answers come; ``scaled`` and ``real``: continuous."""
 
     mode: ClockMode = "virtual"
     speed: Speed | None = None  # of a scaled clock: emulated seconds a second
-    deadline_s: Wait = 300.0  # how long an answer of a scheduler in another process may take
-    wait_s: Wait = 60.0  # how long such a scheduler is waited for
-    takeover_s: Takeover = 1.2  # silence after which a scheduler that waits as a standby takes over
-    resend_s: Wait = 1.0  # after so long an unanswered message is sent again, and again after twice as long
+    deadline_s: Wait = 300.0  # longest time for an answer of a scheduler in another process
+    wait_s: Wait = 60.0  # longest wait for such a scheduler
+    takeover_s: Takeover = 1.2  # silence after which a waiting standby takes over
+    resend_s: Wait = 1.0  # time after which an unanswered message is sent again; it doubles each time
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoringSection:
-    """What the manager measures: the slowdown of jobs that share nodes, once they have done so for a while."""
+    """What the manager measures: the slowdown of co-located jobs, after they have shared nodes for some time."""
 
-    after_s: DurationAboveZero | None = None  # of running among the same neighbours; None: never
-    above: Slowdown = 1.0  # a slowdown up to this is not told
+    after_s: DurationAboveZero | None = None  # time with the same neighbours; None: never
+    above: Slowdown = 1.0  # only larger slowdowns are reported
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionSection:
-    """What it costs to suspend a job to disk."""
+    """The cost of suspending a job to disk."""
 
-    resume_s: Duration = 0.0  # how long one that comes back makes no progress
+    resume_s: Duration = 0.0  # time without progress of a job that returns from disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,21 +196,21 @@ class ScriptEntry:
 
 @dataclass(frozen=True, slots=True)
 class NodeFaultsSection:
-    """Nodes that fail and return for ever, each by itself, after times that are distributed exponentially."""
+    """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
     mean_up_s: FaultSpan
     mean_down_s: FaultSpan
-    share: Share = 1.0  # of the nodes: those that ever fail
+    share: Share = 1.0  # share of the nodes that ever fail
 
 
 @dataclass(frozen=True, slots=True)
 class SlowFaultsSection:
-    """Nodes on which everything takes longer for a while, again and again, after times that are distributed exponentially."""
+    """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
 
     mean_normal_s: FaultSpan
     mean_slow_s: FaultSpan
-    slowdown: Slowdown  # how many times as long
-    share: Share = 1.0  # of the nodes: those that are ever slow
+    slowdown: Slowdown  # by how many times everything takes longer
+    share: Share = 1.0  # share of the nodes that are ever slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +220,12 @@ class FaultEntry:
     at_s: Instant
     do: Annotated[str, Choice(KINDS)]
     node: int
-    slowdown: Slowdown | None = None  # of one that becomes slow
+    slowdown: Slowdown | None = None  # of a node that becomes slow
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFaultsSection:
-    """What befalls the messages between manager and scheduler: probabilities, for each message in each direction."""
+    """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
 
     drop: Share = 0.0
     duplicate: Share = 0.0
@@ -236,12 +236,12 @@ class MessageFaultsSection:
 
 @dataclass(frozen=True, slots=True)
 class PluginFaultsSection:
-    """What befalls the scheduler's process."""
+    """The faults of the scheduler's process."""
 
-    kills: PluginFaultCount = 0  # how many times it is killed and started anew
-    stalls: PluginFaultCount = 0  # how many times it is stopped for a while
+    kills: PluginFaultCount = 0  # number of times it is killed and restarted
+    stalls: PluginFaultCount = 0  # number of times it is stopped for a time
     stall_s: Annotated[float, between(0, 3_600, SECONDS)] = 1.0
-    batches: AtLeastOne | None = None  # among the first so many of the run; as many as there are jobs
+    batches: AtLeastOne | None = None  # faults fall among this number of first batches; default: the number of jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class ClockFault:
 
 @dataclass(frozen=True, slots=True)
 class DiskFault:
-    """A while in which the disk of the database is full."""
+    """A time in which the disk of the database is full."""
 
     at_s: Instant
     for_s: FaultSpan
@@ -262,9 +262,9 @@ class DiskFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultsSection:
-    """A fault plan: what goes wrong, and when."""
+    """A fault plan: the planned faults and their times."""
 
-    seed: int | None = None  # of all that is drawn for it; the scenario's
+    seed: int | None = None  # seed of its draws; default: the scenario's
     nodes: NodeFaultsSection | None = None
     slow: SlowFaultsSection | None = None
     at: tuple[FaultEntry, ...] = ()
@@ -289,13 +289,13 @@ class Scenario:
     results: ResultsSection = field(default_factory=ResultsSection)
     policy: Mapping[str, Any] = field(default_factory=dict)
     script: tuple[ScriptEntry, ...] = ()
-    requeue: bool = False  # jobs on a node that fails run again, instead of failing with it
+    requeue: bool = False  # jobs on a node that fails run again, instead of ending as NODE_FAIL
     faults: FaultsSection | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        Without ``faults`` where none are planned, and ``parameters`` where there are none.
+        ``faults`` is left out if none are planned, ``parameters`` if there are none.
         """
         values = asdict(self)
         if self.faults is None:

@@ -1,4 +1,4 @@
-"""The script of a run: what users and operators do at given instants."""
+"""The script of a run: actions of users and operators at given instants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosched_hwmodel.units import SECOND_US
 
 
 class Scripted(NamedTuple):
-    """Something that a user or an operator does at a given instant; ``target`` is a job or a node."""
+    """An action of a user or an operator at a given instant; ``target`` is a job or a node."""
 
     at_us: int
     change: Change

@@ -1,4 +1,4 @@
-"""The jobs of a scenario: read from a log or drawn from a model, then completed with what the scenario says of jobs."""
+"""The jobs of a scenario: read from a log or drawn from a model, then completed with the scenario's settings for jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from cosched_plugin.protocol.messages import DemandTuple
 
 
 def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
-    """Return the scenario's jobs, for a machine of so many cores and nodes; a log needs them only where its jobs grow.
+    """Return the scenario's jobs, for a machine with these numbers of cores and nodes; a log needs them only if its jobs grow.
 
-    Raises InputError for a file that cannot be read, and ConfigurationError for a workload that cannot be made.
+    Raises InputError for a file that cannot be read, and ConfigurationError for an impossible workload.
     """
     section = scenario.workload
     workload = _source(scenario, cores, nodes)
@@ -49,7 +49,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
 
 
 def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
-    """Return the jobs as the log or the model has them."""
+    """Return the jobs of the log or the model, unchanged."""
     section = scenario.workload
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
@@ -61,7 +61,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
         )
         return read_swf(section.swf, options, section.first, section.jobs)
     if section.lublin is None:
-        return Workload((), None, "users")  # the jobs are those that users will submit
+        return Workload((), None, "users")  # users will submit all jobs
     parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
@@ -69,7 +69,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
 
 
 def _with_demand(workload: Workload, scenario: Scenario) -> Workload:
-    """Return the workload with what jobs ask of their nodes' bandwidth, and what of it the scheduler is told."""
+    """Return the workload with the jobs' bandwidth demand, and the scheduler's knowledge of it."""
     section = scenario.workload
     if section.mix is None:
         return workload
@@ -86,7 +86,7 @@ def _demand(rates: Sequence[int], path: str) -> DemandTuple:
 
 
 def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
-    """Return the workload with how jobs truly use their nodes, and what of it the scheduler is told."""
+    """Return the workload with the jobs' true usage of their nodes, and the scheduler's knowledge of it."""
     section, belief = scenario.workload, scenario.belief
     if section.characteristics is not None:
         workload = with_characteristics(workload, parse_characteristics(section.characteristics), scenario.seed)
@@ -99,7 +99,7 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
 
 
 def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> Workload:
-    """Return the workload with the sizes that self slowdowns bring about, and what of these the scheduler is told."""
+    """Return the workload with the sizes that result from self slowdowns, and the scheduler's knowledge of the slowdowns."""
     section, belief = scenario.workload, scenario.belief
     if section.grow:
         if not cores:

@@ -1,1 +1,1 @@
-"""Requests of users to a running manager: their vocabulary (`requests`, `answers`, `idset`), the client and the server side."""
+"""Requests of users to a running manager: their form (`requests`, `answers`, `idset`), the client and the server side."""

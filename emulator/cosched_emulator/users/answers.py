@@ -1,4 +1,4 @@
-"""The form of what a manager tells its users: seconds under names that end in ``_s``."""
+"""The form of a manager's answers to users: seconds under names that end in ``_s``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cosched_hwmodel.units import SECOND_US
 
 
 def seconds(span_us: int | None) -> float | None:
-    """Return the seconds of a span of microseconds, None for None."""
+    """Return a span of microseconds in seconds; None for None."""
     return None if span_us is None else span_us / SECOND_US
 
 
 def with_seconds(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a map with seconds instead of microseconds, which have names that end in ``_us``."""
+    """Return a map with the microseconds (names that end in ``_us``) replaced by seconds."""
     return {
         f"{key.removesuffix('_us')}_s" if key.endswith("_us") else key: seconds(value) if key.endswith("_us") else value
         for key, value in row.items()

@@ -1,4 +1,4 @@
-"""Sets of numbers as people write them: ``[0-3,7]``, ``0-15:4``; and jobs among them: ``12``, ``12_3``, ``12_[1-3,7]``."""
+"""Notation for sets of numbers: ``[0-3,7]``, ``0-15:4``; and for jobs: ``12``, ``12_3``, ``12_[1-3,7]``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-MOST_NUMBERS: Final = 1_048_576  # in one set: nothing here has more nodes or tasks
+MOST_NUMBERS: Final = 1_048_576  # numbers in one set: no machine or array has more nodes or tasks
 _MOST_DIGITS: Final = 18  # any number of them fits into 64 bits
 
 
 def idset(numbers: Iterable[int]) -> str:
-    """Return numbers as text, in brackets where they are more than one."""
+    """Return numbers as text, in brackets if there is more than one."""
     text = ranges_text(sorted(set(numbers)))
     return f"[{text}]" if "-" in text or "," in text else text
 
@@ -29,7 +29,7 @@ def ranges_text(numbers: Sequence[int]) -> str:
 
 
 def read_idset(text: str) -> tuple[int, ...]:
-    """Return the numbers of ``0-3,7``, ``[0-3,7]`` or ``0-15:4``, ascending; ValueError says what was expected."""
+    """Return the numbers of ``0-3,7``, ``[0-3,7]`` or ``0-15:4``, ascending; ValueError gives the expected form."""
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     found: set[int] = set()
     for part in inner.split(","):
@@ -40,7 +40,7 @@ def read_idset(text: str) -> tuple[int, ...]:
 
 
 def read_job(text: str) -> Iterator[tuple[int, int | None]]:
-    """Yield the (job, task or None) that ``12``, ``12_3`` or ``12_[1-3,7]`` names; ValueError says what was expected."""
+    """Yield the (job, task or None) that ``12``, ``12_3`` or ``12_[1-3,7]`` names; ValueError gives the expected form."""
     job, separator, tasks = text.partition("_")
     if not _is_number(job) or (separator and not (_is_number(tasks) or (tasks[:1] == "[" and tasks[-1:] == "]"))):
         raise ValueError("a job such as 12, 12_3 or 12_[1-3,7]")

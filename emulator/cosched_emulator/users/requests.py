@@ -1,4 +1,4 @@
-"""What users ask of a running manager: the vocabulary of their endpoint, and its form on the wire.
+"""Requests of users to a running manager, and their form on the wire.
 
 Two frames each way: the name of the framing, ``cosched-user/1``, and one msgpack map. A request has a ``type`` and a ``ticket`` (an
 integer that the answer repeats, so that an answer to an earlier request is told apart); an answer is either ``{"type": "done",
@@ -47,8 +47,8 @@ MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
 MOST_TOLD: Final = 10_000  # ended jobs of one answer
 DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
 REFUSALS: Final = frozenset(
-    # malformed or unknown request; value that cannot be; not yours; no such job or node; too many requests; beyond a limit; the
-    # database cannot take it at present; not now
+    # malformed or unknown request; invalid value; not yours; no such job or node; too many requests; beyond a limit; the
+    # database cannot be written at present; not now
     {"request", "value", "permission", "missing", "rate", "limit", "accounting", "busy"}
 )
 
@@ -61,7 +61,7 @@ class Target(NamedTuple):
 
 
 class Dependency(NamedTuple):
-    """Start not before that job has ended: well (``afterok``) or in any way (``afterany``)."""
+    """Start only after that job has ended: successfully (``afterok``) or in any way (``afterany``)."""
 
     kind: str
     job_id: int
@@ -106,59 +106,59 @@ class CancelJobs(NamedTuple):
 
 
 class HoldJobs(NamedTuple):
-    """Keep waiting jobs from being started."""
+    """Hold pending jobs: they do not start until released."""
 
     jobs: tuple[Target, ...]
 
 
 class ReleaseJobs(NamedTuple):
-    """Let held jobs be started again."""
+    """Release held jobs."""
 
     jobs: tuple[Target, ...]
 
 
 class DrainNodes(NamedTuple):
-    """Give nodes no more work; what runs there goes on. Operators only. The answer is ``{"changed": [node], "unchanged": [...]}``."""
+    """Give nodes no more work; running jobs continue. Operators only. The answer is ``{"changed": [node], "unchanged": [...]}``."""
 
     nodes: tuple[int, ...]
     reason: str = ""
 
 
 class ResumeNodes(NamedTuple):
-    """Put nodes back into service that were drained or have failed. Operators only."""
+    """Put drained or failed nodes back into service. Operators only."""
 
     nodes: tuple[int, ...]
 
 
 class ListJobs(NamedTuple):
-    """Tell of the jobs that have not ended; those of ``user`` alone where it is not empty."""
+    """List the jobs that have not ended; only those of ``user`` if it is not empty."""
 
     user: str = ""
 
 
 class ListNodes(NamedTuple):
-    """Tell of the nodes and of who is on them."""
+    """List the nodes and their jobs."""
 
 
 class ShowJobs(NamedTuple):
-    """Tell all about some jobs, also of ended ones."""
+    """Show the details of some jobs, also of ended ones."""
 
     jobs: tuple[Target, ...]
 
 
 class ListHistory(NamedTuple):
-    """Tell of jobs that have ended, the latest first; those of ``user`` alone where it is not empty."""
+    """List jobs that have ended, the latest first; only those of ``user`` if it is not empty."""
 
     user: str = ""
     most: int = 100
 
 
 class ShowStatus(NamedTuple):
-    """Tell how the manager and its scheduler are."""
+    """Show the state of the manager and its scheduler."""
 
 
 class ShowOverview(NamedTuple):
-    """Tell what a live display shows: status, the head of the queue, nodes, last decisions."""
+    """Return the content of a live display: status, the head of the queue, nodes, last decisions."""
 
     most: int = 200
 
@@ -186,7 +186,7 @@ class Done(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The answer to a request that was not; ``code`` is one of `REFUSALS`, ``path`` the place in the request, if there is one."""
+    """The answer to a refused request; ``code`` is one of `REFUSALS`, ``path`` the place in the request, if there is one."""
 
     code: str
     text: str
@@ -202,7 +202,7 @@ def _flag(name: str, default: bool) -> Any:
 
 
 def _at_most(field: Field, most: int) -> Field:
-    """Return a field of a list that may have so many items."""
+    """Return a field of a list with a limited number of items."""
 
     def read(raw: Any) -> Any:
         if isinstance(raw, tuple) and len(raw) > most:
@@ -263,12 +263,12 @@ _BY_KIND: Final[dict[type, Record]] = {each.kind: each for each in _RECORDS}
 
 
 def to_map(request: Request) -> dict[str, Any]:
-    """Return the map that describes ``request``."""
+    """Return ``request`` as a map."""
     return write_record(_BY_KIND[type(request)], request)
 
 
 def from_map(raw: Any) -> Request:
-    """Return the request that a map describes; raises RemoteProtocolError."""
+    """Return the request in a map; raises RemoteProtocolError."""
     try:
         request: Request = read_tagged(_BY_TAG, raw, None)
     except Fault as fault:

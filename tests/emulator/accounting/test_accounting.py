@@ -1,4 +1,4 @@
-"""The accounts: every fact once, however often the manager is killed; full disks, locks, and files that are something else."""
+"""The accounts: every fact once, however often the manager is killed; full disks, locks, and foreign files."""
 
 from __future__ import annotations
 
@@ -392,7 +392,7 @@ def test_killed_at_random_every_fact_is_there_once(seed: int, tmp_path: Path) ->
 
 
 def test_what_a_flush_cut_in_two_is_completed(path: str) -> None:
-    """At every cut of the last step's facts: what was written is left out, what was not is written."""
+    """At every cut of the last step's facts: a replay skips written facts and writes the others."""
     facts = facts_of(10)
     assert len(facts) > 8
     for cut in range(len(facts) + 1):
@@ -451,7 +451,7 @@ def full_disk(accounts: Accounting, path: str) -> Iterator[None]:
 
 @contextmanager
 def largest_file(accounts: Accounting, path: str) -> Iterator[None]:
-    """Have the kernel refuse to make any file larger than the log is now."""
+    """Make the kernel refuse files larger than the log is now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path + "-wal"), hard))
     try:
@@ -562,7 +562,7 @@ def test_a_table_that_is_gone(accounts: Accounting, path: str) -> None:
 
 
 def test_memory_stays_flat(path: str) -> None:
-    """Nothing of what was written is kept: neither in the object nor, beyond its page cache, in SQLite."""
+    """Written data is not kept in memory: neither in the object nor, beyond its page cache, in SQLite."""
     accounts = Accounting.create(path, META)
     peaks = []
     for number in range(1, 4 * 3000 + 1):

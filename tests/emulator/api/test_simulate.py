@@ -1,4 +1,4 @@
-"""The way in from Python: what it takes, what it returns, and that it is the command line's run."""
+"""The Python interface: its parameters, its results, and their equality with the command line's run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ preset = "lomarc-r"
 
 
 class Greedy:
-    """Starts whatever fits, the longest first or the shortest."""
+    """Starts every job that fits, the longest or the shortest first."""
 
     def __init__(self, longest: bool = False) -> None:
         self.longest = longest
@@ -321,7 +321,7 @@ def test_the_time_with_reading_and_writing_is_told(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_clock_that_runs_is_for_a_live_manager() -> None:
-    """Nodes that fail again and again do not keep a run in virtual time from its end."""
+    """Nodes that fail repeatedly do not prevent the end of a run in virtual time."""
     failing = {**SMALL, "requeue": True, "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}}}
     run = simulate(failing, "easy")
     assert any(record.starts > 1 for record in run.records)

@@ -16,7 +16,7 @@ Answer = Callable[[Request], "Done | Refused | bytes | None"]
 
 
 class FakeManager:
-    """``requests`` is what was asked; ``answer`` returns what to say, bytes as they are, None for silence."""
+    """``requests`` are the received requests; ``answer`` returns the answer: bytes are sent unchanged, None is silence."""
 
     def __init__(self, endpoint: str, answer: Answer, *, stale: bool = False) -> None:
         self.endpoint = endpoint

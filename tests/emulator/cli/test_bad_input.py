@@ -1,4 +1,4 @@
-"""Each kind of bad input gives one line and exit code 2, writes nothing, and waits for nothing.
+"""Each kind of bad input gives one line and exit code 2, without output files and without a wait.
 
 The same cases as in ``scripts/scenarios/bad-input.sh``, without the shell.
 """

@@ -49,7 +49,7 @@ HELPS = [
     ("top",),
 ]
 
-# A policy with which a run takes long: every pass tells who decides, then sleeps.
+# A policy with which a run takes long: every pass prints its process, then sleeps.
 SLOW = """
 import os, time
 from cosched_plugin.policies.composition.composed import compose
@@ -440,7 +440,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_no_files(
         assert not is_alive(plugin)
         assert commands.left_over() == []
         return
-    # Nobody was left to clean up: the plugin notices by itself, and the next run removes the directory once it is old.
+    # A killed run cannot clean up: the plugin notices by itself, and the next run removes the directory once it is old.
     wait_until(lambda: not is_alive(plugin), 10)
     (directory,) = commands.left_over()
     os.utime(commands.folder / "t" / directory, (0, 0))
@@ -553,7 +553,7 @@ def test_a_plugin_that_cannot_start(commands: Commands) -> None:
     assert "policy moody:Moody: ValueError: not here" in said
 
 
-def test_output_that_nobody_reads(commands: Commands) -> None:
+def test_output_that_is_not_read(commands: Commands) -> None:
     child = commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--json")
     assert child.stdout is not None
     child.stdout.close()

@@ -1,4 +1,4 @@
-"""Options of a job, on the command line and in a script: every form, what wins, what contradicts, and where an error lies."""
+"""Options of a job, on the command line and in a script: every form, precedence, contradictions, and places of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are used: the table of the help, the functions behind the commands, what they load."""
+"""Commands that are imported on use: the table of the help, the functions behind the commands, and their imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cosched_emulator.cli.commands.lazy import Implementation
 from cosched_emulator.cli.main import COMMANDS, cli
 
 NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
-# What the programs of users have no use for: the server, the scheduler, and numpy.
+# What the users' programs do not need: the server, the scheduler, and numpy.
 SERVER = (
     "numpy",
     *(

@@ -1,4 +1,4 @@
-"""``compare``, ``classes`` and ``plot`` as a user meets them."""
+"""The commands ``compare``, ``classes`` and ``plot``."""
 
 from __future__ import annotations
 

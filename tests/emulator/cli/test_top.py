@@ -1,4 +1,4 @@
-"""The live display: its picture in windows of all sizes, and the real thing on a pseudo-terminal."""
+"""The live display: its content in windows of all sizes, and the command on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_without_a_scheduler_and_with_a_full_disk() -> None:
 
 
 class Terminal:
-    """A program on a pseudo-terminal, and what it has written there."""
+    """A program on a pseudo-terminal, and its output."""
 
     def __init__(self, *arguments: str, columns: int = 100, lines: int = 30, **environment: str) -> None:
         self.master, slave = pty.openpty()
@@ -140,7 +140,7 @@ class Terminal:
             self.written += os.read(self.master, 65536)
 
     def until(self, pattern: bytes, seconds: float = 15.0) -> None:
-        """Wait until something is written; what came before it is forgotten."""
+        """Wait until a text is written; drop the output before it."""
         deadline = time.monotonic() + seconds
         while (found := re.search(pattern, self.written, re.DOTALL)) is None:
             assert time.monotonic() < deadline, self.written[-2000:]
@@ -148,7 +148,7 @@ class Terminal:
         self.written = self.written[found.end() :]
 
     def until_true(self, happened: Callable[[], bool], seconds: float = 15.0) -> None:
-        """Wait for something, reading meanwhile."""
+        """Wait for a condition, and read the output meanwhile."""
         deadline = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < deadline, self.written[-2000:]
@@ -164,7 +164,7 @@ class Terminal:
         return self.child.returncode
 
     def is_restored(self) -> bool:
-        """Tell whether the terminal is as it was."""
+        """Return whether the terminal is restored."""
         return termios.tcgetattr(self.slave) == self.before
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ def test_a_manager_that_goes_away_and_comes_back(endpoint: str) -> None:
         assert screen.is_restored()
 
 
-def test_q_is_heard_while_nobody_answers(endpoint: str) -> None:
+def test_q_is_heard_without_an_answer(endpoint: str) -> None:
     with fake_manager(endpoint, lambda _: None), terminal("top", "--manager", endpoint, "--timeout", "60") as screen:
         screen.until(rb"asking the manager")
         began = time.monotonic()

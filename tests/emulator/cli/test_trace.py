@@ -26,7 +26,7 @@ from cosched_plugin.config import choose
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return what runs ``cosched-emulator simulate`` in this process, in a folder of its own."""
+    """Return a function that runs ``cosched-emulator simulate`` in this process, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(PACKAGES))  # for plugin processes
 

@@ -1,4 +1,4 @@
-"""The commands for users: what they ask, what they print, and how they fail; against a manager that says what it is told."""
+"""The commands for users: requests, output and errors, with a manager that gives prepared answers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def always(result: Mapping[str, Any] | Refused) -> Answer:
 
 
 def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:
-    """Return the one request that a command made, and what came of it."""
+    """Return the one request of a command, and the result."""
     with fake_manager(endpoint, always(result), stale=True) as manager:
         ran = run(*arguments)
     (request,) = manager.requests
@@ -394,7 +394,7 @@ def test_wrong_usage(arguments: tuple[str, ...], text: str, run: Run) -> None:
 
 
 class Story:
-    """Answers to ShowJobs: each call shows the next chapter, the last one for ever; None is silence."""
+    """Answers to ShowJobs: each call gives the next one, repeating the last; None is silence."""
 
     def __init__(self, *chapters: Mapping[int, str] | Refused | None) -> None:
         self.chapters = list(chapters)
@@ -493,7 +493,7 @@ def test_texts() -> None:
 
 
 def rows_when(commands: Commands, done: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """Return the queue's rows once they are as they should be, or after 10 s."""
+    """Return the queue's rows once a condition holds, or after 10 s."""
     until = time.monotonic() + 10
     while True:
         rows: list[dict[str, Any]] = json.loads(commands.emulator("queue", "--json").out)["jobs"]
@@ -502,7 +502,7 @@ def rows_when(commands: Commands, done: Callable[[list[dict[str, Any]]], bool]) 
 
 
 def test_against_a_real_manager(commands: Commands) -> None:
-    """What the fake one stands for: a manager with a scheduler, in a hundred-fold speed."""
+    """A real manager with a scheduler, at a hundredfold speed, instead of the fake one."""
     commands.environment |= {"COSCHED_MANAGER": f"ipc://{commands.folder}/users"}
     place = f"ipc://{commands.folder}/plugin"
     clock = ("--clock", "scaled", "--speed", "500", "--nodes", "4", "--node", "rua-4way")

@@ -1,4 +1,4 @@
-"""A scheduler that sums what it is told, in this process or one of its own, and as much of a manager as a link can see."""
+"""A scheduler that sums estimates, in this process or its own, and a minimal manager for a link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.server import serve
 
 NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
-# A scheduler with a memory that a restart must rebuild: the sum of all estimates so far. What it does besides is in its arguments.
+# A scheduler with a memory that a restart must rebuild: the sum of all estimates so far. Its arguments give further behaviour.
 SCRIPT = """
 import os, sys, time
 from cosched_plugin.common.errors import PluginError, PolicyError
@@ -59,7 +59,7 @@ except PluginError as error:
 
 
 class Summing:
-    """The same, in this process."""
+    """The summing scheduler in this process."""
 
     def __init__(self, welcome: m.Welcome) -> None:
         self.sum_us = 0
@@ -78,7 +78,7 @@ class Summing:
 
 
 class Manager:
-    """As much of a manager as a link can see: it commits after each exchange."""
+    """A minimal manager for a link: it commits after each exchange."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -112,14 +112,14 @@ def expected(steps: int) -> list[tuple[m.Action, ...]]:
 
 
 def tend(link: ZmqLink, seconds: float) -> None:
-    """Let the link hear what comes in for so long, with nothing to ask."""
+    """Let the link process messages for some time, without an exchange."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         link.port.receive()
 
 
 def words_of(child: Forked) -> tuple[int, str]:
-    """Return a child's exit code and what it said."""
+    """Return a child's exit code and output."""
     ran = ended(child, 15)
     return ran.code, ran.err
 

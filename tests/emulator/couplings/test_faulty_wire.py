@@ -1,4 +1,4 @@
-"""Message and plugin faults: what the channel does to messages between real sockets, and that none of it changes a schedule."""
+"""Message and plugin faults: their effect on messages between real sockets; none of them changes a schedule."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Pair:
         self.peer = self.router.recv_multipart()[0]
 
     def outward(self, channel: FaultyChannel, count: int, settle_s: float = 0.0) -> list[int]:
-        """Send so many messages by the channel, poll it for a while, and return what the other end has received."""
+        """Send ``count`` messages by the channel, poll it for some time, and return what the other end has received."""
         for number in range(count):
             channel.send(self.router, [self.peer, b"%d" % number])
         self.poll(channel, settle_s)
         return self.received()
 
     def inward(self, channel: FaultyChannel, count: int, settle_s: float = 0.0) -> list[int]:
-        """Send so many messages from the other end, and return what comes in by the channel."""
+        """Send messages from the other end, and return those that the channel delivers."""
         for number in range(count):
             self.dealer.send_multipart([b"%d" % number])
         self.dealer.send_multipart([b"last"])
@@ -219,7 +219,7 @@ def plugin_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class StubLink:
-    """A link whose exchanges take a while."""
+    """A link with slow exchanges."""
 
     def __init__(self, exchange_s: float = 0.0) -> None:
         self.exchange_s = exchange_s
@@ -396,7 +396,7 @@ def disturbed(
         pytest.param("easy", MESSAGES, None, id="messages"),
         pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
         pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both"),
-        # What befalls messages and scheduler is drawn without a look at the policy: these show the same once more.
+        # The draws of faults do not depend on the policy: these cases only repeat the proof.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),
         pytest.param("rua", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),
         pytest.param("easy", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-easy", marks=pytest.mark.slow),

@@ -1,4 +1,4 @@
-"""Couplings whose ends go wrong, and endpoints that may not be used."""
+"""Errors at either end of a coupling, and forbidden endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The couplings, with real sockets and real processes: same answers, restarts, and no wait without an end."""
+"""The couplings, with real sockets and real processes: same answers, restarts, and deadlines for all waits."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, laun
 # ---------------------------------------------------------------- waits that end
 
 
-def test_nobody_comes(endpoint: str) -> None:
+def test_no_scheduler_comes(endpoint: str) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=0.3)
     started = time.monotonic()
     with pytest.raises(LinkError, match=r"no scheduler was ready within 0\.3 s") as caught:
@@ -269,7 +269,7 @@ def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[
         link.open(Manager(link).inventory)
         tend(link, 2.0)  # answers pings
         assert child.poll() is None
-        code, said = words_of(child)  # nobody answers now
+        code, said = words_of(child)  # no answer from now on
         assert code == 3
         assert re.search(r"error: the manager at .* has been silent for \d\.\d s\n$", said)
     finally:

@@ -1,4 +1,4 @@
-"""Runs in virtual time that are killed and go on from the recorded answers: the same run in the end, and the same results."""
+"""Runs in virtual time that are killed and resume from the recorded answers: the same run, and the same results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "s
 
 
 class Far:
-    """A link that answers batch n with a wake at n, and writes down what is done with it."""
+    """A link that answers batch n with a wake at n, and records its calls."""
 
     def __init__(self) -> None:
         self.done: list[object] = []
@@ -45,7 +45,7 @@ class Far:
 
 
 class Clock:
-    """Time that goes on only while somebody sleeps, or is told to."""
+    """Time that advances only during `sleep`, or explicitly."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -82,7 +82,7 @@ def path(tmp_path: Path) -> str:
 
 
 def recorded(path: str, batches: int) -> None:
-    """Record so many batches."""
+    """Record a number of batches."""
     accounting = Accounting.create(path, {})
     link = RecordedLink(Far(), accounting, easy)
     link.open(no_inventory)
@@ -118,7 +118,7 @@ def test_recorded_answers_need_no_scheduler(path: str) -> None:
     assert [step for step, *_ in tables_of(path)["journal"]] == list(range(1, 8))
 
 
-def test_a_run_that_was_over_asks_nobody(path: str) -> None:
+def test_a_finished_run_does_not_ask_the_scheduler(path: str) -> None:
     recorded(path, 3)
     link, far, accounting = reopened(path)
     link.open(no_inventory)

@@ -1,4 +1,4 @@
-"""Who is served, who is refused, who takes over: schedulers that speak by hand, at a port in running time."""
+"""Which scheduler is served, refused, or takes over: hand-driven schedulers at a port in running time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def inventory() -> m.Welcome:
 
 
 class Site:
-    """A port, and how it gets on."""
+    """A port, and its loop."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -43,7 +43,7 @@ class Site:
         self.port.tend()
 
     def until(self, happened: Callable[[], bool], *others: Scheduler, within_s: float = SOON_S) -> float:
-        """Have the port work, and schedulers go on as they do, until something has happened; return after how long."""
+        """Run the port and the schedulers until a condition holds; return how long that took."""
         began = time.monotonic()
         while not happened():
             assert time.monotonic() - began < within_s, self.noted
@@ -54,7 +54,7 @@ class Site:
 
 
 class Scheduler:
-    """A scheduler that says hello until it is welcomed, answers pings unless it is frozen, and keeps what it hears."""
+    """A scheduler that says hello until it is welcomed, answers pings unless it is frozen, and records its messages."""
 
     def __init__(self, endpoint: str, name: str, *, standby: bool = False) -> None:
         self.context = zmq.Context()
@@ -132,7 +132,7 @@ def test_a_second_one_is_refused_as_long_as_the_first_is_there(site: Site, sched
     began = time.monotonic()
     site.until(
         lambda: time.monotonic() - began > 2.5, second
-    )  # it is no standby: the first one's silence is not its affair
+    )  # not a standby: the first one's silence does not concern it
     assert not second.served
     assert site.port.instance == "first"
     first.close()
@@ -184,6 +184,6 @@ def test_after_a_restart_of_the_manager_the_first_goes_first(site: Site, schedul
     assert site.port.instance == "first"
 
 
-def test_with_nobody_else_a_standby_is_served_soon(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_a_standby_alone_is_served_soon(site: Site, scheduler: Callable[..., Scheduler]) -> None:
     second = scheduler("second", standby=True)
     assert site.until(lambda: second.served, second) < 2.5

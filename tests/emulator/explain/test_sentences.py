@@ -1,4 +1,4 @@
-"""What a trace says of a job, in sentences and in numbers."""
+"""The explanation of a job from a trace, in sentences and in numbers."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_the_story_of_a_pair(lomarc: list[Record]) -> None:
         f"It started because job {host['job']}, which started then, took it as its partner. Job {host['job']} looked at"
         in told
     )
-    assert f"{search['left']['all']} other waiting jobs: {search['left']['short']} {MATCHABLE}, " in told
+    assert f"{search['left']['all']} other pending jobs: {search['left']['short']} {MATCHABLE}, " in told
     assert f"beside job {host['job']}." in told
     facts = explain(lomarc, host["job"], "")["starts"][0]
     assert facts["partner_search"]["position"] == search["selected"]
@@ -204,9 +204,9 @@ def test_the_first_that_the_nodes_in_service_can_hold() -> None:
     )
 
 
-def test_who_may_be_a_partner() -> None:
+def test_possible_partners() -> None:
     (told,) = [line for line in lines_of([START | {"partners": SEARCH}], 7) if "For a partner" in line]
-    assert f"looked at 1 other waiting job: 1 {MATCHABLE};" in told
+    assert f"looked at 1 other pending job: 1 {MATCHABLE};" in told
 
 
 def test_the_head_a_requeue_and_a_stop() -> None:

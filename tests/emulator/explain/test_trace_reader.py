@@ -1,4 +1,4 @@
-"""Traces are read with their damage told, or left out where it does not matter."""
+"""Reading of traces: damage is reported, or left out if it does not matter."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SCENARIO: dict[str, Any] = {
 
 
 def records_of(policy: str, table: dict[str, Any] = SCENARIO, *settings: str) -> list[Record]:
-    """Return the trace of a run, straight from the sink."""
+    """Return the trace of a run, directly from the sink."""
     records: list[Record] = []
     simulate(table, policy, settings=settings, trace=records)
     return records

@@ -1,4 +1,4 @@
-"""The clock of a live manager: it runs at its speed, and never back."""
+"""The clock of a live manager: it runs at its speed, and never backwards."""
 
 from __future__ import annotations
 

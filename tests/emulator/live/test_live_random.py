@@ -1,4 +1,4 @@
-"""A live manager under random users, operators, faults and late answers: invariants, what the scheduler believes, and replays."""
+"""A live manager under random users, operators, faults and late answers: invariants, the scheduler's state, and replays."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED}
 
 
 class Draws:
-    """Random numbers of one run, one after the other."""
+    """The sequence of random numbers of one run."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -92,7 +92,7 @@ class Draws:
 
 
 class Books:
-    """Which jobs have ended how, and the tasks of arrays: as much of the accounting as a live manager asks."""
+    """A minimal accounting for a live manager: end states of jobs, and tasks of arrays."""
 
     def __init__(self) -> None:
         self.states: dict[int, str | None] = {}
@@ -121,14 +121,14 @@ class Books:
 
 
 def live_manager(prepared: Prepared, books: Books) -> LiveManager:
-    """Return a live manager of a scenario whose own jobs are not submitted: users do that."""
+    """Return a live manager of a scenario without jobs of its own: users submit them."""
     manager = build_manager(prepared, live=True)
     agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
     return LiveManager(manager, agenda, 1, books.ended_state, books.tasks)
 
 
 class Comparing:
-    """A policy that decides as another one does; before, it looks whether what it is shown is what the manager knows."""
+    """A policy that first compares its view with the manager's state, and then decides as another policy does."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -142,7 +142,7 @@ class Comparing:
 
 
 def compare(seen: View, told: View, *, exact: bool) -> None:
-    """Compare what a scheduler sees with the same from the manager's word; only ``exact`` looks at when jobs began or were stopped."""
+    """Compare a scheduler's view with the manager's state; only ``exact`` compares times of starts and suspensions."""
 
     def running(view: View) -> dict[int, Any]:
         if exact:
@@ -164,10 +164,10 @@ def compare(seen: View, told: View, *, exact: bool) -> None:
 
 
 class Life:
-    """One live manager, its users, operators and scheduler, for a while."""
+    """One live manager, its users, operators and scheduler."""
 
     def __init__(self, policy: str, seed: int, *, late: bool) -> None:
-        """``late``: time goes on while the scheduler thinks; else other things alone happen meanwhile."""
+        """``late``: time passes while the scheduler decides; else only other inputs come meanwhile."""
         self.draws = Draws(seed)
         self.late = late
         self.name = policy
@@ -185,7 +185,7 @@ class Life:
     # ------------------------------------------------------------ inputs
 
     def do(self, step: Step) -> None:
-        """Do a step as the journal keeps it, and look whether all is well."""
+        """Do a step in the form of the journal, and check the state."""
         self.steps.append(step)
         play(self.live, step)
         self.books.record(self.live.drain())
@@ -207,7 +207,7 @@ class Life:
         self.live.check()
 
     def go_on(self, most_s: int) -> None:
-        """Let time pass, up to the next thing that is due or not so far."""
+        """Let time pass, up to the next due entry or less."""
         now_us = self.live.now_us + self.draws.below(most_s * SECOND)
         due_us = self.live.due_us()
         if due_us is not None and self.draws.chance(0.5):
@@ -282,7 +282,7 @@ class Life:
     # ------------------------------------------------------------ the scheduler
 
     def scheduler_comes(self) -> None:
-        """Have a scheduler begin anew; what the one before was about to say is lost."""
+        """Start a new scheduler; the answer of the old one is lost."""
         welcome = decode(encode(self.live.inventory()))
         assert isinstance(welcome, m.Welcome)
         self.resyncs += 1
@@ -291,7 +291,7 @@ class Life:
         self.reply = None
 
     def scheduler_hears(self) -> None:
-        """Let the scheduler decide; its answer stays on the way."""
+        """Let the scheduler decide, and keep its answer for later."""
         if self.core is None or self.policy is None or self.reply is not None:
             return
         batch = self.live.batch()
@@ -362,7 +362,7 @@ class Life:
         raise AssertionError(f"{live.unfinished} jobs have not ended: {live.waiting} {sorted(live.manager.pending)}")
 
     def replayed(self) -> tuple[LiveManager, Books]:
-        """Return the manager that comes of the same steps, from the journal's bytes."""
+        """Return the manager that results from the same steps, from the journal's bytes."""
         books = Books()
         live = live_manager(self.prepared, books)
         books.record(live.drain())
@@ -373,7 +373,7 @@ class Life:
 
 
 def assert_same(one: LiveManager, other: LiveManager) -> None:
-    """Compare two managers, but for the number of the last batch: one that was never answered is not written down."""
+    """Compare two managers, except for the number of the last batch: the journal has no unanswered batch."""
     assert one.manager.inventory()._replace(seq=0) == other.manager.inventory()._replace(seq=0)
     assert one.now_us == other.now_us
     assert one.origins == other.origins
@@ -405,7 +405,7 @@ def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:
         answered += life.answered
         ended += len(states)
         refusals += life.refusals
-    # So many at least, or the tests above have looked at nothing.
+    # Fewer would make the tests above meaningless.
     assert resyncs > 8
     assert answered > 150
     assert ended > 200

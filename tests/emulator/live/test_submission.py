@@ -1,4 +1,4 @@
-"""What a submission asks for beside its size: a begin time, all memory of its nodes; and how users see tasks of arrays."""
+"""Further requests of a submission: a begin time, all memory of its nodes; and the users' view of tasks of arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reasons(site: Site) -> dict[int, str]:
 
 
 def told_jobs(site: Site) -> list[int]:
-    """Return the jobs that the scheduler learns of now."""
+    """Return the jobs in the scheduler's next batch."""
     _, _, events = site.live.batch() or (0, 0, ())
     return [event.job.id for event in events if isinstance(event, m.JobSubmitted)]
 
@@ -93,7 +93,7 @@ def test_begin_times_of_cancelled_jobs_take_no_memory() -> None:
 
 
 class Recorded:
-    """A live manager whose steps are in a journal, from which it comes back after a kill."""
+    """A live manager with a journal, from which it is restored after a kill."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -109,7 +109,7 @@ class Recorded:
         self.live.command(at_s * SECOND, ROOT, request)
 
     def kill(self) -> None:
-        """Forget everything that is not on disk: also what the last steps brought about."""
+        """Forget everything that is not on disk, including the results of the last steps."""
         self.books._buffer.clear()
         self.books.close()
         self.books = Accounting.open(self.path)

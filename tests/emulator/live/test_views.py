@@ -1,4 +1,4 @@
-"""What a manager tells people: every state of jobs and nodes, who shares with whom, what has ended, and what it costs."""
+"""The manager's answers to queries: every state of jobs and nodes, co-located jobs, ended jobs, and the cost of an answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Site:
         return answer_query(self.live, self.books, lambda: {"uptime_s": 5.0, "scheduler": {"policy": "easy"}}, request)
 
     def told(self, request: Request) -> dict[str, Any]:
-        """Return an answer as it comes out at the other end."""
+        """Return an answer after encoding and decoding."""
         answer = self.ask(request)
         assert isinstance(answer, Done), answer
         _, received = decode_answer(encode_answer(answer, 7))
@@ -270,7 +270,7 @@ def test_accounts_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="module")
 def crowded() -> Site:
-    """10,000 jobs wait, and 2,000 run on 1,000 nodes, two on each."""
+    """10,000 pending jobs, and 2,000 running ones on 1,000 nodes, two on each."""
     site = Site(node_class(1000, 4))
     site.do(submit(2, tasks=tuple(range(2000))))
     site.start(

@@ -1,4 +1,4 @@
-"""What a scheduler may leave with the manager has an end: notes, wakes, and ends that have become void."""
+"""Bounds on what a scheduler stores with the manager: notes, wakes, and void ends."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_ends_that_have_become_void_are_dropped(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_welcome_holds_as_many_jobs_and_notes_as_there_may_be() -> None:
-    """Users and a scheduler who fill everything to the brim must not make it impossible to greet the next scheduler."""
+    """Users and a scheduler that use up all limits must not prevent a welcome of the next scheduler."""
     name = "\N{SNOWMAN}" * (LONGEST_NAME // 3)
     wide = 2**40
     spec = m.JobSpec(

@@ -23,7 +23,7 @@ RESOURCES = ("memory_bandwidth", "network", "disk")
 
 
 class End(NamedTuple):
-    """When and how a job left the cluster, with the work that the cluster says it did and that which its rates say."""
+    """When and how a job left the cluster, with its work by the cluster and its work by the rates."""
 
     at: int
     killed: bool
@@ -88,7 +88,7 @@ def _end(job: PlacedJob, end: int) -> tuple[int, bool]:
 def _rates(
     running: dict[int, PlacedJob], capacities: Sequence[tuple[int, ...]], composition: Composition
 ) -> dict[int, dict[int, Fraction]]:
-    """Return the rate of every job on every node, worked out from nothing but who is where."""
+    """Return the rate of every job on every node, computed only from the places of jobs."""
     penalties = []
     for node, capacity in enumerate(capacities):
         here = [job for job in running.values() if node in job.processes]
@@ -216,7 +216,7 @@ def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> Non
     cluster.seat(2, runs_on((1, 1, 1, 1)), 100, (3, 0, 0), 0)
     assert cluster.settle(0) == [(1, 100), (2, 100)]
     cluster.seat(3, runs_on((0, 1, 2, 1)), 100, (3, 0, 0), 40)
-    assert cluster.settle(40) == [(3, 140)]  # 6 of 6: nobody is slowed, no other end moves
+    assert cluster.settle(40) == [(3, 140)]  # 6 of 6: no job is slowed, no other end moves
     cluster.seat(4, runs_on((0, 1, 4, 1)), 100, (6, 0, 0), 50)
     assert cluster.settle(50) == [(1, 150), (3, 230), (4, 250)]  # 12 of 6; node 1 is not touched
     assert cluster.leave(4, 70) == 10

@@ -1,4 +1,4 @@
-"""Emulated nodes under models other than bandwidth, and jobs that stand still on them."""
+"""Emulated nodes under models other than bandwidth, and suspended jobs on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
 
 
 class Pairs:
-    """A model that knows the penalty of each ordered pair of jobs, and keeps what it was asked."""
+    """A model with a penalty for each ordered pair of jobs, which records its calls."""
 
     name = "pairs"
 
@@ -44,7 +44,7 @@ def on(thread: int, first: int, count: int) -> tuple[Run, ...]:
     return runs_on((first, count, 1 << thread, 1))
 
 
-def test_a_model_is_told_who_is_on_a_node_and_each_may_be_slowed_differently() -> None:
+def test_a_model_gets_the_jobs_on_a_node_and_may_slow_each_differently() -> None:
     model = Pairs({(1, 2): 1.0, (2, 1): 0.25, (3, 1): -0.5})
     cluster = cluster_under(model)
     cluster.seat(2, runs_on((1, 1, 3, 2)), 100, (10, 0, 5), 0)
@@ -119,7 +119,7 @@ def test_a_job_of_which_nothing_is_known_is_not_slowed() -> None:
 # ---------------------------------------------------------------- suspended jobs
 
 
-def test_a_suspended_job_stands_still_and_slows_nobody() -> None:
+def test_a_suspended_job_stands_still_and_slows_no_other() -> None:
     cluster = lomarc()
     cluster.seat(1, on(0, 0, 2), 1000, None, 0)
     cluster.seat(2, on(1, 0, 2), 400, None, 0)
@@ -149,7 +149,7 @@ def test_suspended_and_resumed_at_one_instant_is_nothing_but_a_new_end(compositi
     assert cluster.settle(10) == [(1, 1010)]
     cluster.suspend(1, 510)
     cluster.resume(1, 510)
-    assert cluster.settle(510) == [(1, 1010)]  # told anew, for whoever has forgotten it
+    assert cluster.settle(510) == [(1, 1010)]  # reported again, for a caller that has dropped it
     cluster.check()
 
 

@@ -17,7 +17,7 @@ from cosched_plugin.protocol import messages as m
 
 
 def with_jobs(*jobs: WorkloadJob, on: Manager | None = None) -> Manager:
-    """Return a manager in whose queue these jobs wait, after batch 1 at 10 us."""
+    """Return a manager with these pending jobs, after batch 1 at 10 us."""
     managed = manager() if on is None else on
     for each in jobs:
         managed.accept(each)
@@ -281,7 +281,7 @@ def test_jobs_that_the_machine_cannot_hold() -> None:
     assert managed.inventory().pending == ()
 
 
-def test_check_finds_threads_held_by_nobody() -> None:
+def test_check_finds_threads_without_a_job() -> None:
     managed = with_jobs(job(1))
     managed.commit(2, 10, (), (start(1),))
     managed.running[1].layers = layers_on(0, 1)
@@ -290,7 +290,7 @@ def test_check_finds_threads_held_by_nobody() -> None:
 
 
 def test_a_manager_is_freed_with_its_last_reference() -> None:
-    """In a sweep, what a run leaves behind is not to wait for the garbage collector: a manager has no reference to itself."""
+    """In a sweep, memory of a run is freed without the garbage collector: a manager has no reference to itself."""
     managed = with_jobs(job(1), job(2), on=manager(contention=True))
     managed.commit(2, 10, (), (start(1), m.RejectJob(2, "no"), m.WakeAt(50)))
     running = weakref.ref(managed.jobs[1])

@@ -1,4 +1,4 @@
-"""Measured progress: when the manager tells how much slower jobs run than alone, and when a measurement is void."""
+"""Measured progress: when the manager reports the slowdown of jobs, and when a measurement is void."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
-# Jobs 1 and 2 slow each other down to 2/3, jobs 1 and 3 to 1/2; job 4 is unknown and slows nobody.
+# Jobs 1 and 2 slow each other down to 2/3, jobs 1 and 3 to 1/2; job 4 is unknown and slows no other.
 USAGES: dict[int, m.UsageTuple] = {
     1: ("cpu", 500_000, 0, 500_000, 0),
     2: ("cpu", 500_000, 500_000, 0, 0),
@@ -66,7 +66,7 @@ def test_when_and_above_which_slowdown(
     assert told(player.batches) == expected
 
 
-def test_who_is_not_slowed_is_not_told_of() -> None:
+def test_a_job_that_is_not_slowed_is_not_reported() -> None:
     player, *_ = play(at_times(at_0=[start(1), start(4, mask=2)]), [job(1), job(4)], on=measuring())
     assert [now_us for _, now_us, _ in player.batches] == [0, 100]
 
@@ -77,7 +77,7 @@ def test_without_a_model_of_contention_nothing_is_measured() -> None:
 
 
 def test_order_at_one_instant() -> None:
-    """After ends, faults and what users do, before submissions and wakes."""
+    """After ends, faults and users' changes, before submissions and wakes."""
     jobs = [job(1, 0, 200), job(2, 0, 200), job(4, 0, 50), job(5, 0, 500), job(7, 0), job(8, 50)]
     player, *_ = play(
         at_times(at_0=[*PAIR, start(4, 1), start(5, 2)], at_50=[]),
@@ -124,7 +124,7 @@ def test_a_newcomer_voids_it_too_and_all_are_measured_anew() -> None:
     ]
 
 
-def test_a_measurement_holds_until_somebody_comes_or_goes() -> None:
+def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends() -> None:
     jobs = [job(1, 0, 400, processes=2), job(2, 0, 100), job(4, 0, 1000), job(5, 90, 10), job(6, 100, 5)]
     one = m.StartJob(1, runs_on((0, 2, 1, 1)), 100, None)
     player, *_ = play(
@@ -137,11 +137,11 @@ def test_a_measurement_holds_until_somebody_comes_or_goes() -> None:
         for welcome in player.inventories
     }
     assert known[50] == known[90] == known[100] == {1: 1_500_000, 2: 1_500_000}  # others came and went elsewhere
-    assert known[110] == {2: 1_500_000}  # somebody came on a node that job 2 does not have
+    assert known[110] == {2: 1_500_000}  # a job started on a node that job 2 does not have
     assert known[150] == {}  # and then job 2 ended
 
 
-def test_suspended_jobs_are_not_measured_and_slow_nobody() -> None:
+def test_suspended_jobs_are_not_measured_and_slow_no_other() -> None:
     answer = at_times(at_0=PAIR, at_40=[m.SuspendJob(2)], at_300=[m.ResumeJob(2)])
     player, *_ = play(answer, [job(1, 0, 600), job(2, 0, 500)], on=measuring())
     assert told(player.batches) == [(350, 1, 1_500_000), (350, 2, 1_500_000)]

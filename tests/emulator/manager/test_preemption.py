@@ -1,4 +1,4 @@
-"""Jobs that are suspended to disk: what is free meanwhile, who may come back when, what becomes of ends, kills and records."""
+"""Jobs that are suspended to disk: free resources meanwhile, their return, and their ends, kills and records."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_job_on_disk_leaves_its_nodes_to_another(contention: bool) -> None:
 
 @both
 def test_again_and_again_at_one_instant(contention: bool) -> None:
-    """Each time it comes back it has to wait anew, but never for more than what is left of the last time."""
+    """Each return has a new delay, but never a longer one than what is left of the last."""
     answer = at_times(
         at_0=[start(1), to_disk(1), m.ResumeJob(1)],
         at_30=[to_disk(1), m.ResumeJob(1), to_disk(1), m.ResumeJob(1)],
@@ -84,7 +84,7 @@ def test_again_and_again_at_one_instant(contention: bool) -> None:
 
 @both
 def test_suspended_on_its_way_back(contention: bool) -> None:
-    """What is left of the way is not lost twice: to disk it is made anew, where it stands it goes on meanwhile."""
+    """The rest of a return is not lost twice: a suspension to disk restarts it, one on the nodes lets it continue."""
     answer = at_times(
         at_0=[start(1, limit_us=200)],
         at_40=[to_disk(1)],
@@ -109,7 +109,7 @@ def test_suspended_on_its_way_back(contention: bool) -> None:
 
 @both
 @pytest.mark.parametrize(("again", "end_us"), [(m.SuspendJob(1), 160), (to_disk(1), 175)])
-def test_nobody_comes_back_sooner_by_being_stopped(again: m.SuspendJob, end_us: int, contention: bool) -> None:
+def test_a_suspension_does_not_shorten_the_return_from_disk(again: m.SuspendJob, end_us: int, contention: bool) -> None:
     answer = at_times(
         at_0=[start(1, limit_us=100)], at_40=[to_disk(1)], at_50=[m.ResumeJob(1)], at_65=[again, m.ResumeJob(1)]
     )  # ready at 100, or at 115
@@ -154,7 +154,7 @@ def test_a_job_on_disk_may_be_revised(contention: bool) -> None:
 
 
 @both
-def test_who_ends_at_that_instant_is_not_suspended(contention: bool) -> None:
+def test_a_job_that_ends_at_that_instant_is_not_suspended(contention: bool) -> None:
     player, _, records = play(
         at_times(at_0=[start(1)], at_100=[to_disk(1)]), [job(1)], on=manager(contention=contention)
     )
@@ -297,7 +297,7 @@ def test_an_image_is_lost_with_its_node(requeue: bool, contention: bool) -> None
 
 
 def test_a_manager_may_keep_an_image_on_a_node_that_is_drained() -> None:
-    """The emulator's nodes fail with all that is on them; whoever only drains one finds the image there when it returns."""
+    """The emulator's nodes fail with everything on them; a manager that only drains a node keeps its images."""
     managed = manager(node_class(1, swap_mb=50))
     for number in (1, 2):
         managed.accept(job(number, memory_mb=50))
@@ -326,7 +326,7 @@ def pair_manager(resume_us: int, measure_after_us: int | None = None) -> Manager
     return manager(node_class(1), model=model, measure_after_us=measure_after_us, resume_us=resume_us)
 
 
-def test_a_job_on_disk_slows_nobody_and_one_on_its_way_back_does() -> None:
+def test_a_job_on_disk_slows_no_job_and_a_returning_one_does() -> None:
     answer = at_times(at_0=[start(1), start(2, mask=2)], at_30=[to_disk(2)], at_60=[m.ResumeJob(2)])
     _, _, records = play(answer, [job(1), job(2, 0, 200)], on=pair_manager(resume_us=15))
     # By 60 job 1 has done 20 + 30, and needs 75 more beside job 2, which has 180 to do from 75 on: 40 of it by 135.

@@ -1,4 +1,4 @@
-"""Jobs that are stopped, taken to disk, brought back, revised and lost at random, held against a plain account of their work."""
+"""Jobs suspended, taken to disk, resumed, revised and lost at random, compared with a plain account of their work."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from cosched_plugin.protocol import messages as m
 NODES = (m.NodeClass(2, 1, 2, 1, 100, 6, 0, 0, 120), m.NodeClass(1, 1, 3, 1, 60, 4, 0, 0, 30))
 CAPACITIES = (6, 6, 4)
 JOBS = 12
-QUIET_US = 1500  # from then on nobody is stopped any more, and no node fails
+QUIET_US = 1500  # from then on no job is suspended, and no node fails
 ROUNDING_US = Fraction(1, 50)  # an end is rounded up to whole microseconds, less 1/64 and the noise of doubles
 
 
 class Whims:
-    """A policy that does what it may do, at random, until it is time to let everybody end."""
+    """A policy that takes random valid decisions, until it is time to let all jobs end."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -92,7 +92,7 @@ class Whims:
 
 
 class Account:
-    """What jobs have done, in fractions, from nothing but what was told and decided."""
+    """The work of jobs, in fractions, computed only from events and decisions."""
 
     def __init__(self, jobs: Sequence[WorkloadJob], kind: str, resume_us: int, whims: Whims) -> None:
         self.whims = whims
@@ -108,7 +108,7 @@ class Account:
         self.limit_us: dict[int, int | None] = {}  # of active time
 
     def slowdown(self, job_id: int) -> Fraction:
-        """Return that of the worst of the job's nodes."""
+        """Return the slowdown of the job's worst node."""
         slowdowns = []
         for node, _ in each_node(self.runs[job_id]):
             here = [
@@ -153,7 +153,7 @@ class Account:
                 pass
 
     def end(self, event: m.JobEnded) -> None:
-        """Hold a job's end against what it has done."""
+        """Compare a job's end with its work."""
         job_id = event.job_id
         if job_id not in self.runs:
             return
@@ -175,7 +175,7 @@ class Account:
 
 
 class Watched:
-    """A scheduler core whose every batch is held against the manager's inventory, and entered into the account."""
+    """A scheduler core that compares every batch with the manager's inventory, and enters it into the account."""
 
     def __init__(self, core: SchedulerCore, manager: Manager, account: Account) -> None:
         self.core = core
@@ -208,7 +208,7 @@ def all_of(core: SchedulerCore) -> dict[str, Any]:
 
 
 def quarters(job_id: int, other: int) -> int:
-    """Return by how much one job slows another down where they share a node, in quarters; some get faster."""
+    """Return the penalty of one job by another on the same node, in quarters; some jobs get faster."""
     return (7 * job_id + 3 * other) % 5 - 1
 
 
@@ -254,7 +254,7 @@ def drawn_script(random: Random) -> list[Scripted]:
 
 
 def check_record(record: JobRecord) -> None:
-    """Hold what is told of a job in the end against itself."""
+    """Check that the record of a job is consistent."""
     assert record.end_us is not None
     disk = [(time.start_us, time.end_us or 0) for time in record.disk]
     story = sorted([(stay.start_us, stay.end_us) for stay in record.intervals] + disk)
@@ -276,7 +276,7 @@ def check_record(record: JobRecord) -> None:
 
 
 def played(managed: Manager, kind: str, resume_us: int, seed: int, random: Random) -> tuple[list[JobRecord], Whims]:
-    """Run random jobs under random decisions, all held against the account; return what became of them."""
+    """Run random jobs under random decisions, compare all with the account, and return the records."""
     jobs = drawn(random)
     whims = Whims(seed)
     account = Account(jobs, kind, resume_us, whims)

@@ -1,4 +1,4 @@
-"""Slow nodes: against an independent calculation, and as if they were not there where they are not."""
+"""Slow nodes: compared with an independent calculation; normal nodes are not affected."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_slow_node_multiplies_what_contention_does() -> None:
     contention = cluster.slowdown(1)
     assert contention > 1.0
     cluster.set_slowdown(0, 3.0)
-    assert cluster.disturbed_jobs() == [1, 2]  # whoever measures them measures anew
+    assert cluster.disturbed_jobs() == [1, 2]  # their measurements are void
     moved = dict(cluster.settle(100))
     assert set(moved) == {1, 2}
     assert cluster.slowdown(1) == pytest.approx(3 * contention)

@@ -1,4 +1,4 @@
-"""Running jobs that are stopped, let go on, and revised: ends, kills and records."""
+"""Running jobs that are suspended, resumed and revised: ends, kills and records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
-# Both must work with a model of contention and where nothing contends.
+# Both must work with and without a model of contention.
 both = pytest.mark.parametrize("contention", [False, True])
 
 
@@ -36,7 +36,7 @@ def test_a_suspended_job_has_no_end_until_it_goes_on(contention: bool) -> None:
 
 
 @both
-def test_a_job_that_nobody_lets_go_on_never_ends(contention: bool) -> None:
+def test_a_job_that_is_never_resumed_never_ends(contention: bool) -> None:
     _, managed, records = play(
         at_times(at_0=[start(1, limit_us=100)], at_40=[m.SuspendJob(1)]),
         [job(1, limit_us=100)],
@@ -73,7 +73,7 @@ def test_stopped_more_than_once(contention: bool) -> None:
 
 
 @both
-def test_who_ends_at_that_instant_can_not_be_stopped(contention: bool) -> None:
+def test_a_job_that_ends_at_that_instant_cannot_be_suspended(contention: bool) -> None:
     player, _, records = play(
         at_times(at_0=[start(1)], at_100=[m.SuspendJob(1), m.ReviseJob(1, 5, None)]),
         [job(1)],
@@ -242,7 +242,7 @@ def test_a_pair_that_goes_on_is_a_pair_again() -> None:
 
 
 def test_a_job_requeued_and_started_again_at_one_instant_gets_an_end() -> None:
-    """The slowdowns on the node are the same before and after; the emulator once took that for nothing having happened."""
+    """The slowdowns on the node are the same before and after; the emulator must not take this for no change."""
     managed = pair_manager()
     for number in (1, 2):
         managed.accept(job(number, 0, 100))

@@ -1,4 +1,4 @@
-"""Figures by class: an example by hand, and a slow way of counting."""
+"""Figures by class: an example by hand, and a slow reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run folder: whole or not at all, the same bytes for the same run, readable again."""
+"""The run folder: written atomically, the same bytes for the same run, readable again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a run: a worked example for every one, and a plain evaluation to agree with."""
+"""Figures of a run: a worked example of each, and a plain evaluation as reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: they appear, show what the data say, and fail with a sentence."""
+"""Pictures: they are written, show the data, and fail with a clear message."""
 
 from __future__ import annotations
 

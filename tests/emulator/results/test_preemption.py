@@ -172,7 +172,7 @@ def test_damaged_preemptions(tmp_path: Path, old: str, new: str, message: str) -
 
 
 def test_a_stay_of_no_length_adds_nothing(tmp_path: Path) -> None:
-    """Suspended to disk at the instant of its start, and back at once: the first stay has the start of the second."""
+    """Suspended to disk at the instant of its start, and resumed at once: the first stay has the start of the second."""
     wide = run_on(0, 2, 0b11, 2)
     back = stay(5, 20, wide)._replace(resumed=True)
     job = record(1, 0, stays=(stay(5, 5, wide), back), work_s=15)._replace(disk=(OnDisk(5 * SECOND, 5 * SECOND),))

@@ -1,4 +1,4 @@
-"""Results that are written while the run goes on: the same bytes, little memory, and nothing left where it fails."""
+"""Results that are written during the run: the same bytes, little memory, and no files left after a failure."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
 
 
 class _Failing(DirectLink):
-    """A link that is lost on the way."""
+    """A link that is lost during the run."""
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         if seq == 100:

@@ -1,4 +1,4 @@
-"""Who is told the truth knows when jobs end: to the microsecond, beside others, through time slices, to disk and back."""
+"""With true knowledge the scheduler's expected ends are exact to the microsecond: co-located, in time slices, and via disk."""
 
 from __future__ import annotations
 

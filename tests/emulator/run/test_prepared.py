@@ -1,4 +1,4 @@
-"""A prepared scenario: any number of runs come from it, also at the same time, and none leaves a trace in it."""
+"""A prepared scenario: any number of runs can start from it, also in parallel, and none changes it."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_a_node_fails_and_its_jobs_start_again(contention: bool) -> None:
 
 
 def test_changes_of_one_instant_build_on_each_other() -> None:
-    # What the first of them does is not committed when the next is looked at; it has to count all the same.
+    # The effect of the first change is not committed when the next is examined, but must count.
     jobs = [job(1, 0, 500), job(2, 0, 500), job(3, 0), job(4, 0)]
     script = [
         Scripted(50, "fail-node", 0),
@@ -373,7 +373,7 @@ def test_a_limit_kills_a_slowed_job_and_frees_the_other() -> None:
 
 
 class Anyhow:
-    """A scheduler that starts what it can, anywhere, and makes mistakes."""
+    """A scheduler that starts jobs anywhere, and makes mistakes."""
 
     def __init__(self, seed: int, machine: Machine) -> None:
         self._random = Random(seed)

@@ -1,4 +1,4 @@
-"""Contention models that others have written, in a scenario: as the truth, as the belief, their parameters, what is refused."""
+"""Third-party contention models in a scenario: as the truth, as the belief, their parameters, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault plans: what is drawn and in which order, that it is the same again, and what is refused."""
+"""Fault plans: the draws and their order, their reproducibility, and refusals."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def plan(**tables: Any) -> Faults:
 
 
 def story(faults: Faults, until_us: int) -> list[NodeFault]:
-    """Return what happens to nodes up to an instant."""
+    """Return the faults of nodes up to an instant."""
     return list(takewhile(lambda fault: fault.at_us <= until_us, faults.node_faults()))
 
 

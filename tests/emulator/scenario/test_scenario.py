@@ -1,4 +1,4 @@
-"""Scenario files: every section, what is refused and how, overrides."""
+"""Scenario files: every section, refusals and their messages, overrides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistical model of slowdowns in a scenario: its truth, what is told of it, and the jobs that are made for it."""
+"""The statistical model of slowdowns in a scenario: the truth, the scheduler's belief, and the jobs for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A users' door with its clients, honest and others, on real sockets."""
+"""A users' endpoint with honest and other clients, on real sockets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Site:
     def raw(
         self, version: int = 3, identity: bytes = b"", properties: tuple[tuple[bytes, bytes], ...] = ()
     ) -> socket.socket:
-        """Connect without ZeroMQ, and say what it would never say."""
+        """Connect without ZeroMQ, and send bytes that it would never send."""
         raw = socket.socket(socket.AF_UNIX)
         self.clients.append(raw)
         raw.settimeout(5)
@@ -124,7 +124,7 @@ def answer_of(client: zmq.Socket[bytes]) -> tuple[int, Done | Refused]:
 
 
 def is_heard(door: UserDoor, client: zmq.Socket[bytes]) -> bool:
-    """Tell whether a legitimate client is served."""
+    """Return whether a legitimate client is served."""
     client.send_multipart(STATUS)
     asked = received(door)
     for each in asked:

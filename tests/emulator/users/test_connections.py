@@ -32,7 +32,7 @@ from cosched_plugin.common.curve import Keyring
 
 
 def test_a_peer_that_claims_the_next_name(site: Site) -> None:
-    """It ends the process when the name is the one that comes next: so that must not be known."""
+    """A peer that claims the next name ends the process, so that name must be unpredictable."""
     firsts = set()
     for number in range(3):
         ctypes.CDLL(None).srand(1)  # as in any process that does nothing about it
@@ -53,7 +53,7 @@ def test_a_peer_that_claims_the_next_name(site: Site) -> None:
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_name_that_is_taken_stays_with_who_has_it(site: Site) -> None:
+def test_a_taken_name_stays_with_its_connection(site: Site) -> None:
     door = site.door()
     first, second = site.raw(identity=b"terminal"), site.raw(identity=b"terminal")
     send_raw(first, *STATUS)

@@ -1,4 +1,4 @@
-"""The users' door, with real sockets: who asks, with which key, and where it may be."""
+"""The users' endpoint with real sockets: identity of users, keys, and valid endpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.binding import OWNER_ONLY, bind_private
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 
-# ---------------------------------------------------------------- who asks
+# ---------------------------------------------------------------- identity
 
 
 def test_a_question_and_its_answer(site: Site) -> None:
@@ -56,7 +56,7 @@ def test_a_question_and_its_answer(site: Site) -> None:
 
 @AS_ROOT
 @pytest.mark.parametrize(("uid", "name"), [(NOBODY, "nobody"), (1_234_567, "1234567")])
-def test_the_kernel_tells_who_asks(uid: int, name: str, site: Site) -> None:
+def test_the_kernel_identifies_the_user(uid: int, name: str, site: Site) -> None:
     door = site.door()
     script = f"""
 import os, zmq
@@ -90,7 +90,7 @@ def test_an_operator_by_name(site: Site) -> None:
     assert asked.who == Requester("nobody", True)
 
 
-def test_nobody_can_say_who_he_is(site: Site) -> None:
+def test_a_client_cannot_choose_its_user(site: Site) -> None:
     door = site.door()
     lies = ((b"Peer-Address", b"localhost:4321:1:1"), (b"User-Id", b"boss"))
     send_raw(site.raw(properties=lies), *STATUS)
@@ -98,7 +98,7 @@ def test_nobody_can_say_who_he_is(site: Site) -> None:
     assert asked.who.name == OWN_NAME
 
 
-def test_who_cannot_be_known_is_refused(site: Site) -> None:
+def test_an_unknown_client_is_refused(site: Site) -> None:
     door = site.door()
     old = site.raw(version=2)
     send_raw(old, *STATUS)
@@ -116,7 +116,7 @@ def test_who_cannot_be_known_is_refused(site: Site) -> None:
 # ---------------------------------------------------------------- keys
 
 
-def test_keys_tell_who_asks(ring: Path, site: Site) -> None:
+def test_keys_identify_the_user(ring: Path, site: Site) -> None:
     door = site.door("tcp://127.0.0.1:*", Keyring(ring))
 
     def client(name: str) -> zmq.Socket[bytes]:
@@ -176,7 +176,7 @@ def test_endpoints_that_users_cannot_have(endpoint: str, reason: str, site: Site
         site.door(endpoint)
 
 
-def test_who_may_open_a_socket_file(site: Site) -> None:
+def test_permissions_of_a_socket_file(site: Site) -> None:
     before = os.umask(0o027)
     try:
         door = site.door()
@@ -209,7 +209,7 @@ def test_a_place_that_was_left(site: Site) -> None:
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_place_whose_owner_is_too_busy_to_let_anybody_in(site: Site) -> None:
+def test_an_endpoint_whose_owner_is_too_busy_to_accept(site: Site) -> None:
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as first:
         busy.bind(f"{site.folder}/door")
         busy.listen(0)

@@ -1,4 +1,4 @@
-"""What users may ask of a manager, how much of it, and what it outlives."""
+"""Limits on users' requests, and invalid messages that a manager survives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from cosched_emulator.users.server.door import Asked
 from cosched_emulator.users.server.rate import Bucket, Buckets
 from cosched_emulator.users.server.requester import Requester
 
-# ---------------------------------------------------------------- what one may take
+# ---------------------------------------------------------------- the share of one user
 
 
 def test_more_requests_than_one_may_ask(site: Site) -> None:
@@ -64,7 +64,7 @@ def test_more_requests_than_one_may_ask(site: Site) -> None:
 
 
 @AS_ROOT
-def test_one_who_asks_too_much_takes_nothing_from_others(site: Site) -> None:
+def test_a_greedy_user_takes_nothing_from_others(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     greedy = _connected_as(NOBODY, f"{site.folder}/door")
     site.clients.append(greedy)
@@ -111,7 +111,7 @@ def test_answers_that_cannot_be_sent(site: Site, monkeypatch: pytest.MonkeyPatch
         assert text in answer.text
 
 
-def test_who_never_reads_gets_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_reads_gets_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_door, "MOST_UNREAD_BYTES", 8_000_000)
     door = site.door(requests_per_s=1e9, burst=1e9)
     before_kb = resident_kb()
@@ -167,7 +167,7 @@ def test_made_up_names_share_one_bucket() -> None:
     assert not buckets.take("early 0", 11, 1.0)  # it was used last, and is not forgotten
 
 
-# ---------------------------------------------------------------- what may come
+# ---------------------------------------------------------------- invalid messages
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_garbage_costs_no_memory(site: Site) -> None:
 
 
 def garbage_growth_kb(site: Site, messages: int) -> int:
-    """Send so many random and mutated messages, and return by how much memory has grown since the first of them."""
+    """Send random and mutated messages, and return the growth of memory since the first of them."""
     door = site.door()
     client, legitimate = site.client(door.endpoint), site.client(door.endpoint)
     draw = random.Random(5)
@@ -307,7 +307,7 @@ def test_connections_that_come_and_go_cost_no_memory(site: Site) -> None:
 
 
 def connections_growth_kb(site: Site, connections: int) -> int:
-    """Open and close so many connections, and return by how much memory has grown since the first of them."""
+    """Open and close connections, and return the growth of memory since the first of them."""
     door = site.door()
     legitimate = site.client(door.endpoint)
 

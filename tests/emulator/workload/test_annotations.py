@@ -1,4 +1,4 @@
-"""Annotation files: what they mean, which row wins, what is refused."""
+"""Annotation files: their meaning, the precedence of rows, and refusals."""
 
 from __future__ import annotations
 

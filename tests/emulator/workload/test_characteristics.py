@@ -1,4 +1,4 @@
-"""Characteristics of jobs: the paper's distributions, and what is told of them."""
+"""Characteristics of jobs: the paper's distributions, and the scheduler's knowledge of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs for nodes of several cores: draws, growth by hand, what the paper's Table 5 says, and what is told."""
+"""Jobs for nodes of several cores: draws, growth by hand, the paper's Table 5, and the scheduler's knowledge."""
 
 from __future__ import annotations
 

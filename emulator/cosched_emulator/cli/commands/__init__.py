@@ -1,1 +1,1 @@
-"""What can be typed: the options and the help of every command. What a command does stands in the modules beside this package."""
+"""The options and the help of every command. The modules beside this package implement the commands."""

@@ -1,4 +1,4 @@
-"""When a job may start at the earliest, as sbatch's ``--begin`` has it."""
+"""The earliest start of a job, in the notation of sbatch's ``--begin``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_S: Final = 10**10  # some 300 years
 
 
 def read_begin(text: str, now: datetime | None = None) -> int:
-    """Return how long it is from ``now``, the present by default, to the begin time: microseconds, 0 where it has passed.
+    """Return the microseconds from ``now`` (default: the present) to the begin time; 0 if it has passed.
 
     A time of day is the next one, in local time. ValueError says what was expected.
     """

@@ -14,7 +14,7 @@ from cosched_emulator.cli.commands.scenario_options import a_file
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON; times in microseconds.")
 @implementation("cosched_emulator.cli.explain")
 def explain() -> None:
-    """Tell why JOB, a number in the run, started when and where it did.
+    """Explain why JOB, a number in the run, started when and where it did.
 
     \b
     Example:

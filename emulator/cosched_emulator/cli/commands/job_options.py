@@ -1,6 +1,6 @@
-"""The options that describe a job: the same on the command line and in the head of a script, with the names of sbatch.
+"""The options that describe a job, with sbatch's names, for the command line and the head of a script.
 
-Times are emulated ones. Every value is checked where it is written, so that an error names the option, or the line of the script.
+Times are emulated times. Every value is checked as it is read, so that an error names the option, or the line of the script.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
-else:  # older releases of click have no type to name
+else:  # older releases of click do not export this type
     _ParamType = click.ParamType
 
 DEFAULT_TIME: Final = "1:00:00"
-BOUNDS: Final = ("cpu", "network", "disk")  # what a job may be bound by; of equal shares the first
+BOUNDS: Final = ("cpu", "network", "disk")  # the resources that may bound a job; of equal shares the first counts
 _MOST_S: Final = 10**10  # some 300 years
 _MOST_COUNT: Final = 10**9
 
 
 class Misread(click.BadParameter):
-    """A value that an option cannot take."""
+    """A value that an option does not accept."""
 
     def __init__(self, expected: str, got: str, context: click.Context | None, option: click.Parameter | None) -> None:
         super().__init__(f"expected {expected}, got {got!r}", context, option)
@@ -38,7 +38,7 @@ class Misread(click.BadParameter):
 
 
 class Reader(_ParamType):
-    """A type of values: ``read`` turns text into one, or raises ValueError with what it expected."""
+    """A type of values: ``read`` turns text into one, or raises ValueError with the expected form."""
 
     def __init__(self, read: Callable[[str], Any], metavar: str) -> None:
         self.name = metavar
@@ -55,7 +55,7 @@ class Reader(_ParamType):
 
 
 class Array(NamedTuple):
-    """The tasks of an array, and how many may run at once (0: all)."""
+    """The tasks of an array, and how many of them may run at once (0: all)."""
 
     tasks: tuple[int, ...]
     at_once: int
@@ -97,7 +97,7 @@ def read_time(text: str) -> int:
 
 
 def read_span(text: str) -> int:
-    """Return the same, of a time that cannot be without end."""
+    """Return the microseconds of a time in the notation of `read_time`, without the forms for no limit."""
     span_us = read_time(text)
     if span_us == 0:
         raise ValueError("a time above 0")
@@ -122,12 +122,12 @@ def read_memory(text: str) -> int:
 
 
 def read_node_memory(text: str) -> int:
-    """Return the same, or 0 for all memory of a node."""
+    """Return MB as `read_memory` does, or 0 for all memory of a node."""
     return 0 if re.fullmatch(r"0+[KMGTkmgt]?", text, re.ASCII) else read_memory(text)
 
 
 def read_exclusive(text: str) -> str:
-    """Return with what a job shares no node: ``node``, with no other job, or what was asked for beside it."""
+    """Return the kind of exclusive use: ``node`` (no other job on the job's nodes), or the named kind."""
     if text not in ("node", "user", "mcs"):
         raise ValueError("nothing, user or mcs")
     return text
@@ -154,7 +154,7 @@ def read_dependency(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def read_demand(text: str) -> tuple[int, int, int]:
-    """Return memory bandwidth, network and disk in MB/s a process; what is left out at the end is 0."""
+    """Return memory bandwidth, network and disk in MB/s per process; values left out at the end are 0."""
     parts = text.split(":")
     if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         raise ValueError("MB/s a process, MEMORY:NETWORK:DISK, such as 2000:0:50")
@@ -163,7 +163,7 @@ def read_demand(text: str) -> tuple[int, int, int]:
 
 
 def read_usage(text: str) -> tuple[str, int, int, int, int]:
-    """Return what bounds a job, and in millionths its shares of CPU, network and disk, and its memory as part of a node's."""
+    """Return the resource that bounds a job; in millionths: shares of CPU, network and disk, and its memory as a share of a node's."""
     expected = "fractions CPU:NETWORK:DISK:MEMORY, the first three with a sum of 1, such as 0.7:0.3:0:0.25"
     parts = [_number(part, Decimal(0), Decimal(1), expected) for part in text.split(":")]
     if len(parts) != 4 or sum(parts[:3]) != 1 or any(part * SECOND_US % 1 for part in parts):
@@ -174,7 +174,7 @@ def read_usage(text: str) -> tuple[str, int, int, int, int]:
 
 
 def read_self_slowdown(text: str) -> tuple[int, int]:
-    """Return by what a job slows itself down, in millionths: with a process on each CPU, and on top on all cores of one."""
+    """Return a job's self slowdown in millionths: with a process on each CPU, and the further factor with all cores of a CPU in use."""
     expected = "two factors NODE:CPU above 0, such as 1.2:1.05"
     parts = [_number(part, Decimal("0.000001"), Decimal(1000), expected) for part in text.split(":")]
     if len(parts) != 2:
@@ -201,7 +201,7 @@ def _flag(*names: str, text: str) -> click.Option:
 
 
 def job_options() -> list[click.Option]:
-    """Return the options, new ones each time; the value of one that was not given is None."""
+    """Return new option objects; the value of an option that was not given is None."""
     return [
         _read(read_count, "N", "-n", "--ntasks", text="Processes.  [default: 1, or one a node]"),
         _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes for the processes."),
@@ -216,9 +216,11 @@ def job_options() -> list[click.Option]:
         _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
         _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
         _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
-        _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, which no other job shares."),
-        _flag("-H", "--hold", text="Hold it until it is released."),
-        click.Option(["--requeue/--no-requeue"], default=None, help="Run it again where a node fails.  [default: yes]"),
+        _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, not shared with other jobs."),
+        _flag("-H", "--hold", text="Hold the job until it is released."),
+        click.Option(
+            ["--requeue/--no-requeue"], default=None, help="Run the job again if a node fails.  [default: yes]"
+        ),
         _read(read_demand, "M:N:D", "--demand", text="MB/s a process of memory bandwidth, network, disk."),
         _read(read_usage, "C:N:D:M", "--usage", text="Shares of CPU, network, disk; memory as part of a node's."),
         _read(

@@ -1,4 +1,4 @@
-"""The commands about jobs of a running manager, with the habits of Slurm's: sbatch, scancel, squeue, scontrol, sacct."""
+"""The commands for jobs of a running manager, modelled on Slurm's sbatch, scancel, squeue, scontrol and sacct."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cancel() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def hold() -> None:
-    """Keep pending jobs from being started.
+    """Hold pending jobs: they do not start until released.
 
     \b
     Example:
@@ -64,7 +64,7 @@ def hold() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def release() -> None:
-    """Let held jobs be started.
+    """Release held jobs.
 
     \b
     Example:
@@ -73,12 +73,14 @@ def release() -> None:
 
 
 @click.command()
-@click.option("-r", "--array", "expand", is_flag=True, help="A line for each task of an array, also for pending tasks.")
+@click.option(
+    "-r", "--array", "expand", is_flag=True, help="Print one line per task of an array, also for pending tasks."
+)
 @whose
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def queue() -> None:
-    """List the running and the pending jobs, which jobs share their nodes, and their measured slowdown.
+    """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
     \b
     Example:
@@ -91,7 +93,7 @@ def queue() -> None:
 @common_options()
 @implementation("cosched_emulator.cli.users.jobs")
 def job() -> None:
-    """Show all that is known of jobs, also of jobs that have ended.
+    """Show all details of jobs, also of jobs that have ended.
 
     \b
     Example:
@@ -107,7 +109,7 @@ def job() -> None:
 def wait() -> None:
     """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
 
-    The command waits up to a minute for a manager that is restarted meanwhile.
+    If the manager restarts meanwhile, the command waits up to a minute for it.
 
     \b
     Example:
@@ -123,7 +125,7 @@ def wait() -> None:
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="At most so many of the latest.",
+    help="Show at most N jobs, the latest.",
 )
 @click.option("--db", "database", metavar="FILE", help="Read the manager's database; no manager is needed.")
 @common_options()

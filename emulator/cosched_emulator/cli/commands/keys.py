@@ -1,4 +1,4 @@
-"""The command group ``keys``: make keys, and say whose keys a manager accepts."""
+"""The command group ``keys``: make keys, and set which keys a manager accepts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Example, a manager, one scheduler, one user:
   cosched-emulator keys new ~/.cosched alice
   cosched-emulator keys allow keyring user alice ~/.cosched/alice.key
 
-Give the file keyring/manager.key to all peers: by it they recognise the manager. A file that ends in .key_secret never leaves the
-account, or the machine, that it was made for.
+Give the file keyring/manager.key to all peers: it identifies the manager. A file that ends in .key_secret never leaves the
+account and the machine that it was made for.
 """
 _ROLE = click.Choice(["plugin", "user", "operator"])
 
 
 @click.group(epilog=_EXAMPLES)
 def keys() -> None:
-    """Make keys for connections off this machine, and set whose keys a manager accepts."""
+    """Make keys for connections between machines, and set which keys a manager accepts."""
 
 
 @keys.command()
@@ -56,7 +56,7 @@ def allow() -> None:
 @click.argument("name")
 @implementation("cosched_emulator.cli.keys")
 def revoke() -> None:
-    """Accept a key no more: at once, also where the manager runs and on connections that stand."""
+    """Revoke a key, with immediate effect, also for a running manager and for open connections."""
 
 
 @keys.command("list")

@@ -1,8 +1,7 @@
-"""Commands that are imported when they are used, so that help and typing errors cost no more than click.
+"""Commands that are imported on use, so that help and typing errors cost no more than the import of click.
 
-A program's group knows its commands from a table of names and one-line helps, and imports the module that declares a command when
-the command line names it. The declaration (options and help) in turn names the module that does the work, which is imported when
-the command runs.
+A program's group has a table of command names and one-line helps. It imports the module that declares a command when the command
+line names it. The declaration (options and help) names the module that does the work, which is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-_WIDTH: Final = 8  # of a name, so that the helps of all groups begin in one column
+_WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
 
 
 class LazyGroup(click.Group):
@@ -30,7 +29,7 @@ class LazyGroup(click.Group):
         summaries = [click.Command(name, help=text) for _, helps in modules for name, text in helps.items()]
         super().__init__(commands=summaries, **settings)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click has it
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
         """Write the commands, group by group, in the order of the table."""
         limit = formatter.width - 6 - max(map(len, self.commands))
         for title, modules in self._table.items():

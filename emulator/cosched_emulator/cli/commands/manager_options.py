@@ -1,4 +1,4 @@
-"""The options that the commands for users have in common: where the manager is, and how to print; jobs and nodes as arguments."""
+"""The common options of the commands for users: the manager's endpoint, and the form of output; jobs and nodes as arguments."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 
 Command = TypeVar("Command", bound=Callable[..., object])
-Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # of each word: (job, task) of all that it names
+Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # for each word: (job, task) of everything it names
 DEFAULT_TIMEOUT_S: Final = 10.0
 SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
 
 
 class Caller(NamedTuple):
-    """What the common options say: where the manager is, how long to wait for it, our keys, and how to print."""
+    """The values of the common options: the manager's endpoint, how long to wait for it, the keys, and the form of output."""
 
     manager: str
     timeout_s: float | None  # None: not given
@@ -29,13 +29,13 @@ class Caller(NamedTuple):
 
 
 def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
-    """Add the options that all commands have, and pass them on as one argument. Without ``timeout`` a command has its own."""
+    """Add the common options, and pass them on as one argument. Without ``timeout`` the command declares that option itself."""
     deadline = click.option(
         "--timeout",
         "timeout_s",
         type=SECONDS,
         metavar="S",
-        help=f"Seconds to wait for a manager and its answer.  [default: {DEFAULT_TIMEOUT_S:g}, but only for one that is there]",
+        help=f"Seconds to wait for a manager and its answer.  [default: {DEFAULT_TIMEOUT_S:g}, only for a manager that runs]",
     )
     options = [
         click.option(

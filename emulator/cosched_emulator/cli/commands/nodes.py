@@ -1,4 +1,4 @@
-"""The commands about the nodes of a running manager, and about itself, with the habits of Slurm's sinfo and scontrol."""
+"""The commands for a running manager and its nodes, modelled on Slurm's sinfo and scontrol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cosched_emulator.cli.commands.manager_options import NODES, SECONDS, common
 
 
 @click.command()
-@click.option("-l", "--long", "one_by_one", is_flag=True, help="A line for each node, with the jobs there.")
+@click.option("-l", "--long", "one_by_one", is_flag=True, help="Print one line per node, with its jobs.")
 @common_options()
 @implementation("cosched_emulator.cli.users.nodes")
 def nodes() -> None:
@@ -23,11 +23,11 @@ def nodes() -> None:
 
 @click.command()
 @NODES
-@click.option("--reason", default="", help="The reason, which nodes and top show.")
+@click.option("--reason", default="", help="The reason; nodes and top show it.")
 @common_options()
 @implementation("cosched_emulator.cli.users.nodes")
 def drain() -> None:
-    """Start no more jobs on nodes: 3, 0-3,7. Jobs that run there go on. For operators.
+    """Start no more jobs on nodes: 3, 0-3,7. Running jobs continue. For operators.
 
     \b
     Example:

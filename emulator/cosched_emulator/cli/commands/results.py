@@ -1,4 +1,4 @@
-"""The commands that look at run folders: ``compare``, ``classes`` and ``plot``."""
+"""The commands that read run folders: ``compare``, ``classes`` and ``plot``."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 @click.option("--title", default="", help="Title of the picture.")
 @implementation("cosched_emulator.cli.results")
 def compare() -> None:
-    """Compare the figures of several runs, a column for each RUN_DIR.
+    """Compare the figures of several runs, one column per RUN_DIR.
 
-    Utilisation, makespan, throughput and queue are those of the whole run; the other figures leave out the warm-up.
+    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def compare() -> None:
 @click.command()
 @RUN_DIRS
 @click.option(
-    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Estimate of a short job, at most."
+    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Largest estimate of a short job."
 )
 @click.option("--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one.")
 @click.option(
@@ -71,14 +71,14 @@ def compare() -> None:
     default=12,
     show_default=True,
     metavar="N",
-    help="Load is high while N jobs of a class wait.",
+    help="Load is high while N jobs of a class are pending.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, a list with an object for each run.")
 @implementation("cosched_emulator.cli.results")
 def classes() -> None:
-    """Compare short, medium and long jobs, a column for each RUN_DIR.
+    """Compare short, medium and long jobs, one column per RUN_DIR.
 
-    A job's class goes by its user's estimate. Response times are those of completed jobs. The warm-up counts, too.
+    The user's estimate decides a job's class. Response times are those of completed jobs. The warm-up counts, too.
 
     \b
     Examples:

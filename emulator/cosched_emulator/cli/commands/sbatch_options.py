@@ -27,7 +27,7 @@ _IGNORED_FLAGS: Final = (
 )
 
 
-# Options with a value that may be left out, and what then stands for it. As with getopt, a value follows after "=" alone.
+# Options with an optional value, and the value used if it is left out. As with getopt, a value must follow an "=".
 _OPTIONAL: Final = {
     "--exclusive": "node",
     "--get-user-env": "",
@@ -39,10 +39,10 @@ _OPTIONAL: Final = {
 
 
 class JobCommand(click.Command):
-    """A command with the options of a job, some of which have a value that may be left out: ``--exclusive`` or ``--exclusive=user``."""
+    """A command with the options of a job, some of which have an optional value: ``--exclusive`` or ``--exclusive=user``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments, after each of those options has got a value."""
+        """Read the arguments, after giving each option with an optional value its value."""
         own = args[: args.index("--")] if "--" in args else args
         given = [_with_value(word) for word in own]
         return super().parse_args(ctx, [*given, *args[len(own) :]])
@@ -63,7 +63,7 @@ def read_nice(text: str) -> int:
 
 
 def ignored_options(*more_flags: str) -> list[click.Option]:
-    """Return sbatch's other options, hidden; each leaves its name in the context (see `ignored_names`). ``more_flags`` as well."""
+    """Return sbatch's other options and ``more_flags``, hidden; each stores its name in the context (see `ignored_names`)."""
     with_values = [click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_VALUES.split("|")]
     with_values += [
         click.Option(["--nice"], type=Reader(read_nice, "N"), callback=_note, **_QUIET),
@@ -78,7 +78,7 @@ _IGNORED: Final = "cosched_emulator.cli.commands.sbatch_options.ignored"  # key 
 
 
 def ignored_names(context: click.Context) -> list[str]:
-    """Return the options that were given and mean nothing here."""
+    """Return the given options that have no effect here."""
     names: list[str] = context.meta.get(_IGNORED, [])
     return names
 

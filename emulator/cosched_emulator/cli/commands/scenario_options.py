@@ -1,4 +1,4 @@
-"""The options of a command line that stand for keys of a scenario."""
+"""The command-line options that set keys of a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# Option -> where its value goes in a scenario.
+# Option -> its key in a scenario.
 PLACES: Mapping[str, tuple[str, str]] = {
     "swf": ("workload", "swf"),
     "lublin": ("workload", "lublin"),
@@ -47,27 +47,27 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "warmup": ("results", "warmup"),
     "deadline": ("clock", "deadline_s"),
 }
-# Options whose unit is so many times that of their key: memory counts in 1024s, rates in 1000s.
+# Options with a larger unit than their key, and the factor: 1024 for memory, 1000 for rates.
 FACTORS: Mapping[str, int] = {"memory_gb": 1024, "bandwidth_gbs": 1000}
 _ABOVE_ZERO, _FROM_ZERO = click.FloatRange(0, 1e9, min_open=True), click.FloatRange(0, 1e9)
 
 
 def a_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a file's name as it is; an empty one, from a variable that is not set, is refused."""
+    """Return a file's name unchanged; refuse an empty one, which comes from an unset variable."""
     if value == "":
         raise click.BadParameter("expected the name of a file, got ''")
     return value
 
 
 def an_amount(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
-    """Return a number as it is; NaN, which no range refuses, is refused."""
+    """Return a number unchanged; refuse NaN, which click's ranges accept."""
     if value is not None and math.isnan(value):
         raise click.BadParameter("expected a number, got nan")
     return value
 
 
 def scenario_options(command: Command) -> Command:
-    """Add the options that stand for keys of a scenario."""
+    """Add the options that set keys of a scenario."""
     options = [
         click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
         click.option("--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
@@ -81,8 +81,8 @@ def scenario_options(command: Command) -> Command:
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
         click.option("--annotations", callback=a_file, metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
-        click.option("--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."),
-        click.option("--grow", is_flag=True, default=None, help="Sizes are for one process a node, and grow to fill cores."),
+        click.option("--self-slowdowns", type=click.Choice(["table4"]), help="Draw the self slowdowns of jobs."),
+        click.option("--grow", is_flag=True, default=None, help="Sizes are for one process per node, and grow to fill cores."),
         click.option("--resume-s", type=float, metavar="S", help="Seconds that a job preempted to disk needs to come back."),
         click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
         click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
@@ -98,10 +98,10 @@ def scenario_options(command: Command) -> Command:
         click.option("--contention", metavar="MODEL", help="How jobs slow down: bandwidth, lomarc, statistical, none, MODULE:CLASS."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
         click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
-        click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of what bounds jobs."),
+        click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of jobs' usage."),
         click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
         click.option("--belief-pairs", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of pairs of jobs."),
-        click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of how jobs slow themselves."),
+        click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of self slowdowns."),
         click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
         click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
     ]  # fmt: skip

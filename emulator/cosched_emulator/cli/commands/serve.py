@@ -24,7 +24,7 @@ from cosched_emulator.cli.commands.scenario_options import a_file, scenario_opti
     "--users", metavar="ENDPOINT", help="Running clock: where to listen for users (ipc://, or tcp:// with --keys)."
 )
 @click.option(
-    "--db", callback=a_file, metavar="FILE", help="Keep accounts there; after a crash the run resumes from them."
+    "--db", callback=a_file, metavar="FILE", help="Keep accounts in FILE; after a crash the run resumes from them."
 )
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
@@ -43,8 +43,8 @@ from cosched_emulator.cli.commands.scenario_options import a_file, scenario_opti
 def serve() -> None:
     """Run the manager for a scheduler in another terminal.
 
-    In virtual time: wait for the scheduler, run the scenario, end. With a running clock: emulate the jobs of the scenario and of
-    users until a signal stops it; jobs wait while there is no scheduler.
+    In virtual time: wait for the scheduler, run the scenario, exit. With a running clock: emulate the jobs of the scenario and of
+    users until a signal; jobs stay pending while there is no scheduler.
 
     \b
     Examples, in two terminals:

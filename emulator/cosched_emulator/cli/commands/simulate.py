@@ -34,11 +34,13 @@ from cosched_emulator.cli.commands.scenario_options import a_file, scenario_opti
     "--trace", callback=a_file, metavar="FILE", help="Write a decision trace there, for `explain`: JSON lines."
 )
 @click.option("--faults", callback=a_file, metavar="FILE.toml", help="A fault plan, instead of the scenario's.")
-@click.option("--db", callback=a_file, metavar="FILE", help="Keep accounts there, and go on from there after a crash.")
+@click.option(
+    "--db", callback=a_file, metavar="FILE", help="Keep accounts in FILE; after a crash the run resumes from them."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @implementation("cosched_emulator.cli.simulate")
 def simulate() -> None:
-    """Run a workload under a policy in virtual time, and print what came of it.
+    """Run a workload under a policy in virtual time, and print the results.
 
     \b
     Examples:

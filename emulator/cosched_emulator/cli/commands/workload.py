@@ -27,7 +27,7 @@ _LUBLIN_EXAMPLES = """Examples:
 """
 _POSITIVE = click.IntRange(min=1)
 _SELF_SLOWDOWNS = click.option(
-    "--self-slowdowns", type=click.Choice(["table4"]), help="Draw by how much jobs slow themselves down."
+    "--self-slowdowns", type=click.Choice(["table4"]), help="Draw the self slowdowns of jobs."
 )
 _GROW = click.option(
     "--grow", is_flag=True, help="Let sizes grow: --processors are nodes of two CPUs with two cores each."
@@ -35,7 +35,7 @@ _GROW = click.option(
 
 
 def _machine_options(command: Command) -> Command:
-    """Add the options that describe a machine instead of ``--processors``."""
+    """Add the options that describe a machine, as an alternative to ``--processors``."""
     for option in (
         click.option("--machine", callback=a_file, metavar="FILE", help="Machine: a TOML file of [[nodes]]."),
         click.option("--node", metavar="SHAPE", help="Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS."),
@@ -68,7 +68,9 @@ def workload() -> None:
 @click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
 @click.option("--jobs", type=_POSITIVE, help="File: read at most so many jobs.  [default: all]")
 @click.option("--skip-bad-rows", is_flag=True, help="File: leave malformed rows out instead of stopping.")
-@click.option("--as-logged", is_flag=True, help="File: leave run times above the estimate, and short estimates, alone.")
+@click.option(
+    "--as-logged", is_flag=True, help="File: keep run times above the estimate, and short estimates, as they are."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @implementation("cosched_emulator.cli.workload")
 def describe() -> None:
@@ -89,7 +91,7 @@ def describe() -> None:
 @_SELF_SLOWDOWNS
 @_GROW
 @click.option(
-    "--usage-out", type=click.Path(), metavar="FILE", help="Where to write what is drawn, as annotations in CSV."
+    "--usage-out", type=click.Path(), metavar="FILE", help="Write the drawn values to FILE, as annotations in CSV."
 )
 @click.option("--out", required=True, type=click.Path(), help="File to write (.gz compresses); - for standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")

@@ -1,1 +1,1 @@
-"""The commands of a live manager's users: submit, queue, nodes, top and the like."""
+"""The commands for users of a live manager: submit, queue, nodes, top and others."""

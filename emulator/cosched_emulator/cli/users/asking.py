@@ -1,4 +1,4 @@
-"""How the commands for users ask the manager, and print what it answers."""
+"""Helpers of the commands for users: send a request to the manager, and print the answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(caller: Caller, request: Request) -> Mapping[str, Any]:
 
 
 def ask_for_change(caller: Caller, request: Request, what: str) -> None:
-    """Have jobs or nodes changed; raise EmulatorError if some of them could not be. ``what`` is the word for one of them."""
+    """Change jobs or nodes; raise EmulatorError if some could not be changed. ``what`` is the word for one of them."""
     result = ask(caller, request)
     show(caller, result, lambda: "")
     unchanged = [f"{what} {name}: {why}" for name, why in result["unchanged"]]
@@ -52,7 +52,7 @@ def show(caller: Caller, result: Mapping[str, Any], text: Callable[[], str]) -> 
 
 
 def user_name(caller: Caller, user: str, *, me: bool) -> str:
-    """Return the user whose jobs are meant; with ``me`` the name that the manager knows us by: the key's on tcp, else the system's."""
+    """Return the user to select; with ``me`` the caller's name as the manager knows it: the key's on tcp, else the system's."""
     if not me:
         return user
     if user:

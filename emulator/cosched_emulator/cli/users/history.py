@@ -1,4 +1,4 @@
-"""What the command ``history`` does."""
+"""The command ``history``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosched_emulator.users.requests import ListHistory
 
 
 def history(caller: Caller, user: str, me: bool, most: int, database: str | None) -> None:
-    """List jobs that have ended, as the manager tells of them or its database."""
+    """List jobs that have ended, from the manager or from its database."""
     name = user_name(caller, user, me=me)
     rows = list(
         ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)

@@ -1,7 +1,7 @@
-"""A job as its user describes it, in the head of a script and on the command line, and the request that asks for it.
+"""A job as described in the head of a script and on the command line, and the request that submits it.
 
-The lines of a script that begin with ``#SBATCH`` or ``#COSCHED`` are read up to the first command, in their order; the later one
-wins, and the command line wins over all. The script is not executed: how long the job takes is an option.
+The lines of a script that begin with ``#SBATCH`` or ``#COSCHED`` are read in order, up to the first command. A later line
+overrides an earlier one, and the command line overrides both. The script is not executed: the job's run time is an option.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 16 * MIB
 
 
 class Script(NamedTuple):
-    """What the head of a script says: the options by their names in Python, and those of sbatch that have no effect here."""
+    """The head of a script: the options by their names in Python, and sbatch's options that have no effect here."""
 
     values: Mapping[str, Any]
     ignored: tuple[str, ...]
@@ -70,7 +70,7 @@ def _text_of(file: str, name: str) -> str:
 
 
 def _read_line(command: click.Command, text: str, file: str, line: int) -> tuple[dict[str, Any], list[str]]:
-    """Return the options of one line, and those without effect here."""
+    """Return the options of one line, and the options without effect here."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
@@ -94,7 +94,7 @@ def _long_name(option: click.Parameter | None) -> str | None:
 
 
 def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[SubmitJob, list[str]]:
-    """Return the request for a job with these options, and notes for its user; ConfigurationError where they contradict."""
+    """Return the request for a job with these options, and notes for its user; ConfigurationError if they contradict each other."""
     given = {key: value for key, value in values.items() if value is not None}
     processes, ppn_min, ppn_max, notes = _layout(given)
     threads = given.get("cpus_per_task", 1)
@@ -141,9 +141,9 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
 
 
 def _layout(given: Mapping[str, Any]) -> tuple[int, int, int, list[str]]:
-    """Return processes, at least and at most so many of them on a node, and notes.
+    """Return the number of processes, their least and largest number per node, and notes.
 
-    All nodes but the last hold as many as that, so there are numbers of processes and nodes that do not go together.
+    All nodes but the last hold the same number of processes, so not every number of processes fits every number of nodes.
     """
     processes: int | None = given.get("ntasks")
     per_node: int | None = given.get("ntasks_per_node")

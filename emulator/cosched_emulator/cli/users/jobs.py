@@ -1,4 +1,4 @@
-"""What the commands about submitted jobs do: cancel, hold, release, queue, job, wait."""
+"""The commands for submitted jobs: cancel, hold, release, queue, job, wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def cancel(caller: Caller, jobs: Named) -> None:
 
 
 def hold(caller: Caller, jobs: Named) -> None:
-    """Keep pending jobs from being started."""
+    """Hold pending jobs: they do not start until released."""
     ask_for_change(caller, HoldJobs(_targets(jobs)), "job")
 
 
 def release(caller: Caller, jobs: Named) -> None:
-    """Let held jobs be started."""
+    """Release held jobs."""
     ask_for_change(caller, ReleaseJobs(_targets(jobs)), "job")
 
 
@@ -33,7 +33,7 @@ def queue(caller: Caller, user: str, me: bool, expand: bool) -> None:
 
 
 def job(caller: Caller, jobs: Named) -> None:
-    """Show all that is known of jobs."""
+    """Show all details of jobs."""
     result = ask(caller, ShowJobs(_targets(jobs)))
     show(caller, result, lambda: "\n".join([job_text(row) for row in result["jobs"]]))
     if result["missing"]:

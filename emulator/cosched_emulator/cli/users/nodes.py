@@ -1,4 +1,4 @@
-"""What the commands about nodes and the manager do: nodes, drain, resume, status."""
+"""The commands for nodes and the manager: nodes, drain, resume, status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cosched_emulator.cli.users.asking import ask, ask_for_change, show
 from cosched_emulator.cli.users.tables import long_node_table, node_table, rows_of, status_text
 from cosched_emulator.users.requests import DrainNodes, ListNodes, ResumeNodes, ShowStatus
 
-Words = Sequence[Sequence[int]]  # of each argument: the nodes that it names
+Words = Sequence[Sequence[int]]  # for each argument: the nodes that it names
 
 
 def nodes(caller: Caller, one_by_one: bool) -> None:
@@ -21,7 +21,7 @@ def nodes(caller: Caller, one_by_one: bool) -> None:
 
 
 def drain(caller: Caller, nodes: Words, reason: str) -> None:
-    """Give nodes no more work."""
+    """Drain nodes: they get no more work."""
     ask_for_change(caller, DrainNodes(_numbers(nodes), reason), "node")
 
 

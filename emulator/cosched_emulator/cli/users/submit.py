@@ -1,4 +1,4 @@
-"""What the command ``submit`` does."""
+"""The command ``submit``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def submit(
     /,
     caller: Caller,
     script: str | None,
-    arguments: tuple[str, ...],  # noqa: ARG001 - the script's own, which is not executed
+    arguments: tuple[str, ...],  # noqa: ARG001 - arguments of the script, which is not executed
     parsable: bool,
     and_wait: bool,
     **options: Any,
 ) -> None:
-    """Submit a job, or an array of jobs, and wait for its end if that is wanted."""
+    """Submit a job, or an array of jobs, and wait for its end if requested."""
     request, notes = _request(script, options, ignored_names(context))
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -40,7 +40,7 @@ def submit(
 
 
 def _request(script: str | None, options: dict[str, Any], ignored: list[str]) -> tuple[SubmitJob, list[str]]:
-    """Return the request of a script and the command line, which wins, and notes for the user."""
+    """Return the request of a script and the command line (which overrides the script), and notes for the user."""
     values: dict[str, Any] = {}
     name = ""
     if script is not None:

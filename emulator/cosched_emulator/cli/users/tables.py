@@ -1,4 +1,4 @@
-"""Answers of a manager as text: tables in the manner of squeue, sinfo and sacct, and all about a job as scontrol has it."""
+"""Answers of a manager as text: tables like those of squeue, sinfo and sacct, and details of a job like those of scontrol."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def clock_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
 
 
 def job_label(row: Row) -> str:
-    """Return how people call a job: its number, or array and task."""
+    """Return the label of a job: its number, or array and task."""
     if row.get("array_id") is None:
         return str(row["job_id"])
     return f"{row['array_id']}_{row['array_index']}"
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
-    """Return an aligned table without lines; the columns named in ``right`` end together."""
+    """Return an aligned table without lines; the columns named in ``right`` are right-aligned."""
     lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
     return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
 
 
 def printable(text: str) -> str:
-    """Return text that cannot move the cursor: what a terminal would act on is shown as a question mark."""
+    """Return text without control characters: each is replaced by a question mark."""
     return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])
 
 
@@ -76,7 +76,7 @@ _NUMBERS: Final = frozenset(
 
 
 def queue_table(rows: Iterable[Row], *, expand: bool = False) -> str:
-    """Return the queue; waiting tasks of one array are one line, unless they are to be expanded."""
+    """Return the queue; pending tasks of one array share one line, unless expanded."""
     return text_table(_QUEUE_HEADS, queue_lines(rows, expand=expand), _NUMBERS)
 
 
@@ -103,7 +103,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
 
 
 def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
-    """Return (label, row), with one label for those waiting tasks of an array that wait for the same reason."""
+    """Return (label, row), with one label for the tasks of an array that are pending for the same reason."""
     groups: dict[object, list[Row]] = {}
     for row in rows:
         alike = row["state"] == "PENDING" and row["array_id"] is not None and not expand
@@ -117,7 +117,7 @@ def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
 
 
 def node_table(rows: Iterable[Row]) -> str:
-    """Return the nodes by state, one line for those in the same state with the same reason."""
+    """Return the nodes by state, one line for each state and reason."""
     groups: dict[tuple[str, str, int, int], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["state"], row["reason"], row["threads"], row["memory_mb"]), []).append(row)
@@ -139,7 +139,7 @@ def node_table(rows: Iterable[Row]) -> str:
 
 
 def long_node_table(rows: Iterable[Row]) -> str:
-    """Return the nodes, a line for each."""
+    """Return the nodes, one line per node."""
     lines = [
         (
             str(row["node"]),
@@ -174,7 +174,7 @@ def history_table(rows: Iterable[Row]) -> str:
 
 
 def job_text(row: Row) -> str:
-    """Return all about one job: a line for each thing that is known."""
+    """Return the details of one job, one line per field."""
     told = {"job": job_label(row), **row}
     lines = [
         f"{_words(key):<22} {_value(key, value)}" for key, value in told.items() if value is not None and value != ""
@@ -183,7 +183,7 @@ def job_text(row: Row) -> str:
 
 
 def status_text(status: Mapping[str, Any]) -> str:
-    """Return a status, a line for each thing; a map within it has lines of its own."""
+    """Return a status, one line per field; a map within it takes one line per entry."""
     return "\n".join(printable(line) for line in _status_lines(status, "")) + "\n"
 
 
@@ -191,7 +191,7 @@ def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
     lines: list[str] = []
     for key, value in status.items():
         if isinstance(value, Mapping):
-            # A unit at the end of the map's name is that of what is in it: latency_s of p50, p90 ...
+            # A unit at the end of a map's name is the unit of its entries: latency_s holds p50, p90 ...
             unit = "_s" if key.endswith("_s") else ""
             inner = {f"{name}{unit}": each for name, each in value.items()}
             lines += _status_lines(inner, f"{prefix}{_words(key)} ")
@@ -217,7 +217,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def join_values(values: Sequence[Any]) -> str:
-    """Return values with commas between them, lists within them in brackets."""
+    """Return values separated by commas, with inner lists in brackets."""
     return ",".join([f"[{join_values(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
 
 

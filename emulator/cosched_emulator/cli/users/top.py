@@ -1,4 +1,4 @@
-"""What the command ``top`` does."""
+"""The command ``top``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What `top` shows, without a terminal: an overview of the manager laid out in a window of some size.
+"""The content of `top`, independent of a terminal: an overview of the manager laid out for a window size.
 
-A line is a list of (text, style); a style is a word that the terminal's side turns into what it has of colours.
+A line is a list of (text, style); the terminal code maps each style name to its colours.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PLAIN, BOLD, DIM, ONE, SHARED, OUT, CHOSEN, ALIKE = "plain", "bold", "dim", "one
 _QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "LIMIT", "NODES", "WITH", "SLOWDOWN", "NODELIST(REASON)")
 _RIGHT: Final = frozenset({"JOBID", "TIME", "LIMIT", "NODES", "SLOWDOWN"})
 _MOST_DECISIONS: Final = 6
-SILENT_S: Final = 2.0  # a scheduler that has owed an answer for longer is told of
+SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
 _BAR: Final = 20
 LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
 
 
 class Look(NamedTuple):
-    """What the person in front of it has chosen: the first line of the queue to show, and a node."""
+    """The user's selection: the first line of the queue to show, and a node."""
 
     scroll: int = 0
     node: int = 0
 
 
 def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trouble: str = "") -> list[Line]:
-    """Return at most ``height`` lines, at most ``width`` wide; ``trouble`` stands first where there is some."""
+    """Return at most ``height`` lines, at most ``width`` wide; ``trouble`` comes first if it is not empty."""
     nodes = rows_of(overview["nodes"])
     jobs = rows_of(overview["jobs"])
     lines: list[Line] = [[(trouble, OUT)]] if trouble else []
@@ -57,7 +57,7 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
 
 
 def header(status: Mapping[str, Any]) -> list[Line]:
-    """Return how the manager is, in three lines."""
+    """Return the state of the manager in three lines."""
     used, threads = status["threads"]["used"], status["threads"]["all"]
     share = used / threads if threads else 0.0
     speed = status.get("speed")
@@ -81,7 +81,7 @@ def header(status: Mapping[str, Any]) -> list[Line]:
 
 
 def plain_frame(overview: Mapping[str, Any]) -> str:
-    """Return everything as text, as long as it gets."""
+    """Return everything as text, without a limit on its length."""
     lines = ["".join([text for text, _ in line]) for line in header(overview["status"])]
     decisions = [f"{clock_text(at_s):>11}  {text}" for at_s, text in overview["decisions"]]
     parts = [
@@ -99,7 +99,7 @@ def plain_frame(overview: Mapping[str, Any]) -> str:
 def _node_map(
     nodes: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], chosen: int, width: int, most: int
 ) -> list[Line]:
-    """Return the map, a cell a node, and below it who is on the chosen node. Nodes with one of its jobs stand out."""
+    """Return the map, one cell per node, and below it the jobs on the selected node. Nodes with any of these jobs are highlighted."""
     there = set(nodes[chosen]["jobs"])
     per_line = max(1, width)
     count = -(-len(nodes) // per_line)
@@ -159,7 +159,7 @@ def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: 
 
 
 def _cut(line: Line, width: int) -> Line:
-    """Return a line without what is beyond ``width``, or would move the cursor."""
+    """Return a line cut to ``width``, without control characters."""
     cut: Line = []
     for text, style in line:
         left = width - sum([len(part) for part, _ in cut])

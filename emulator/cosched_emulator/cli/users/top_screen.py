@@ -1,4 +1,4 @@
-"""A live picture of a manager in a terminal (curses). The picture itself is made in `top_frame`."""
+"""A live overview of a manager in a terminal (curses). `top_frame` makes its content."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client.connection import Connection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
 
-_SLICE_S: Final = 0.05  # longest wait that notices no key
+_SLICE_S: Final = 0.05  # longest time between two checks for keys
 _PAGE: Final = 10
-# Style -> what a terminal without colours does, and the colour of one with them.
+# Style -> attribute without colours, and colour.
 _STYLES: Final[Mapping[str, tuple[int, int]]] = {
     PLAIN: (curses.A_NORMAL, -1),
     BOLD: (curses.A_BOLD, -1),
@@ -32,13 +32,13 @@ _STYLES: Final[Mapping[str, tuple[int, int]]] = {
 
 
 class _Quit(Exception):
-    """The person in front of it has seen enough."""
+    """The user quits."""
 
 
 def run_top(connection: Connection, request: ShowOverview, interval_s: float) -> None:
-    """Show what the manager answers every ``interval_s`` until q is pressed; the terminal is then as it was.
+    """Show the manager's answer every ``interval_s`` until q is pressed, then restore the terminal.
 
-    Raises ConfigurationError where there is no terminal, or none on which a cursor can be moved.
+    Raises ConfigurationError without a terminal, or if its cursor cannot be moved.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigurationError("top", "a terminal (--once prints one picture without)", "none")
@@ -50,7 +50,7 @@ def run_top(connection: Connection, request: ShowOverview, interval_s: float) ->
         able = False
     if not able:
         raise ConfigurationError("TERM", "a terminal whose cursor can be moved (--once needs none)", repr(terminal))
-    locale.setlocale(locale.LC_CTYPE, "")  # for what is not ASCII in names
+    locale.setlocale(locale.LC_CTYPE, "")  # for non-ASCII characters in names
     window = curses.initscr()
     try:
         curses.noecho()
@@ -99,7 +99,7 @@ class _Top:
                 self._attend()
 
     def _attend(self) -> None:
-        """Do what was typed meanwhile, and fit a window whose size has changed."""
+        """Handle the keys typed meanwhile, and follow changes of the window's size."""
         changed = self._resize()
         while (key := self._window.getch()) != -1:
             self._press(key)
@@ -133,7 +133,7 @@ class _Top:
         self._look = Look(max(0, min(scroll, lines - 1)), max(0, min(node, nodes - 1)))
 
     def _resize(self) -> bool:
-        """Fit the window to the terminal; tell whether it had to be."""
+        """Fit the window to the terminal; return whether its size has changed."""
         try:
             columns, lines = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
@@ -160,16 +160,16 @@ class _Top:
         try:
             self._window.addstr(y, x, text, attributes)
         except curses.error:
-            pass  # the last cell of a window cannot be written without an error, nor any cell of one that has just shrunk
+            pass  # curses raises an error for the last cell of a window, and for every cell of a window that has just shrunk
         except UnicodeEncodeError:
             self._write(y, x, text.encode("ascii", "replace").decode(), attributes)
 
 
 def _styles() -> dict[str, int]:
-    """Return the attributes of every style; colours only where there are some and NO_COLOR is not set."""
+    """Return the attributes of every style; colours only if the terminal has them and NO_COLOR is not set."""
     plain = {style: attributes for style, (attributes, _) in _STYLES.items()}
     if os.environ.get("NO_COLOR") or not curses.has_colors():
-        return plain  # not even begun with: that alone would write in white on black
+        return plain  # no start_color here: it would switch to white on black
     try:
         curses.start_color()
         curses.use_default_colors()

@@ -1,4 +1,4 @@
-"""Wait for jobs to end: ask again and again, ever less often, and outlast a manager that is restarted meanwhile."""
+"""Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cosched_emulator.users.client.connection import TEMPORARY, Connection, Sile
 from cosched_emulator.users.requests import Refused, ShowJobs, Target
 from cosched_plugin.protocol.messages import END_STATES
 
-PATIENCE_S: Final = 60.0  # how long a manager that has answered before may be silent
-_FIRST_S, _MOST_S = 0.1, 2.0  # between two questions
-_AT_A_TIME: Final = 500  # targets of one question
+PATIENCE_S: Final = 60.0  # how long a manager that has answered once may be silent
+_FIRST_S, _MOST_S = 0.1, 2.0  # between two polls
+_AT_A_TIME: Final = 500  # targets of one poll
 
 
 def wait_for(
@@ -26,9 +26,9 @@ def wait_for(
     tell: Callable[[int, int], None],
     patience_s: float = PATIENCE_S,
 ) -> list[dict[str, Any]]:
-    """Return the jobs when all have ended, arrays task by task.
+    """Return the jobs, with arrays as single tasks, when all have ended.
 
-    ``tell`` hears (ended, all) after every round. Raises EmulatorError for jobs that do not exist and when ``limit_s`` is over,
+    ``tell`` is called with (ended, all) after every round. Raises EmulatorError for jobs that do not exist and after ``limit_s``,
     SilenceError without a manager.
     """
     began = heard = time.monotonic()
@@ -50,7 +50,7 @@ def wait_for(
             if missing and not seen:
                 raise EmulatorError(f"there is no such job: {', '.join(missing)}")
             seen.update({row["job_id"]: row for row in rows})
-            # What was there, and is told of no more, has ended while the accounting lags behind: its state is still to come.
+            # A job that has disappeared from the answers has ended while the accounting lags behind: its end state follows later.
             open_ones = [_target(row) for row in seen.values() if row["state"] not in END_STATES]
             tell(len(seen) - len(open_ones), len(seen))
             if not open_ones:
@@ -62,7 +62,7 @@ def wait_for(
 
 
 def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
-    """Return the jobs that are known, the names of those that are not, and the name of the manager's run."""
+    """Return the known jobs, the names of the unknown ones, and the name of the manager's run."""
     run = ""
     rows: list[dict[str, Any]] = []
     missing: list[str] = []

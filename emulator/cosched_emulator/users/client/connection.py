@@ -1,7 +1,7 @@
 """The client's connection to a running manager: one request at a time, and a deadline for each.
 
-A request is never sent twice. While there is no manager, it does not leave. Once it has left and no answer comes, the client cannot
-know whether the manager carried it out, and the error says so.
+A request is never sent twice, and not sent at all without a manager. If it was sent and no answer comes, the client cannot know
+whether the manager carried it out, and the error says so.
 """
 
 from __future__ import annotations
@@ -34,12 +34,19 @@ from cosched_emulator.users.requests import (
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 
-QUESTIONS: Final = (ListJobs, ListNodes, ShowJobs, ListHistory, ShowStatus, ShowOverview)  # what changes nothing
-TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same question may be asked again
-_NO_TICKET: Final = 0  # of an answer to a request that could not even be read
-_SLICE_MS: Final = 100  # longest wait that notices nothing
-_FIRST_MS: Final = 20  # the first of these waits: on ipc, time enough for a connection
-CONNECT_S: Final = 3.0  # time enough for a connection on tcp
+QUESTIONS: Final = (
+    ListJobs,
+    ListNodes,
+    ShowJobs,
+    ListHistory,
+    ShowStatus,
+    ShowOverview,
+)  # requests that change nothing
+TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same request may be repeated
+_NO_TICKET: Final = 0  # ticket of an answer to an unreadable request
+_SLICE_MS: Final = 100  # one slice of waiting
+_FIRST_MS: Final = 20  # the first slice: on ipc, enough time for a connection
+CONNECT_S: Final = 3.0  # enough time for a connection on tcp
 _UNKNOWN: Final = "; whether it carried the request out is not known: look before you repeat it"
 _NO_MANAGER: Final = (
     "the answer is not that of a manager to its users: expected the endpoint that serve has as --users, not as --bind, "
@@ -52,12 +59,12 @@ class SilenceError(LinkError):
 
 
 class Connection:
-    """A connection to the manager at ``endpoint``; with both keys, and where it takes any, a secured one.
+    """A connection to the manager at ``endpoint``; encrypted if both keys are given and the endpoint uses keys.
 
-    With ``awaits_manager`` a request waits up to ``timeout_s`` for a manager that is not there yet. Without, it fails at once where no
-    process listens at an ipc endpoint, and after `CONNECT_S` where no connection comes about.
+    With ``awaits_manager`` a request waits up to ``timeout_s`` for a manager to appear. Without, it fails immediately if no process
+    listens at an ipc endpoint, and after `CONNECT_S` without a connection.
 
-    Raises ConfigurationError for an endpoint or a combination of keys that cannot be.
+    Raises ConfigurationError for an invalid endpoint or combination of keys.
     """
 
     def __init__(
@@ -87,12 +94,12 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; what has not left by now never will."""
+        """Close the connection, and drop requests that were not sent."""
         self._hang_up()
         self._context.term()
 
     def result(self, request: Request, timeout_s: float | None = None) -> Mapping[str, Any]:
-        """Return the result of a request; EmulatorError where it was refused, SilenceError as `ask`."""
+        """Return the result of a request; EmulatorError if it was refused, SilenceError as for `ask`."""
         answer = self.ask(request, timeout_s)
         if isinstance(answer, Refused):
             raise EmulatorError(refusal_text(answer))
@@ -101,23 +108,23 @@ class Connection:
     def ask(
         self, request: Request, timeout_s: float | None = None, meanwhile: Callable[[], None] | None = None
     ) -> Done | Refused:
-        """Send a request and return the answer to it; SilenceError where none comes in time, which the next request survives.
+        """Send a request and return its answer; SilenceError if none comes in time (later requests are still possible).
 
-        ``meanwhile`` is called about every tenth of a second; it may raise what it likes.
+        ``meanwhile`` is called about every tenth of a second; its exceptions propagate.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
         self._ticket += 1
         try:
             frames = encode_request(request, self._ticket)
-        except UnicodeEncodeError as error:  # bytes of a command line that are no text
+        except UnicodeEncodeError as error:  # bytes of a command line that are not text
             raise ConfigurationError("arguments", "text in UTF-8", repr(error.object)) from None
         if len(frames[1]) > MAX_REQUEST_BYTES:
             raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {MAX_REQUEST_BYTES}")
         try:
             return self._converse(frames, request, deadline, timeout_s, meanwhile or _nothing)
         except BaseException:
-            self._hang_up()  # so that nothing old arrives, here or there, when the manager is back
+            self._hang_up()  # so that no old message arrives at either end when the manager is back
             raise
 
     def _converse(
@@ -158,7 +165,7 @@ class Connection:
         socket = self._context.socket(zmq.DEALER)
         try:
             socket.linger = 0
-            socket.immediate = True  # nothing waits here for a manager that may come: it would come as a surprise
+            socket.immediate = True  # a request must not reach a manager that starts after the error
             socket.maxmsgsize = MAX_ANSWER_BYTES
             socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 1000
             if self._keys is not None:
@@ -189,7 +196,7 @@ class Connection:
             self._socket = None
 
     def _handshake_trouble(self) -> str:
-        """Return what went wrong between two that have found each other, for an error's text."""
+        """Return why a handshake failed, for an error's text."""
         if self._events is None or not self._events.poll(0):
             return ""
         recv_monitor_message(self._events, zmq.NOBLOCK)
@@ -202,7 +209,7 @@ _HANDSHAKE_FAILED: Final = (
 
 
 def refusal_text(refused: Refused) -> str:
-    """Return a refusal in one line, with the option of the command line that it is about."""
+    """Return a refusal in one line, with the command-line option that it concerns."""
     field = refused.path.split("[")[0].split(".")[0]
     option = _OPTIONS.get(field, "") or (_ARGUMENTS.get(field, "") if refused.code == "request" else "")
     return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
@@ -211,8 +218,8 @@ def refusal_text(refused: Refused) -> str:
 _ARGUMENTS: Final[Mapping[str, str]] = {
     "jobs": "JOB",
     "nodes": "NODE",
-}  # named where the text does not name the job or node
-# Field of a request -> the option of the command that has its value.
+}  # named only if the text does not name the job or node
+# Field of a request -> the command-line option that sets it.
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",
     "estimate_us": "--estimate",
@@ -239,12 +246,12 @@ _OPTIONS: Final[Mapping[str, str]] = {
 
 
 def why_absent(endpoint: str) -> str | None:
-    """Return why no process listens at an ipc endpoint; None where one does, and for other endpoints."""
+    """Return why no process listens at an ipc endpoint; None if one does, and for other endpoints."""
     scheme, _, path = endpoint.partition("://")
     if scheme != "ipc":
         return None
     with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # a manager that is busy may have a full queue of connections
+        probe.setblocking(False)  # a busy manager may have a full queue of connections
         try:
             probe.connect("\0" + path[1:] if path.startswith("@") else path)
         except (FileNotFoundError, NotADirectoryError):
@@ -263,7 +270,7 @@ def _nothing() -> None:
 
 
 def _is_sent(socket: zmq.Socket[bytes], frames: list[bytes]) -> bool:
-    """Send and return True; False where the connection was lost after the poll that found it ready."""
+    """Send and return True; return False if the connection was lost after the poll."""
     try:
         socket.send_multipart(frames, zmq.NOBLOCK)
     except zmq.Again:

@@ -1,4 +1,4 @@
-"""Jobs that have ended, read from a manager's database: whether it runs or not, and without changing anything."""
+"""Jobs that have ended, read from a manager's database, unchanged, whether the manager runs or not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUSY_S: Final = 5.0  # how long to wait for a writer
 
 
 def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
-    """Return the latest ``most`` jobs that have ended, the latest first; InputError for a file that is no such database."""
+    """Return the latest ``most`` jobs that have ended, the latest first; InputError for a file that is not such a database."""
     path = Path(file)
     if not path.is_file():
         raise InputError(file, "a manager's database", "no such file")

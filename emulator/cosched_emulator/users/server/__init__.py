@@ -1,1 +1,1 @@
-"""The manager's side: the socket for users, who they are, and how much each of them may ask for."""
+"""The manager's side: the socket for users, their identities, and their limits."""

@@ -1,7 +1,8 @@
-"""How many connections an endpoint may have: those beyond that are shut.
+"""The limit on the connections of an endpoint: further ones are shut.
 
-ZeroMQ itself sets no limit, and ends the process (an assertion) when an ipc endpoint finds no file descriptor for one more. It does
-not tell who is connected either, so this asks the system: which sockets of this process belong to the endpoint, and to whom.
+ZeroMQ sets no limit itself, and aborts the process (an assertion) when no file descriptor is left for a connection to an ipc
+endpoint. It does not list its connections either. So this module asks the system which sockets of this process belong to the
+endpoint, and to which users.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 
 
 class Connections:
-    """The connections to ``endpoint``, which is bound. They take at most a quarter of the descriptors that this process may have."""
+    """The connections to the bound ``endpoint``. They take at most a quarter of the file descriptors allowed to this process."""
 
     def __init__(self, endpoint: str) -> None:
         room = raise_descriptor_limit()
@@ -33,7 +34,7 @@ class Connections:
         self._look_at_s = 0.0
 
     def tend(self, now_s: float) -> int:
-        """Shut what is too much, if it is time to look; return how many connections those were."""
+        """Shut excess connections, if a check is due; return their number."""
         if now_s < self._look_at_s:
             return 0
         self._look_at_s = now_s + LOOK_S
@@ -55,7 +56,7 @@ class Connections:
                 if user is None:
                     continue
                 if kept.total() >= self.most or (user >= 0 and kept[user] >= self.most_of_a_user):
-                    borrowed.shutdown(socket.SHUT_RDWR)  # ZeroMQ sees its end, and tidies up
+                    borrowed.shutdown(socket.SHUT_RDWR)  # ZeroMQ sees the end of the connection, and cleans up
                     shut += 1
                 else:
                     kept[user] += 1
@@ -66,7 +67,7 @@ class Connections:
         return shut
 
     def _user(self, borrowed: socket.socket) -> int | None:
-        """Return the user id at the other end, -1 where that is not known; None for what is no connection to the endpoint."""
+        """Return the user id at the other end, -1 if unknown; None for a descriptor that is not a connection to the endpoint."""
         if borrowed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return None
         name = borrowed.getsockname()
@@ -80,7 +81,7 @@ class Connections:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process have as many file descriptors as it may, up to ``MOST_DESCRIPTORS``; return how many those are."""
+    """Raise this process's limit of file descriptors as far as allowed, up to ``MOST_DESCRIPTORS``; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,7 +1,7 @@
-"""Where users come in: a ROUTER socket that tells who asks, and lets nobody take more than a share. Nothing here waits.
+"""The users' endpoint: a ROUTER socket that identifies the user of each request and limits each user's share. It never blocks.
 
-Who is at the other end the kernel says on ipc (the user id of the process that connected) and the key on tcp. Neither can be had by
-saying so in a message. On ipc root and the manager's own user are operators, on tcp those in the keyring's ``operators/``.
+On ipc the kernel identifies the user (the user id of the connecting process), on tcp the key does. A message cannot claim another
+identity. On ipc root and the manager's own user are operators, on tcp those in the keyring's ``operators/``.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN
 
-MOST_MESSAGES: Final = 64  # of one call
-MOST_FRAMES: Final = 1_024  # likewise, where messages have more than they should
-MOST_BYTES: Final = MAX_REQUEST_BYTES  # likewise: no more is begun to be decoded when so much has been
-FRAMES: Final = 3  # of a request: sender, name of the framing, body
-BYTES_A_TOKEN: Final = 65_536  # a request costs one token, and one more for each so many bytes of it and its answer
-WAITING_REQUESTS: Final = 4  # of one connection; what is more waits at its sender
-WAITING_ANSWERS: Final = 8  # of one connection; what is more is dropped
-LARGE_BYTES: Final = 65_536  # an answer of this size or more counts, for its user, until it has been read
+MOST_MESSAGES: Final = 64  # messages in one call
+MOST_FRAMES: Final = 1_024  # frames in one call, if messages have too many
+MOST_BYTES: Final = MAX_REQUEST_BYTES  # bytes in one call: after that, no further message is decoded
+FRAMES: Final = 3  # frames of a request: sender, name of the framing, body
+BYTES_A_TOKEN: Final = 65_536  # a request costs one token, plus one per this number of bytes of it and its answer
+WAITING_REQUESTS: Final = 4  # incoming messages per connection; further ones wait at the sender
+WAITING_ANSWERS: Final = 8  # outgoing messages per connection; further ones are dropped
+LARGE_BYTES: Final = 65_536  # an answer of this size or more counts against its user until it is read
 MOST_UNREAD_BYTES: Final = MAX_ANSWER_BYTES
-COMPLAINTS_PER_S: Final = 5.0  # answers to what is malformed or too much, for each user; the rest is dropped
-COMPLAINTS: Final = 10.0  # at once
+COMPLAINTS_PER_S: Final = 5.0  # answers per second to malformed or excess requests, for each user; the rest is dropped
+COMPLAINTS: Final = 10.0  # burst of such answers
 HANDSHAKE_MS: Final = 5_000
-HEARTBEAT_MS: Final = 5_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_MS: Final = 5_000  # on tcp: time until a vanished host is noticed
 HEARTBEAT_TIMEOUT_MS: Final = 15_000
-LINGER_MS: Final = 500  # how long the last answers may take to leave
-NO_TICKET: Final = 0  # of an answer to what has no readable ticket
+LINGER_MS: Final = 500  # longest time to send the last answers
+NO_TICKET: Final = 0  # ticket of an answer to a message without a readable ticket
 
 
 class Asked(NamedTuple):
-    """A request, and whose it is; ``sender`` and ``ticket`` lead the answer back."""
+    """A request and its user; ``sender`` and ``ticket`` address the answer."""
 
     sender: bytes
     ticket: int
@@ -65,11 +65,11 @@ class Asked(NamedTuple):
 
 
 class UserDoor:
-    """The socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the one really bound.
+    """The socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the actual one.
 
-    Each user may ask ``requests_per_s``, and ``burst`` at once, through however many connections; ``most_users`` are told apart by
-    that. ``operators`` are names of further operators.
-    Raises ConfigurationError for an endpoint that does not tell who asks, or cannot be bound.
+    Each user may send ``requests_per_s``, with bursts of ``burst``, over any number of connections; the limits distinguish
+    ``most_users`` users. ``operators`` are names of further operators.
+    Raises ConfigurationError for an endpoint that does not identify users, or cannot be bound.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class UserDoor:
         reason = why_not_for_users(endpoint, secured=keys is not None)
         if reason is not None:
             raise ConfigurationError("endpoint", f"an endpoint for users ({reason})", endpoint)
-        self.dropped = 0  # messages that got no answer
-        self.shut = 0  # connections that were too many
+        self.dropped = 0  # messages without an answer
+        self.shut = 0  # shut connections
         self._keys = keys if takes_keys(endpoint) else None
         self._operators = operators
         self._clock_s = clock_s
@@ -97,7 +97,7 @@ class UserDoor:
         self._complaints = Buckets(COMPLAINTS_PER_S, COMPLAINTS, most_users)
         self._strangers = Bucket(COMPLAINTS_PER_S, COMPLAINTS, now_s)
         self._unread = Unread()
-        self._frames: list[zmq.Frame] = []  # of the message that is being received, as far as they matter
+        self._frames: list[zmq.Frame] = []  # relevant frames of the message that is being received
         self.socket = router_socket(context)
         self.socket.linger = LINGER_MS
         self.socket.maxmsgsize = MAX_REQUEST_BYTES
@@ -117,7 +117,7 @@ class UserDoor:
             raise
 
     def receive(self) -> list[Asked]:
-        """Return the requests that have come, as far as their senders may ask them now; the others are answered here, or dropped."""
+        """Return the received requests that are within their users' limits; refuse or drop the others."""
         asked: list[Asked] = []
         self.shut += self._connections.tend(self._clock_s())
         messages = size = 0
@@ -127,7 +127,7 @@ class UserDoor:
             except zmq.Again:
                 break
             size += len(frame)
-            if len(self._frames) <= FRAMES:  # one more than a request has shows that it is none
+            if len(self._frames) <= FRAMES:  # one frame more than a request has: enough to recognise an invalid message
                 self._frames.append(frame)
             if frame.more:
                 continue
@@ -141,7 +141,7 @@ class UserDoor:
         return asked
 
     def answer(self, asked: Asked, answer: Done | Refused) -> None:
-        """Send the answer, unless who asked is gone or does not read."""
+        """Send the answer, unless the client is gone or does not read."""
         name = asked.who.name
         try:
             frames = encode_answer(answer, asked.ticket)
@@ -164,13 +164,13 @@ class UserDoor:
             self._unread.add(name, self.socket.send(frames[-1], zmq.NOBLOCK, copy=False, track=True), size)
 
     def close(self) -> None:
-        """Give the endpoint up; the context is the caller's, and has nothing of ours in it any more."""
+        """Release the endpoint; the context belongs to the caller, and holds no socket of this object afterwards."""
         self.socket.close()
         if self._keys is not None:
             self._keys.close()
 
     def _request(self, frames: list[zmq.Frame]) -> Asked | None:
-        """Return the request in ``frames``, or None where its sender is told, or not even that, why it is none."""
+        """Return the request in ``frames``; None for an invalid message, which is refused or dropped."""
         now_s = self._clock_s()
         sender, *parts = [frame.bytes for frame in frames]
         who = self._who(frames[-1])
@@ -194,13 +194,13 @@ class UserDoor:
         return Asked(sender, ticket, who, request)
 
     def _refuse(self, sender: bytes, ticket: int, refused: Refused) -> None:
-        # Not being mandatory, a ROUTER drops what it cannot deliver, and never waits.
+        # Without ROUTER_MANDATORY, a ROUTER drops messages that it cannot deliver, and never waits.
         self.socket.send_multipart([sender, *encode_answer(refused, ticket)], zmq.NOBLOCK)
 
     def _who(self, frame: zmq.Frame) -> Requester | None:
-        """Return who sent ``frame``, None if that is not known.
+        """Return the sender of ``frame``; None if unknown.
 
-        Each property is asked for only where the library sets it: elsewhere a peer could bring one of its own making.
+        Each property is read only for transports where the library sets it: elsewhere a peer could forge it.
         """
         if self._keys is not None:
             member = self._keys.sender(frame, "user")
@@ -217,7 +217,7 @@ class UserDoor:
 
 
 class _TooFast(Exception):
-    """More requests than a user may ask."""
+    """A user exceeds its limit of requests."""
 
 
 @lru_cache(maxsize=4096)
@@ -235,7 +235,7 @@ def _refusal(error: _TooFast | RemoteProtocolError) -> Refused:
 
 
 def _ticket_in(parts: list[bytes]) -> int:
-    """Return the ticket of a request that is not accepted, as far as one can be read."""
+    """Return the ticket of a refused request, if it is readable."""
     try:
         raw = unpack(parts[-1], MAX_REQUEST_BYTES)
     except (IndexError, RemoteProtocolError):

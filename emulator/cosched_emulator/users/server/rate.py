@@ -1,4 +1,4 @@
-"""How much each user may ask for: token buckets, in bounded memory. The caller brings the time."""
+"""The rate limit of each user: token buckets, in bounded memory. The caller supplies the time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bucket:
         self._filled_s = now_s
 
     def take(self, tokens: float, now_s: float) -> bool:
-        """Take so many tokens, or none and return False when there are fewer. What exceeds ``burst`` takes a full bucket."""
+        """Take ``tokens``, or none and return False if there are fewer. More than ``burst`` take a full bucket."""
         self._fill(now_s)
         tokens = min(tokens, self._burst)
         if self._tokens < tokens:
@@ -26,12 +26,12 @@ class Bucket:
         return True
 
     def charge(self, tokens: float, now_s: float) -> None:
-        """Take so many tokens, even where there are fewer: nothing can be taken until what is owed has flowed in."""
+        """Take ``tokens`` even if there are fewer: no more can be taken until the debt is refilled."""
         self._fill(now_s)
         self._tokens -= tokens
 
     def is_full(self, now_s: float) -> bool:
-        """Tell whether the bucket is as good as a new one."""
+        """Return whether the bucket is equivalent to a new one."""
         self._fill(now_s)
         return self._tokens >= self._burst
 
@@ -43,26 +43,26 @@ class Bucket:
 class Buckets:
     """One `Bucket` for each name, of which at most ``most`` are remembered.
 
-    A full bucket may be forgotten, because a new one is as good. When there is no place for another name, it shares one bucket with
-    all others that came too late: a crowd of made-up names gets no more than one name does.
+    A full bucket may be forgotten, because a new one is equivalent. When there is no place for a further name, it shares one bucket
+    with all other names without a place: many invented names together get no more than one name.
     """
 
     def __init__(self, per_s: float, burst: float, most: int) -> None:
         self._per_s = per_s
         self._burst = burst
         self._most = most
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()  # the latest used is the last
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()  # the most recently used is the last
         self._shared: Bucket | None = None
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, name: str, tokens: float, now_s: float) -> bool:
-        """Take so many tokens from the bucket of ``name``; False when there are fewer."""
+        """Take ``tokens`` from the bucket of ``name``; False if there are fewer."""
         return self._bucket(name, now_s).take(tokens, now_s)
 
     def charge(self, name: str, tokens: float, now_s: float) -> None:
-        """Take so many tokens from the bucket of ``name``, even where there are fewer."""
+        """Take ``tokens`` from the bucket of ``name``, even if there are fewer."""
         self._bucket(name, now_s).charge(tokens, now_s)
 
     def _bucket(self, name: str, now_s: float) -> Bucket:

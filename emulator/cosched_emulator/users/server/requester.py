@@ -1,4 +1,4 @@
-"""Who asks: the name that the endpoint vouches for, and what that name may do."""
+"""The user of a request: the name that the endpoint has verified, and its rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What large answers are still on their way: a user who does not read them gets no more of them."""
+"""Large answers that are not read yet: a user who does not read them gets no more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zmq
 
 
 class Unread:
-    """Bytes of the answers of each user that ZeroMQ holds because nobody has taken them."""
+    """Bytes of each user's answers that ZeroMQ still holds."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[tuple[zmq.MessageTracker, int]]] = {}
@@ -15,12 +15,12 @@ class Unread:
         return len(self._waiting)
 
     def bytes_of(self, name: str) -> int:
-        """Return how much waits for ``name``."""
+        """Return the unread bytes of ``name``."""
         self._forget_read()
         return sum([size for _, size in self._waiting.get(name, [])])
 
     def add(self, name: str, tracker: zmq.MessageTracker, size: int) -> None:
-        """Note an answer of ``size`` bytes that was sent; its tracker is done when it has left, or its connection has."""
+        """Note a sent answer of ``size`` bytes; its tracker is done when the answer has left, or its connection is closed."""
         self._forget_read()
         self._waiting.setdefault(name, []).append((tracker, size))
 
