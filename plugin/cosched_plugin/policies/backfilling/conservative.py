@@ -185,6 +185,8 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
             if promise is None and table.profile.never(job):
                 yield RejectJob(job.id, NEVER.format(job.processes))
                 return False
+            if matching.alone:
+                continue
             seat = matching.join(job, context.over(PendingJobs(pending[place:])), gate)
         if seat is None:
             continue

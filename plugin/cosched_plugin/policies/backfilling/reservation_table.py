@@ -91,12 +91,20 @@ class ReservationTable:
 
     def changed(self) -> list[tuple[int, NoteValue, Promise | None]]:
         """Return (job id, noted promise, promise) of the pending jobs whose promise has changed, in queue order."""
-        if not self.before:
+        before, promises = self.before, self.promises
+        if not before:
             return []
-        found = [
-            (job.id, self.before[job.id], self.promises.get(job.id)) for job in self.pending if job.id in self.before
+        if len(before) == 1:  # as after most events, and the queue may be long
+            ((only, noted),) = before.items()
+            promise = promises.get(only)
+            return [(only, noted, promise)] if promise != noted and self._is_pending(only) else []
+        found = [job.id for job in self.pending if job.id in before]
+        return [
+            (job_id, before[job_id], promises.get(job_id)) for job_id in found if promises.get(job_id) != before[job_id]
         ]
-        return [(job_id, before, promise) for job_id, before, promise in found if promise != before]
+
+    def _is_pending(self, job_id: int) -> bool:
+        return job_id in self.jobs or any(job.id == job_id for job in self.pending)
 
     def leave(self, places: Sequence[int]) -> None:
         """Forget the jobs at these places, which have been started as promised: they keep their part of the profile."""
@@ -105,8 +113,10 @@ class ReservationTable:
             self._running.reserve(job, self.promises.pop(job.id))
             del self.jobs[job.id]
             self.before.pop(job.id, None)
-        gone = set(places)
-        self.pending = [job for place, job in enumerate(self.pending) if place not in gone]
+        pending = self.pending.copy()
+        for place in reversed(places):  # ascending
+            del pending[place]
+        self.pending = pending
         self._columns.remove(places)
 
     def promise(self, view: View) -> None:
