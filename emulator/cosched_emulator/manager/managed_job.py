@@ -116,4 +116,5 @@ class ManagedJob:
             self.reason,
             self.idle_us,
             disk,
+            None,  # a default would cost more
         )
