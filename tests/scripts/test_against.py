@@ -71,6 +71,7 @@ def test_a_commit_is_checked_out_and_goes_away(project: Path) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_what_is_slower_is_said(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ def test_every_preset_has_the_machine_it_is_made_for() -> None:
     assert machine_for("lomarc-n") is STANDARD
 
 
+@pytest.mark.slow
 def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     cells = [cell for cell in grid((20, 200), (8,), (0.7,)) if cell.policy in ("easy", "conservative")]
     rows = list(run_grid(cells, 20.0, 60.0, silent))
@@ -132,6 +133,7 @@ def test_percentiles_are_nearest_ranks() -> None:
     assert bench_latency.percentiles([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
 
 
+@pytest.mark.slow
 def test_two_processes_are_measured_beside_a_ping_pong() -> None:
     rows = bench_wire.compare(40, 1, silent)
     assert [row["apart"] for row in rows] == [False, True][: len(os.sched_getaffinity(0))]

@@ -369,6 +369,7 @@ def test_pictures_have_their_published_points(results: dict[Task, dict[str, Any]
 # ---------------------------------------------------------------- as a whole
 
 
+@pytest.mark.slow
 def test_in_small(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = reproduce("g-lomarc-ts", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))

@@ -561,6 +561,7 @@ def test_a_table_that_is_gone(accounts: Accounting, path: str) -> None:
     assert accounts.closed
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(path: str) -> None:
     """Written data is not kept in memory: neither in the object nor, beyond its page cache, in SQLite."""
     accounts = Accounting.create(path, META)
