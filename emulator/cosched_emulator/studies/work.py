@@ -1,0 +1,146 @@
+"""One run of a study, in the process that makes it: its figures, and the times of its jobs where harm is measured.
+
+A worker keeps the last scenario that it prepared, for the next run of the same scenario.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy.typing as npt
+
+from cosched_emulator.api.run import Run
+from cosched_emulator.api.simulate import simulate
+from cosched_emulator.errors import ConfigurationError, EmulatorError
+from cosched_emulator.run.prepare import Prepared, prepare
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.studies.figures import figures_of
+from cosched_emulator.studies.identity import version
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_plugin.common.errors import PluginError, UsageError
+from cosched_plugin.config import choose
+
+Times = Mapping[str, npt.NDArray[Any]]  # columns with one entry for each job
+Measure = Callable[[Run], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker needs to know of a run. It can be pickled."""
+
+    key: str
+    version: str  # of cosched, where the study was planned
+    group: str  # of the scenario
+    scenario: Scenario
+    argument: str
+    settings: Mapping[str, Any]
+    measures: tuple[str, ...] = ()
+    keep: str | None = None  # a new run folder
+    times: bool = False  # whether the times of jobs are wanted
+
+
+class Result(NamedTuple):
+    """What a run has given."""
+
+    key: str
+    figures: Mapping[str, Any]  # column -> value, plain for JSON
+    notes: tuple[str, ...]
+    wall_s: float  # of the simulation
+    total_s: float  # with the reading of the workload
+    times: Times | None = None
+
+
+class Failure(NamedTuple):
+    """Why a run gave nothing."""
+
+    key: str
+    text: str  # one line
+    details: str = ""  # a traceback, for what is a defect
+
+
+class _Warm:
+    """What a worker keeps between runs."""
+
+    group: str | None = None
+    prepared: Prepared | None = None
+
+
+_WARM: Final = _Warm()
+
+
+def carry_out(order: Order) -> Result | Failure:
+    """Run one cell; whatever goes wrong is returned."""
+    if order.version != version():
+        return Failure(order.key, f"this worker has cosched {version()}, the study is of {order.version}")
+    try:
+        return _run(order)
+    except (EmulatorError, PluginError, HardwareModelError) as error:
+        return Failure(order.key, _one_line(error))
+    except MemoryError:
+        return Failure(order.key, "out of memory")
+    except Exception as error:  # a policy or a measure of somebody else can raise anything
+        return Failure(order.key, f"{type(error).__name__}: {_one_line(error)}", traceback.format_exc())
+
+
+def _run(order: Order) -> Result:
+    began = time.perf_counter()
+    measures = [load_measure(name) for name in order.measures]
+    choice = choose(order.argument, order.settings)
+    notes: list[str] = []
+    trace: list[dict[str, Any]] | None = [] if any(getattr(item, "needs_trace", False) for item in measures) else None
+    run = simulate(_prepared(order), choice, out=order.keep, force=True, warn=notes.append, trace=trace)
+    figures = {**figures_of(run), "unfinished": len(run.unfinished), "refused_actions": run.refused}
+    for name, measure in zip(order.measures, measures, strict=True):
+        for key, value in measure(run).items():
+            if key in figures:
+                raise UsageError(f"measure {name}: expected a name of its own, got {key!r}, which exists")
+            figures[key] = value
+    times = _times(run) if order.times else None
+    return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, times)
+
+
+def _prepared(order: Order) -> Prepared:
+    """Return the prepared scenario, the last one if it is the same."""
+    if _WARM.group != order.group or _WARM.prepared is None:
+        _WARM.prepared = None  # its memory can be used for the next one
+        _WARM.prepared = prepare(order.scenario)
+        _WARM.group = order.group
+    return _WARM.prepared
+
+
+def load_measure(name: str) -> Measure:
+    """Return the function of a measure, ``module:function``: it gets a `Run`, and returns names and plain values.
+
+    A function with a true attribute ``needs_trace`` gets a run with its decision trace. Raises ConfigurationError.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # an imported module can raise anything
+        raise ConfigurationError(
+            "measures", "functions, each as MODULE:FUNCTION", f"{name}: {_one_line(error)}"
+        ) from error
+    if not callable(found):
+        raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", name)
+    return found  # type: ignore[no-any-return]  # what it returns is checked where it is used
+
+
+def _times(run: Run) -> Times:
+    """Return what the measures of harm need of each job, times in microseconds."""
+    jobs = run.finished.jobs
+    return {
+        "id": jobs.id,
+        "submit_us": jobs.submit_us,
+        "start_us": jobs.start_us,
+        "end_us": jobs.end_us,
+        "completed": jobs.ended & jobs.state.where("COMPLETED"),
+    }
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
