@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from scripts.intervals import T_95, mean_interval, median_interval
 from scripts.papers import frame as reproduction
 from scripts.papers.frame import by_seed, load, run_all
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
@@ -73,32 +72,6 @@ def square(task: Square) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- what both have in common
-
-
-def test_interval_is_students() -> None:
-    mean, half = mean_interval([1.0, 2.0, 3.0])
-    assert mean == 2.0
-    assert half == pytest.approx(4.303 / math.sqrt(3))
-    assert mean_interval([5.0, 5.0]) == (5.0, 0.0)
-    assert math.isnan(mean_interval([5.0])[1])
-    ten = [float(value) for value in range(10)]
-    assert mean_interval(ten)[1] == pytest.approx(2.262 * math.sqrt(110 / 12) / math.sqrt(10))
-
-
-def test_points_of_student_hold_95_percent() -> None:
-    for freedom, point in enumerate(T_95, 1):
-        scale = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
-        steps = [point * (step + 0.5) / 2000 for step in range(2000)]  # the midpoint rule, on one half
-        inside = 2 * math.fsum(scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2) for t in steps) * point / 2000
-        assert inside == pytest.approx(0.95, abs=1e-4)
-
-
-def test_median_lies_between_order_statistics() -> None:
-    assert median_interval([1.0] * 5) is None
-    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
-    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
-    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
-    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
 
 
 def test_cells_say_what_there_is() -> None:
