@@ -22,6 +22,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zipfile import BadZipFile
@@ -29,10 +30,11 @@ from zipfile import BadZipFile
 import numpy as np
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.results.harm.outcomes import Outcomes
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.identity import version
-from cosched_emulator.studies.work import Failure, Result, Times
+from cosched_emulator.studies.work import Failure, Result
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
@@ -148,9 +150,11 @@ class StudyFolder:
     def save(self, result: Result) -> None:
         """Store what a run has given; raises InputError where it cannot be written, and then nothing of it is left."""
         content = {"format": FORMAT, "version": version(), **result._asdict()}
-        if content.pop("times") is not None:
+        content.pop("times")
+        if result.times is not None:
             stream = io.BytesIO()
-            np.savez_compressed(stream, **(result.times or {}))  # type: ignore[arg-type]  # columns, no options
+            columns = {item.name: np.asarray(getattr(result.times, item.name)) for item in fields(Outcomes)}
+            np.savez_compressed(stream, **columns)  # type: ignore[arg-type]  # columns, no options
             self.write(f"{CELLS}/{result.key}.npz", stream.getvalue())
         self.write(f"{CELLS}/{result.key}.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
 
@@ -158,15 +162,16 @@ class StudyFolder:
         """Return what a run has given: figures, notes, version, wall_s and total_s; None: it is not done. Raises InputError."""
         return self._read(f"{CELLS}/{key}.json") if self.has(key) else None
 
-    def times(self, key: str) -> Times | None:
-        """Return the times of a run's jobs; None where there are none. Raises InputError for a file that is damaged."""
+    def times(self, key: str) -> Outcomes | None:
+        """Return what became of a run's jobs; None where that is not stored. Raises InputError for a file that is damaged."""
         file = self._cell(key, "npz")
         if not file.exists():
             return None
         try:
-            with np.load(file) as columns:
-                return {name: columns[name] for name in columns.files}
-        except (OSError, ValueError, BadZipFile) as error:
+            with np.load(file) as stored:
+                columns = {name: stored[name] for name in stored.files}
+            return Outcomes(**{**columns, "class_names": tuple(columns["class_names"].tolist())})
+        except (OSError, ValueError, TypeError, KeyError, BadZipFile) as error:
             raise InputError(str(file), "times of jobs", str(error)) from error
 
     def write_failures(self, failures: Sequence[Failure]) -> None:

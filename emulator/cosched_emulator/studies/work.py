@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy.typing as npt
-
 from cosched_emulator.api.run import Run
 from cosched_emulator.api.simulate import simulate
 from cosched_emulator.errors import ConfigurationError, EmulatorError
+from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.figures import figures_of
@@ -25,7 +24,6 @@ from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.config import choose
 
-Times = Mapping[str, npt.NDArray[Any]]  # columns with one entry for each job
 Measure = Callable[[Run], Mapping[str, Any]]
 
 
@@ -52,7 +50,7 @@ class Result(NamedTuple):
     notes: tuple[str, ...]
     wall_s: float  # of the simulation
     total_s: float  # with the reading of the workload
-    times: Times | None = None
+    times: Outcomes | None = None
 
 
 class Failure(NamedTuple):
@@ -100,7 +98,7 @@ def _run(order: Order) -> Result:
             if key in figures:
                 raise UsageError(f"measure {name}: expected a name of its own, got {key!r}, which exists")
             figures[key] = value
-    times = _times(run) if order.times else None
+    times = _outcomes(run) if order.times else None
     return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, times)
 
 
@@ -130,16 +128,9 @@ def load_measure(name: str) -> Measure:
     return found  # type: ignore[no-any-return]  # what it returns is checked where it is used
 
 
-def _times(run: Run) -> Times:
-    """Return what the measures of harm need of each job, times in microseconds."""
-    jobs = run.finished.jobs
-    return {
-        "id": jobs.id,
-        "submit_us": jobs.submit_us,
-        "start_us": jobs.start_us,
-        "end_us": jobs.end_us,
-        "completed": jobs.ended & jobs.state.where("COMPLETED"),
-    }
+def _outcomes(run: Run) -> Outcomes:
+    """Return what became of the jobs, for the measures of harm."""
+    return outcomes(run.finished.jobs, run.machine, run.prepared.selection)
 
 
 def _one_line(error: BaseException) -> str:
