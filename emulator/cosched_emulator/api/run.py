@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -17,6 +18,10 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import POPULATIONS, QUANTITIES
 from cosched_emulator.results.files.folder import check_run_folder, new_run_folder, read_summary
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.harm.figures import LaterRule
+from cosched_emulator.results.harm.harm import DEFAULT_RULE, Harm, measure_harm
+from cosched_emulator.results.harm.outcomes import LoserClasses, Outcomes, outcomes
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import Finished
@@ -118,6 +123,21 @@ class Run:
         of_jobs = {key: self.summary[population][key][statistic] for key in QUANTITIES}
         return {**of_jobs, **self.summary["machine"]}
 
+    def against(
+        self,
+        baseline: Run | str | os.PathLike[str],
+        *more: Run | str | os.PathLike[str],
+        rule: LaterRule = DEFAULT_RULE,
+        classes: LoserClasses | None = None,
+    ) -> Harm:
+        """Compare each job with the same job in a baseline: how many respond later, by how much, and why.
+
+        A baseline is a run or a run folder; those after the first are the first one with slightly shaken run times. ``rule`` says
+        when a job counts as later, ``classes`` what short, medium and wide jobs are. Raises InputError for a folder that is no
+        run, ConfigurationError for a baseline of other jobs.
+        """
+        return measure_harm(_outcomes(self, classes), [_outcomes(each, classes) for each in (baseline, *more)], rule)
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return the jobs as a pandas DataFrame; ImportError where pandas is not installed."""
         return self.jobs.to_pandas()
@@ -137,6 +157,14 @@ class Run:
             began = time.perf_counter() - self.total_s  # as if written at once
             store(self.finished, str(folder), policy=settings, link=self.link, force=force, began=began)
         return Path(folder)
+
+
+def _outcomes(run: Run | str | os.PathLike[str], classes: LoserClasses | None) -> Outcomes:
+    """Return what became of the jobs of a run, or of the one in a folder."""
+    if isinstance(run, Run):
+        return outcomes(run.finished.jobs, run.machine, run.prepared.selection, classes)
+    stored = read_run(run)
+    return outcomes(stored.jobs, stored.machine, stored.selection, classes)
 
 
 def _copy(source: Path, target: str | Path, *, force: bool) -> None:

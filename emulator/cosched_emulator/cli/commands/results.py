@@ -18,6 +18,12 @@ POPULATION = click.option(
     help="Whose waits and slowdowns count: jobs that completed, or all that ran.",
 )
 SECONDS = click.IntRange(0, 10**9)
+SHORT_S = click.option(
+    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Largest estimate of a short job."
+)
+MEDIUM_S = click.option(
+    "--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one."
+)
 # Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
 DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
     "bsld": ("bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
@@ -53,10 +59,8 @@ def compare() -> None:
 
 @click.command()
 @RUN_DIRS
-@click.option(
-    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Largest estimate of a short job."
-)
-@click.option("--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one.")
+@SHORT_S
+@MEDIUM_S
 @click.option(
     "--bound-s",
     type=click.IntRange(1, 10**9),
