@@ -1,6 +1,6 @@
 """A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
 
-From Python: ``from cosched_emulator import simulate`` (docs/python.md). Each public name is imported on first use.
+From Python: ``from cosched_emulator import simulate, study`` (docs/python.md). Each public name is imported on first use.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from cosched_emulator.api.run import Run
     from cosched_emulator.api.scenarios import prepare
     from cosched_emulator.api.simulate import simulate
+    from cosched_emulator.api.study import study
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
 
-__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"]
+__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate", "study"]
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
@@ -25,6 +26,7 @@ _MODULES: Final = {
     "prepare": "api.scenarios",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
+    "study": "api.study",
 }
 
 

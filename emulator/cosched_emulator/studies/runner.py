@@ -14,6 +14,7 @@ from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.identity import version
+from cosched_emulator.studies.result import StudyResult, write_tables
 from cosched_emulator.studies.work import Failure, Order, Result, load_measure
 from cosched_emulator.studies.workers import Workers
 
@@ -47,12 +48,13 @@ class Made:
     wanted: int  # runs
     done_before: int
     made: int
-    failures: tuple[Failure, ...]
+    failures: tuple[tuple[Cell, Failure], ...]
     wall_s: float
+    result: StudyResult  # of all that is done, with what was done before
 
 
 def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | None = None) -> Made:
-    """Make the runs that are not done; raises InputError for a folder that is in use or cannot be written.
+    """Make the runs that are not done, and write the tables; raises InputError for a folder that is in use or cannot be written.
 
     A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
     """
@@ -80,8 +82,9 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
             again = {order.key for order in orders}
             others = {key: failure for key, failure in known.items() if key not in again}
             folder.write_failures([*others.values(), *failed.values()])
-    in_order = tuple(failed[cell.key] for cell in wanted if cell.key in failed)
-    return Made(len(wanted), len(wanted) - len(left), made - len(failed), in_order, time.monotonic() - began)
+        result = write_tables(folder)
+    in_order = tuple((cell, failed[cell.key]) for cell in wanted if cell.key in failed)
+    return Made(len(wanted), len(wanted) - len(left), made - len(failed), in_order, time.monotonic() - began, result)
 
 
 def workers_of(jobs: int) -> int:
