@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from cosched_emulator.api.run import Run
     from cosched_emulator.api.scenarios import prepare
     from cosched_emulator.api.simulate import simulate
-    from cosched_emulator.api.study import study
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
+    from cosched_emulator.studies.study import study
 
 __all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate", "study"]
 
@@ -26,7 +26,7 @@ _MODULES: Final = {
     "prepare": "api.scenarios",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
-    "study": "api.study",
+    "study": "studies.study",
 }
 
 

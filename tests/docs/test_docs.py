@@ -27,7 +27,7 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
-from cosched_emulator.cli.commands.scenario_options import PLACES
+from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario

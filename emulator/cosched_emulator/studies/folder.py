@@ -2,7 +2,7 @@
 
 =====================  ========================================================================
 ``study.json``         the plan: all runs with their resolved scenarios and policies
-``cells/KEY.json``     the figures of a run; ``KEY.npz`` the times of its jobs, where harm is measured
+``cells/KEY.json``     the figures of a run; ``KEY.npz``: what became of its jobs, for comparisons job by job
 ``failures.json``      the runs that failed, and why
 ``runs/KEY``           run folders, only with ``--keep``
 ``results.csv``        the table of the study, and ``results.sqlite``; see `table`
@@ -17,24 +17,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from zipfile import BadZipFile
-
-import numpy as np
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.harm.outcomes import Outcomes
-from cosched_emulator.studies.cells import Cell, Plan
-from cosched_emulator.studies.experiment import Names
-from cosched_emulator.studies.identity import version
-from cosched_emulator.studies.work import Failure, Result
+from cosched_emulator.studies.plan.cells import Cell, Plan
+from cosched_emulator.studies.plan.experiment import Names
+from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.runs.packing import unpack_outcomes
+from cosched_emulator.studies.runs.work import Failure, Result
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
@@ -143,36 +139,29 @@ class StudyFolder:
 
     # ---------------------------------------------------------------- runs
 
-    def has(self, key: str, *, times: bool = False) -> bool:
-        """Tell whether a run is done, and has the times of its jobs if they are wanted."""
-        return self._cell(key, "json").exists() and (not times or self._cell(key, "npz").exists())
+    def has(self, key: str) -> bool:
+        """Tell whether a run is done."""
+        return self._cell(key, "json").exists() and self._cell(key, "npz").exists()
 
     def save(self, result: Result) -> None:
-        """Store what a run has given; raises InputError where it cannot be written, and then nothing of it is left."""
+        """Store what a run has given; raises InputError where it cannot be written, and then the run is not done."""
         content = {"format": FORMAT, "version": version(), **result._asdict()}
-        content.pop("times")
-        if result.times is not None:
-            stream = io.BytesIO()
-            columns = {item.name: np.asarray(getattr(result.times, item.name)) for item in fields(Outcomes)}
-            np.savez_compressed(stream, **columns)  # type: ignore[arg-type]  # columns, no options
-            self.write(f"{CELLS}/{result.key}.npz", stream.getvalue())
+        self.write(f"{CELLS}/{result.key}.npz", content.pop("jobs"))
         self.write(f"{CELLS}/{result.key}.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
 
     def load(self, key: str) -> dict[str, Any] | None:
         """Return what a run has given: figures, notes, version, wall_s and total_s; None: it is not done. Raises InputError."""
         return self._read(f"{CELLS}/{key}.json") if self.has(key) else None
 
-    def times(self, key: str) -> Outcomes | None:
-        """Return what became of a run's jobs; None where that is not stored. Raises InputError for a file that is damaged."""
-        file = self._cell(key, "npz")
-        if not file.exists():
+    def jobs(self, key: str) -> Outcomes | None:
+        """Return what became of a run's jobs; None: it is not done. Raises InputError for a file that is damaged."""
+        if not self.has(key):
             return None
+        file = self._cell(key, "npz")
         try:
-            with np.load(file) as stored:
-                columns = {name: stored[name] for name in stored.files}
-            return Outcomes(**{**columns, "class_names": tuple(columns["class_names"].tolist())})
-        except (OSError, ValueError, TypeError, KeyError, BadZipFile) as error:
-            raise InputError(str(file), "times of jobs", str(error)) from error
+            return unpack_outcomes(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise InputError(str(file), "what became of jobs", str(error)) from error
 
     def write_failures(self, failures: Sequence[Failure]) -> None:
         """Write why runs have failed; without any there is no file."""

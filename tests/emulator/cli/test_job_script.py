@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.cli.commands.begin_time import read_begin
-from cosched_emulator.cli.commands.job_options import (
+from cosched_emulator.cli.commands.options.begin_time import read_begin
+from cosched_emulator.cli.commands.options.job_options import (
     Array,
     read_array,
     read_dependency,

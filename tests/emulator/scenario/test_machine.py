@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.commands.workload import workload
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.machine import build_machine, cores_of

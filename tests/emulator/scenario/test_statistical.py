@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError

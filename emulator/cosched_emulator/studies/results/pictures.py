@@ -11,9 +11,9 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.comparison import Figure, time_unit
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.studies.result import StudyResult
-from cosched_emulator.studies.series import OF_SETTING, Series
-from cosched_emulator.studies.text import KNOWN
+from cosched_emulator.studies.results.result import StudyResult
+from cosched_emulator.studies.results.series import OF_SETTING, Series
+from cosched_emulator.studies.results.text import KNOWN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +80,11 @@ def _panel(
     found = [(series, _interval(result, series, figure, change=change, level=level)) for series in group]
     means = [interval.mean for _, interval in found if interval is not None]
     size, unit = (1.0, "%") if change else _unit(known, means)
-    for policy, style in zip(dict.fromkeys(series.policy for series in group), _styles(), strict=False):
-        points = [(places[s.places[axis]], i) for s, i in found if s.policy == policy and i is not None]
+    policies = [*dict.fromkeys(series.policy for series in group)]
+    step = (max(places.values()) - min(places.values()) or 1.0) / 60  # so that bars do not hide each other
+    for number, (policy, style) in enumerate(zip(policies, _styles(), strict=False)):
+        aside = step * (number - (len(policies) - 1) / 2)
+        points = [(places[s.places[axis]] + aside, i) for s, i in found if s.policy == policy and i is not None]
         errors = [[(i.mean - i.low) / size if i.exists else 0.0 for _, i in points]]
         errors.append([(i.high - i.mean) / size if i.exists else 0.0 for _, i in points])
         colour, dash, marker = style
@@ -97,7 +100,9 @@ def _panel(
             capsize=3,
             linewidth=1.4,
         )
-    if not numbers:
+    if numbers:
+        panel.set_xticks([*places.values()], names)
+    else:
         panel.set_xticks([*places.values()], [name or "all runs" for name in names])
     if change:
         panel.axhline(0, color="#888888", linewidth=0.8)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.api.tables import frame_of
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
-from cosched_emulator.studies.harm import StudyHarm, harm_of
-from cosched_emulator.studies.series import Series, base_of, interval_rows, series_of
-from cosched_emulator.studies.table import Row, rows_of, write_table, write_timings
-from cosched_emulator.studies.work import Failure
+from cosched_emulator.studies.results.harm import StudyHarm, harm_of
+from cosched_emulator.studies.results.series import Series, base_of, interval_rows, series_of
+from cosched_emulator.studies.results.table import Row, rows_of, write_table, write_timings
+from cosched_emulator.studies.runs.work import Failure
 
 if TYPE_CHECKING:
     import pandas
@@ -60,11 +61,7 @@ class StudyResult:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a pandas DataFrame; ImportError where pandas is not installed; nothing else needs it."""
-        try:
-            import pandas  # noqa: PLC0415 - an optional package, slow to load
-        except ImportError as error:
-            raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
-        return pandas.DataFrame(self.columns)
+        return frame_of(self.columns)
 
 
 def read_study(folder: StudyFolder) -> StudyResult:

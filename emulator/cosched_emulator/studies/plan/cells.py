@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
@@ -13,8 +12,8 @@ from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
-from cosched_emulator.studies.identity import key_of, scenario_identity
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
+from cosched_emulator.studies.plan.identity import key_of, scenario_identity
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
@@ -43,7 +42,7 @@ class Cell(NamedTuple):
         return self.names["policies"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All runs of a study."""
 
@@ -56,11 +55,6 @@ class Plan:
     def runs(self) -> tuple[Cell, ...]:
         """Return all runs, each once."""
         return (*self.cells, *self.extra)
-
-    @cached_property
-    def compared(self) -> frozenset[str]:
-        """Return the keys of runs whose jobs are compared with those of other runs."""
-        return frozenset(key for cell, keys in self.baselines.items() for key in (cell, *keys))
 
 
 def make_plan(experiment: Experiment) -> Plan:

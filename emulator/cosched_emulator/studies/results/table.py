@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from cosched_emulator.studies.experiment import COLUMNS
-from cosched_emulator.studies.folder import StoredCell, StudyFolder
+from cosched_emulator.studies.folder import FORMAT, StoredCell, StudyFolder
+from cosched_emulator.studies.plan.experiment import COLUMNS
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
 PLACES: Final = ("cell", *COLUMNS.values())
@@ -71,6 +71,7 @@ def csv_text(rows: Sequence[Row]) -> str:
 def _database(tables: Mapping[str, Sequence[Row]]) -> bytes:
     """Return the tables as an SQLite database: the same rows give the same bytes."""
     with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT}")  # without any content a database has no bytes
         for name, rows in tables.items():
             if rows:
                 columns = ", ".join(f"{_quoted(column)} {_kind(rows, column)}".rstrip() for column in rows[0])

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval, paired_difference, percent_change
-from cosched_emulator.studies.experiment import AXES, COLUMNS
-from cosched_emulator.studies.table import ORIGIN, PLACES, Row
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS
+from cosched_emulator.studies.results.table import ORIGIN, PLACES, Row
 
 SEED: Final = COLUMNS["seeds"]
 POLICY: Final = COLUMNS["policies"]

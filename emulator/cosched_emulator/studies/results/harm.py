@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.results.harm.figures import HarmFigures
 from cosched_emulator.results.harm.harm import Harm, measure_harm
 from cosched_emulator.results.harm.outcomes import Outcomes
-from cosched_emulator.studies.experiment import COLUMNS
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
+from cosched_emulator.studies.plan.experiment import COLUMNS
 
 LOSERS_LISTED: Final = 5  # of each cell
 OF_ALL: Final = ("jobs", "h1", "hshk", "hshk_floor", "lost_s", "gained_s", "lost_share")
@@ -31,12 +31,12 @@ def harm_of(folder: StudyFolder, plan: StoredPlan) -> StudyHarm:
     known: dict[tuple[str, ...], list[Outcomes] | None] = {}
     for cell in plan.cells:
         keys = plan.baselines.get(cell.key)
-        if keys is None or not folder.has(cell.key, times=True):
+        if keys is None or not folder.has(cell.key):
             continue
         if keys not in known:
             known.clear()  # cells with the same baselines follow each other
             known[keys] = _all_outcomes(folder, keys)
-        baselines, run = known[keys], folder.times(cell.key)
+        baselines, run = known[keys], folder.jobs(cell.key)
         if baselines is None or run is None:
             missing.append(cell.number)
             continue
@@ -48,7 +48,7 @@ def harm_of(folder: StudyFolder, plan: StoredPlan) -> StudyHarm:
 
 def _all_outcomes(folder: StudyFolder, keys: tuple[str, ...]) -> list[Outcomes] | None:
     """Return what became of the jobs of all baselines; None where one is not done."""
-    found = [folder.times(key) for key in keys]
+    found = [folder.jobs(key) for key in keys]
     return [item for item in found if item is not None] if None not in found else None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from cosched_emulator.errors import LinkError
-from cosched_emulator.studies.work import Failure, Order, Result, carry_out
+from cosched_emulator.studies.runs.work import Failure, Order, Result, carry_out
 from cosched_plugin.common.errors import UsageError
 
 _POLL_S: Final = 0.5

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import anchor, read_table, scenario_of_table
-from cosched_emulator.studies.experiment import AXES, AxisValue, Baseline, Experiment, Selector
+from cosched_emulator.studies.plan.experiment import AXES, AxisValue, Baseline, Experiment, Selector
 from cosched_plugin.config import assignment_texts
 
 KEYS: Final = ("title", "scenario", *AXES, "runs", "exclude", "baseline", "measures")

@@ -7,9 +7,9 @@ from typing import Final
 
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, number_texts, time_unit
 from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.studies.result import StudyResult
-from cosched_emulator.studies.series import Series
-from cosched_emulator.studies.table import Row
+from cosched_emulator.studies.results.result import StudyResult
+from cosched_emulator.studies.results.series import Series
+from cosched_emulator.studies.results.table import Row
 from cosched_plugin.common.text_table import align
 
 SHOWN: Final = (

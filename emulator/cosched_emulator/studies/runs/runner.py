@@ -11,12 +11,12 @@ from typing import Final, Protocol
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.folder import RUNS, StudyFolder
-from cosched_emulator.studies.identity import version
-from cosched_emulator.studies.result import StudyResult, write_tables
-from cosched_emulator.studies.work import Failure, Order, Result, load_measure
-from cosched_emulator.studies.workers import Workers
+from cosched_emulator.studies.plan.cells import Cell, Plan
+from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.results.result import StudyResult, write_tables
+from cosched_emulator.studies.runs.work import Failure, Order, Result, load_measure
+from cosched_emulator.studies.runs.workers import Workers
 
 TIMEOUT_S: Final = 86_400.0
 Tick = Callable[[], None]
@@ -65,7 +65,7 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
     with folder.locked() as lock:
         folder.write_plan(plan)
         known = folder.failures()
-        left = [cell for cell in wanted if not _done(plan, folder, cell, keep=way.keep)]
+        left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
         orders = [_order(plan, folder, cell, keep=way.keep) for cell in left]
         made = 0
         failed: dict[str, Failure] = {}
@@ -80,7 +80,7 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
                     _tell(progress, made, len(orders))
         finally:
             again = {order.key for order in orders}
-            others = {key: failure for key, failure in known.items() if key not in again}
+            others = {cell.key: known[cell.key] for cell in plan.runs if cell.key in known and cell.key not in again}
             folder.write_failures([*others.values(), *failed.values()])
         result = write_tables(folder)
     in_order = tuple((cell, failed[cell.key]) for cell in wanted if cell.key in failed)
@@ -101,16 +101,9 @@ def _chosen(plan: Plan, only: Sequence[int]) -> tuple[Cell, ...]:
     return tuple(plan.cells[number - 1] for number in only)
 
 
-def _wants_times(plan: Plan, cell: Cell) -> bool:
-    """Tell whether the cell's jobs are compared with those of other runs."""
-    return bool(plan.baselines) and (
-        cell.key in plan.baselines or any(cell.key in keys for keys in plan.baselines.values())
-    )
-
-
-def _done(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
+def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
     kept = not keep or not cell.number or (folder.path / RUNS / cell.key).is_dir()
-    return kept and folder.has(cell.key, times=cell.key in plan.compared)
+    return kept and folder.has(cell.key)
 
 
 def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
@@ -124,7 +117,6 @@ def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
         cell.settings,
         plan.experiment.measures if cell.number else (),
         keep_at,
-        cell.key in plan.compared,
     )
 
 
@@ -145,7 +137,7 @@ def _outcomes(orders: Sequence[Order], way: Way, lock: int, tick: Tick) -> Itera
     if not orders:
         yield ()
     elif way.dask is not None:
-        from cosched_emulator.studies.dask_cluster import DaskCluster  # noqa: PLC0415 - an extra
+        from cosched_emulator.studies.runs.dask_cluster import DaskCluster  # noqa: PLC0415 - an extra
 
         with DaskCluster(way.dask, way.timeout_s) as cluster:
             yield cluster.run(orders, tick)

@@ -1,4 +1,4 @@
-"""One run of a study, in the process that makes it: its figures, and the times of its jobs where harm is measured.
+"""One run of a study, in the process that makes it: its figures, and what became of its jobs.
 
 A worker keeps the last scenario that it prepared, for the next run of the same scenario.
 """
@@ -15,11 +15,12 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.api.run import Run
 from cosched_emulator.api.simulate import simulate
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_emulator.results.harm.outcomes import outcomes
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.figures import figures_of
-from cosched_emulator.studies.identity import version
+from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.runs.figures import figures_of
+from cosched_emulator.studies.runs.packing import pack_outcomes
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.config import choose
@@ -39,7 +40,6 @@ class Order:
     settings: Mapping[str, Any]
     measures: tuple[str, ...] = ()
     keep: str | None = None  # a new run folder
-    times: bool = False  # whether the times of jobs are wanted
 
 
 class Result(NamedTuple):
@@ -50,7 +50,7 @@ class Result(NamedTuple):
     notes: tuple[str, ...]
     wall_s: float  # of the simulation
     total_s: float  # with the reading of the workload
-    times: Outcomes | None = None
+    jobs: bytes  # what became of them, see `packing`
 
 
 class Failure(NamedTuple):
@@ -98,8 +98,8 @@ def _run(order: Order) -> Result:
             if key in figures:
                 raise UsageError(f"measure {name}: expected a name of its own, got {key!r}, which exists")
             figures[key] = value
-    times = _outcomes(run) if order.times else None
-    return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, times)
+    jobs = pack_outcomes(outcomes(run.finished.jobs, run.machine, run.prepared.selection))
+    return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, jobs)
 
 
 def _prepared(order: Order) -> Prepared:
@@ -126,11 +126,6 @@ def load_measure(name: str) -> Measure:
     if not callable(found):
         raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", name)
     return found  # type: ignore[no-any-return]  # what it returns is checked where it is used
-
-
-def _outcomes(run: Run) -> Outcomes:
-    """Return what became of the jobs, for the measures of harm."""
-    return outcomes(run.finished.jobs, run.machine, run.prepared.selection)
 
 
 def _one_line(error: BaseException) -> str:

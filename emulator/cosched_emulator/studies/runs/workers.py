@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
-from cosched_emulator.studies.work import Failure, Order, Result, carry_out
+from cosched_emulator.studies.runs.work import Failure, Order, Result, carry_out
 
 _FORK: Final = multiprocessing.get_context("fork")
 _PR_SET_PDEATHSIG: Final = 1

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cosched_emulator.studies.cells import make_plan
 from cosched_emulator.studies.folder import StudyFolder
-from cosched_emulator.studies.reader import read_experiment
-from cosched_emulator.studies.result import StudyResult
-from cosched_emulator.studies.runner import TIMEOUT_S, Progress, Way, run_plan
+from cosched_emulator.studies.plan.cells import make_plan
+from cosched_emulator.studies.plan.reader import read_experiment
+from cosched_emulator.studies.results.result import StudyResult
+from cosched_emulator.studies.runs.runner import TIMEOUT_S, Progress, Way, run_plan
 
 
 def study(
