@@ -31,13 +31,13 @@ def run(
     only: tuple[int, ...],
     dry_run: bool,
     as_json: bool,
-) -> int:
+) -> None:
     """Run what is not done yet of an experiment, and write its tables."""
     plan = make_plan(read_experiment(experiment))
     folder = StudyFolder(out)
     if dry_run:
         _list(plan, folder, as_json=as_json)
-        return 0
+        return
     if dask is not None and jobs is not None:
         raise click.UsageError("--dask and --jobs exclude each other: the cluster has its own workers")
     way = Way(jobs or 0, dask, keep, timeout, only)
@@ -56,7 +56,8 @@ def run(
         click.echo(losers_text(made.result), nl=False)
     for cell, failure in made.failures:
         _tell_failure(cell, failure, experiment, out, details=bool(only))
-    return 1 if made.failures else 0
+    if made.failures:
+        click.get_current_context().exit(1)
 
 
 def status(folder: Path, as_json: bool) -> None:

@@ -160,7 +160,7 @@ def test_the_commands_of_a_small_study(tmp_path: Path) -> None:
     assert ran.exit_code == 1
     assert "4 runs: 0 done before, 3 made" in ran.stdout
     assert "1 failed" in ran.stdout
-    assert "failed: cell 4 (hardware=9 policy=S): RuntimeError: no idea at all" in ran.stderr
+    assert "failed: cell 4 (hardware=9 policy=S): the policy failed: RuntimeError: no idea at all" in ran.stderr
     assert f"to repeat it: cosched-emulator study run {file} --out {out} --cell 4" in ran.stderr
     assert "Traceback" not in ran.stderr
     repeated = command("run", file, "--out", out, "--cell", 4)

@@ -78,7 +78,8 @@ def carry_out(order: Order) -> Result | Failure:
     try:
         return _run(order)
     except (EmulatorError, PluginError, HardwareModelError) as error:
-        return Failure(order.key, _one_line(error))
+        cause = error.__cause__  # the error of somebody's policy
+        return Failure(order.key, _one_line(error), "" if cause is None else "".join(traceback.format_exception(cause)))
     except MemoryError:
         return Failure(order.key, "out of memory")
     except Exception as error:  # a policy or a measure of somebody else can raise anything
