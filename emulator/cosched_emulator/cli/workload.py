@@ -55,7 +55,7 @@ def describe(
     as_logged: bool,
     as_json: bool,
 ) -> None:
-    """Print statistics of a workload: an SWF file (plain or gzip), or the Lublin model."""
+    """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
     if (file is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     draw_seed = 1 if seed is None else seed

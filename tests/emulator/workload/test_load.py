@@ -75,8 +75,12 @@ def test_gaps_of_a_model_and_its_calendar() -> None:
     [
         ((), "gaps", "workload.load: expected jobs that are submitted one after the other, got none"),
         (SMALL.jobs[:1], "gaps", "workload.load: expected .*, got 1 at one instant"),
-        (SMALL.jobs, "users", 'workload.load_method: expected "gaps": .* got users, of none'),
-        ((job(1, 0, 1, 1, 7), job(2, 9, 1, 1, 7)), "users", "workload.load_method: .* got users, of one"),
+        (
+            SMALL.jobs,
+            "users",
+            'workload.load_method: expected "gaps": the jobs are of no user that the log names, got "users"',
+        ),
+        ((job(1, 0, 1, 1, 7), job(2, 9, 1, 1, 7)), "users", "workload.load_method: .* one user that"),
         (SMALL.jobs, "gap", "workload.load_method: .*'gaps'"),
     ],
 )

@@ -37,6 +37,9 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 @click.command()
 @RUN_DIRS
 @POPULATION
+@click.option(
+    "--common", is_flag=True, help="Only jobs that completed in all runs; the machine's figures do not change."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option(
@@ -47,7 +50,8 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 def compare() -> None:
     """Compare the figures of several runs, one column per RUN_DIR.
 
-    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up.
+    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up. The best of a
+    row is marked where the runs are of the same workload and completed the same jobs.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ _LEVEL = click.option(
 
 @click.group()
 def study() -> None:
-    """Run many simulations as one: policies x workloads x loads x seeds, in parallel, resumable, with intervals over seeds."""
+    """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds."""
 
 
 @study.command()

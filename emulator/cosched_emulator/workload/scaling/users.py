@@ -76,9 +76,9 @@ def _users_of(jobs: Jobs) -> _Users:
     known = np.array([int(name) if name else -1 for name in names.distinct], dtype=np.int64)
     number, of_job = np.unique(known[names.places], return_inverse=True)
     if len(number) < 2:
-        found = "none" if number[0] < 0 else "one"
+        found = "no user" if number[0] < 0 else "one user"
         raise ConfigurationError(
-            "workload.load_method", '"gaps": the log does not tell users apart', f"users, of {found}"
+            "workload.load_method", f'"gaps": the jobs are of {found} that the log names', '"users"'
         )
     work: NDArray[Any] = np.bincount(of_job, weights=jobs.run_us.array.astype(np.float64) * jobs.processes.array)
     return _Users(of_job, number, work)
@@ -101,7 +101,7 @@ def _nearest(order: Iterable[int], work: NDArray[np.float64], target: float) -> 
 
 
 def _with_copies(jobs: Jobs, users: _Users, copied: Sequence[Iterable[int]], weeks: int, seed: int) -> Jobs:
-    """Return the jobs with those of the first, second, ... copies of some users; before those, at one instant."""
+    """Return the jobs with those of the first, second, ... copies of some users, at one instant in this order."""
     submit_us = jobs.submit_us.array - jobs.submit_us.array[0]
     rows, times_us, copies = [np.arange(len(jobs))], [submit_us], [np.zeros(len(jobs), dtype=np.int64)]
     shifts_us = _shifts(users.number, weeks, seed) * WEEK_US
