@@ -21,7 +21,13 @@ _LEVEL = click.option(
 
 @click.group()
 def study() -> None:
-    """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds."""
+    """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.
+
+    \b
+    Example:
+      cosched-emulator study run sharing.toml --out studies/sharing
+      cosched-emulator study table studies/sharing
+    """
 
 
 @study.command()
