@@ -72,7 +72,7 @@ class ShadowLink:
         self._link.open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch on, and let the others decide."""
+        """Pass the batch on, and compare the decisions of the other schedulers."""
         assert self._inventory is not None
         shadow = self._shadow(self._inventory(), seq)
         if self._left == 0:
