@@ -33,7 +33,7 @@ class Proof(NamedTuple):
 
     digests: dict[str, str]
     kinds: Counter[str]  # of events and actions
-    trace: list[dict[str, Any]]  # what its scheduler has told of its decisions
+    trace: list[dict[str, Any]]  # the decision trace of its scheduler
     batches: int
 
 

@@ -20,7 +20,7 @@ from scripts.proofs.fuzz_plugin import plugin_lives
 
 MESSAGES = 8_000
 OUTSIDE = 1_500  # to real processes
-FEW = 1_000  # status: each asker is answered two hundred times a second; a hostile scheduler: it waits for batches
+FEW = 1_000  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
 
 
 def nothing(_number: int) -> None:

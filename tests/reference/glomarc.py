@@ -124,10 +124,10 @@ class Evolution(NamedTuple):
 
 
 def evolve(primary: Member, matched: Sequence[Member], cos: Cos) -> Evolution:
-    """Return how a group goes on until the primary job or all matched ones have ended, and when each ends (section 4.4).
+    """Return the evolution of a group until the primary job or all matched ones have ended, and the ends (section 4.4).
 
-    The primary job is slowed by the worst of the matched jobs that are still there, a matched job by the primary job
-    alone. Jobs that remain when the group is disbanded go on without partners.
+    The primary job is slowed by the worst of the remaining matched jobs, a matched job only by the primary job. Jobs that
+    remain when the group is disbanded continue without partners.
     """
     assert matched, "a group needs a matched job"
     left = {one.id: exact(one.left) for one in (primary, *matched)}
@@ -311,10 +311,10 @@ def form_groups(
     matched_longer: Number = MATCHED_LONGER_S,
     larger: Number = MATCHED_LARGER,
 ) -> list[Group]:
-    """Return the groups of steps 1 to 5 by decreasing gain, equal ones as stored: what the check of fairness is to see.
+    """Return the groups of steps 1 to 5 by decreasing gain, equal ones as stored: the input of the fairness check.
 
     Without a group from the first block there is none. ``sort`` false is the variant NS, ``first_block_only`` FBO. The
-    least gain that a group must have is not looked at.
+    least gain of a group is not checked.
     """
     blocks = blocks_of(preselect(primary, candidates, cos, max_sl, matched_longer), block_size, sort)
     best = best_window(primary, blocks[0], cos, larger, wanted) if blocks else None
@@ -338,7 +338,7 @@ class Waiting(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """When a waiting job will start and end."""
+    """The start and the end of a pending job."""
 
     start: Fraction
     end: Fraction
@@ -351,11 +351,11 @@ def forecast(
     waiting: Iterable[Waiting],
     keep_nodes: bool = False,
 ) -> dict[int, Planned]:
-    """Return when waiting jobs start and end if each, in turn, takes the earliest time that delays none before it.
+    """Return the starts and ends of pending jobs if each, in turn, takes the earliest time that delays no job before it.
 
-    ``running`` are (end, nodes that it holds), ends after ``now``; jobs that share a node free it when the last one
-    ends. Nodes are 0 to ``nodes`` - 1, all alike. A job gets its nodes when it starts, so that only their number counts
-    before; ``keep_nodes``: already when it is planned, the lowest numbers of those that are free for all of its span.
+    ``running`` are (end, nodes of the job), with ends after ``now``; jobs that share a node free it when the last one
+    ends. Nodes are 0 to ``nodes`` - 1, all equal. A job gets its nodes when it starts, so that only their number matters
+    before; with ``keep_nodes`` it gets them when it is planned: those with the lowest numbers that are free for its span.
     """
     start_of_time = exact(now)
     free_from = dict.fromkeys(range(nodes), start_of_time)

@@ -1,4 +1,4 @@
-"""A judge of whole schedules of jobs that share nodes, go to disk and come back; it shares no code with the scheduler.
+"""A judge of whole schedules of jobs that share nodes, go to disk and return; it shares no code with the scheduler.
 
 Times are microseconds; work is summed in exact fractions. A job's run time is that with one process a node. On a node a job
 progresses at 1/f, where f is its own factor (by its place on the node's CPUs) times 1 plus the sum of SL_cos - 1 over the other

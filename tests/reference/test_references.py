@@ -228,7 +228,7 @@ def test_fcfs_agrees_with_a_loop_over_units_of_time() -> None:
 
 @pytest.mark.parametrize("kind", ["exact", "over", "wrong"])
 def test_easy_agrees_with_a_reserved_interval_for_the_head(kind: str) -> None:
-    """Check shadow and extra against the other way to say it: others respect the head's reserved interval."""
+    """Check shadow and extra against an equivalent rule: other jobs respect the head's reserved interval."""
     random = Random(f"profile {kind}")
     for _ in range(150):
         processors = random.randint(2, 7)

@@ -229,7 +229,7 @@ def test_jobs_of_a_failed_node_start_again() -> None:
         check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: CANCELLED}})
     with pytest.raises(AssertionError, match=r"jobs \[8\]: no record"):
         check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: NODE_FAIL, 8: CANCELLED}})
-    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it goes on where it was
+    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it runs longer than its work needs
         check([*JOBS, moved(job_6, 1, end_us=88_010), job_7], **settings)
     with pytest.raises(AssertionError, match=r"job 7: 5000\.0 us of work done by 60000 us, of 4000 us"):
         check([*JOBS, job_6, job_7._replace(job=job_7.job._replace(run_us=4000))], **settings)

@@ -370,7 +370,7 @@ def test_three_jobs_on_a_node_are_refused() -> None:
 
 
 def test_the_worst_node_counts() -> None:
-    # Job 1 meets job 2 (3/2) on node 0 and job 3 (2) on node 1: all go on until 60, at 1/2, 2/3 and 1/2.
+    # Job 1 meets job 2 (3/2) on node 0 and job 3 (2) on node 1: all run until 60, at 1/2, 2/3 and 1/2.
     stays = [
         Stay(1, 0, 60_000, (run(0, 2, 1),)),
         Stay(2, 0, 60_000, (run(0, 1, 2),)),

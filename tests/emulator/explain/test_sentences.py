@@ -180,8 +180,8 @@ def test_a_candidate_in_searches_of_other_jobs() -> None:
         search(candidates=[7], profits=[0.9]),  # not admitted either
         {
             key: value for key, value in search(candidates=[8, 7], partner=8).items() if key != "profits"
-        },  # another: the first
-        search(candidates=[8], profits=[1.0], partner=8),  # says nothing of it
+        },  # another is the partner: the first
+        search(candidates=[8], profits=[1.0], partner=8),  # the search does not contain the job
     ]
     others = [START | {"job": 20 + number, "partners": item} for number, item in enumerate(searches)]
     looked = explain([*others, START], 7, "")["starts"][0]["looked_at"]

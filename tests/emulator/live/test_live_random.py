@@ -132,8 +132,8 @@ class Comparing:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self.told: SchedulerCore | None = None  # of the manager's word
-        self.exact = True  # nothing may differ, not even times
+        self.told: SchedulerCore | None = None  # a core made from the manager's inventory
+        self.exact = True  # also compare times
 
     def decide(self, view: View) -> Iterator[m.Action]:
         if self.told is not None:

@@ -118,8 +118,8 @@ def test_a_new_neighbour_voids_measurements_and_all_are_made_again() -> None:
     one = m.StartJob(1, runs_on((0, 2, 1, 1)), 100, None)
     player, *_ = play(at_times(at_0=[one, start(2, mask=2)], at_30=[three]), jobs, on=measuring())
     assert told(player.batches)[:3] == [
-        (50, 2, 1_500_000),  # nothing changed on its own node
-        (80, 1, 2_000_000),  # by the worse of its neighbours
+        (50, 2, 1_500_000),  # nothing has changed on its own node
+        (80, 1, 2_000_000),  # by its worse neighbour
         (80, 3, 2_000_000),
     ]
 

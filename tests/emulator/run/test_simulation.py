@@ -113,8 +113,8 @@ def test_order_at_one_instant() -> None:
         Scripted(50, "fail-node", 4),
         Scripted(100, "return-node", 4),
         Scripted(100, "fail-node", 2),
-        Scripted(100, "cancel", 1),  # it has just ended
-        Scripted(100, "cancel", 7),  # it has not come yet
+        Scripted(100, "cancel", 1),  # it ends at this instant
+        Scripted(100, "cancel", 7),  # it is submitted later at this instant
     ]
     player, *_ = play(answer, jobs, on=manager(node_class(5)), script=script)
     assert player.batches[2] == (
@@ -304,8 +304,8 @@ def test_changes_at_one_instant_take_effect_in_order() -> None:
         Scripted(50, "fail-node", 0),
         Scripted(50, "return-node", 0),
         Scripted(50, "fail-node", 1),
-        Scripted(50, "cancel", 1),  # has just lost its node
-        Scripted(50, "hold", 2),  # likewise
+        Scripted(50, "cancel", 1),  # it has lost its node at this instant
+        Scripted(50, "hold", 2),  # likewise lost
         Scripted(50, "hold", 3),
         Scripted(50, "release", 3),
         Scripted(50, "hold", 4),

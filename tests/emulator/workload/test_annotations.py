@@ -77,7 +77,7 @@ def test_the_most_specific_row_wins(text: str, name: str, tmp_path: Path) -> Non
     file = write(tmp_path, text, name)
     annotated = with_annotations(read_swf(log), read_annotations(file))
     assert [item.usage for item in annotated.jobs] == [BY_JOB, BY_BOTH, BY_APPLICATION, BY_USER, None, None]
-    assert all(item.spec.usage is None for item in annotated.jobs)  # what is told is another matter
+    assert all(item.spec.usage is None for item in annotated.jobs)  # annotations do not set the belief
     counts = "1 jobs by job, 1 jobs by application and user, 1 jobs by application, 1 jobs by user"
     assert annotated.notes[-1] == f"annotations {file}: {counts}, 2 jobs not in it; 2 jobs without characteristics"
 
@@ -225,7 +225,7 @@ job,user,application,cpu,network,memory,self_node,self_core
     annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
     assert [item.self_slowdown for item in annotated.jobs] == [(950_000, 1_400_000), (1_100_000, 1_200_000), None, None]
     assert [item.usage and item.usage[4] for item in annotated.jobs] == [200_000, 100_000, 200_000, None]
-    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # what is told is another matter
+    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # annotations do not set the belief
     assert annotated.notes == (
         f"annotations {file}: 1 jobs by job, 1 jobs by application, 1 jobs by user, 1 jobs not in it; "
         "1 jobs without characteristics, 2 without self slowdown",

@@ -35,7 +35,7 @@ from cosched_plugin.protocol.messages import (
     WakeAt,
 )
 
-# Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is on its way back
+# Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is returning
 # from disk up to 1040. One microsecond after NOW_US, which is 1000, they all are gone.
 JOBS = {number: JobSpec(number, 0, 1, 100 * number, None) for number in range(1, 6)}
 SITE = WELCOME._replace(

@@ -106,7 +106,7 @@ def test_a_revised_job_has_another_expected_end() -> None:
     assert [at_us for at_us, _ in view.availability()] == [1000, 1050, 1100, 1650, 2000]
     one = view.running[1]
     assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
-    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job came or went
+    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job has started or ended
     decide(core, NOW_US + 1, ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
     assert view.running[1].end_us == 901
     assert view.expected_end(view.running[1]) == NOW_US + 2
@@ -304,7 +304,7 @@ IMPOSSIBLE: list[tuple[Action, str]] = [
     (ReviseJob(2, -5, None), "an estimate of -5 us"),
     (ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
     (ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
-    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # what was granted, not the user's 600
+    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # the granted limit, not the user's 600
     (ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
     (ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
     (ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
@@ -459,7 +459,7 @@ class Books:
                 and (since_us := self.running[job_id].suspended_us) is not None
                 and self.may_resume(job_id, random)
             ):
-                waited_us = max(since_us, self.running[job_id].ready_us)  # all that it has, so far
+                waited_us = max(since_us, self.running[job_id].ready_us)  # all of it so far
                 if self.running[job_id].on_disk:
                     self.running[job_id] = self.running[job_id]._replace(ready_us=self.now_us + self.resume_us)
                 self.wait(job_id, max(self.now_us, self.running[job_id].ready_us) - waited_us)

@@ -24,10 +24,10 @@ class World:
         self.random = Random(seed)
         self.committed = 0
         self.manager = ManagerSession(self.inventory)
-        self.peer = -1  # which scheduler is served
-        self.number = 0  # of the present scheduler
+        self.peer = -1  # number of the scheduler that is served
+        self.number = 0  # number of the current scheduler
         self.scheduler = SchedulerSession("0", "")
-        self.serves = False  # it has been welcomed
+        self.serves = False  # the scheduler has been welcomed
         self.to_manager: list[tuple[int, m.Message]] = []  # (which scheduler, message)
         self.to_scheduler: list[tuple[int, m.Message]] = []
 

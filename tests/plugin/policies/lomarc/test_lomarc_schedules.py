@@ -43,7 +43,7 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
 
 ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")
-CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # they check before they match
+CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # matchings that check constraints
 NEAR_US = 5  # several roundings to a microsecond
 
 
@@ -296,15 +296,15 @@ CPU = ("cpu", 500_000, 0, 500_000, 300_000)
 NETWORK = ("network", 0, 500_000, 500_000, 300_000)
 
 
-def test_partners_come_and_go() -> None:
-    """Two nodes; seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
+def test_partners_start_and_end() -> None:
+    """Two nodes, times in seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
 
-       0  1, 2 and 3 are there: they want 5 nodes of 2, which is no weak load. 1 starts, and 2 is its first match.
-     100  4 comes. All nodes have two jobs.
+       0  1, 2 and 3 are pending: they need 5 nodes of 2, which is no weak load. 1 starts, and 2 is its first match.
+     100  4 arrives. All nodes have two jobs.
      600  2 has done its 400. 1 has done 400, too, and is alone: 3 joins it on node 0. It will take 450, and so will the next
-          300 of 1; the last 300 of 1 alone, until 1350. 4 has to wait: 1 has company.
+          300 of 1; the last 300 of 1 alone, until 1350. 4 stays pending, as 1 has a partner.
     1050  3 ends. 1 has 300 left and is matched again, with 4: its 300 take 450.
-    1500  1 ends, 300 after the end that was expected of it at the start. 4 has done 300 of 500.
+    1500  1 ends, 300 after its expected end at the start. 4 has done 300 of 500.
     1700  4 ends.
     """
     jobs = [

@@ -38,8 +38,8 @@ class Judge(DirectLink):
         self._choice = choose(preset, ("budget=counted", f"budget.units={units}"))
         super().__init__(self._choice.scheduler)
         self._spent = spent
-        self.costs: list[int] = []  # of each decision
-        self.running: list[int] = []  # jobs that ran before it
+        self.costs: list[int] = []  # cost of each decision
+        self.running: list[int] = []  # number of running jobs before it
 
     def open(self, inventory: Any) -> None:
         self._inventory = inventory

@@ -131,7 +131,7 @@ def test_jobs_age_by_wall_time() -> None:
         1,
         2,
     ]  # after four hours it has risen
-    # So do arrivals count by the hours in which they came.
+    # Arrivals, too, count by wall time.
     busy = [spec_of(number, 2, 9000, None, 0) for number in (1, 2)]
     plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
     sliced = VirtualMachine(plain, 0, now_us)

@@ -211,7 +211,7 @@ def test_other_classes_use_idle_nodes() -> None:
     jobs = [a_job(1, 0, 4, 5000), a_job(2, 0, 4, 15_000), a_job(3, 500, 4, 700)]
     stays = stays_s("ssp", jobs)
     assert stays[2][:2] == [(60, 500), (1080, 3600)]
-    assert stays[3][0] == (500, 1080)  # the medium jobs' slice ends; the long one is back where it was
+    assert stays[3][0] == (500, 1080)  # the medium slice ends; the long job returns to its nodes
     assert stays[1][:2] == [(60, 1080), (1080, 3600)]  # on a node that the long slice leaves idle
     # The next medium slice: job 3 has 120 s left.
     assert stays[3][1:] == [(3600, 3780)]
