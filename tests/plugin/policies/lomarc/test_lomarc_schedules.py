@@ -297,7 +297,7 @@ NETWORK = ("network", 0, 500_000, 500_000, 300_000)
 
 
 def test_partners_start_and_end() -> None:
-    """Two nodes, times in seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
+    """Two nodes, seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
 
        0  1, 2 and 3 are pending: they need 5 nodes of 2, which is no weak load. 1 starts, and 2 is its first match.
      100  4 arrives. All nodes have two jobs.
