@@ -322,7 +322,7 @@ def test_what_was_forgotten_is_warned_of(commands: Commands) -> None:
     code, out, err = commands.emulator(*asked)
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
-        "warning: matching response will pair nobody: the scheduler is told nothing of pairs "
+        "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
         '(truth.contention = "bandwidth"; give --contention lomarc or statistical)\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )

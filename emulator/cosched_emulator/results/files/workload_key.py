@@ -1,4 +1,4 @@
-"""What tells whether two runs are of the same jobs."""
+"""A key that tells whether two runs have the same jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.files.folder import RUN, USAGE, WORKLOAD, read_json
 
-_DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # stands in no file of a run
+_DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # occurs in no file of a run
 
 
 def workload_key(folder: Path) -> str:
-    """Return a key that two runs share if they are of the same jobs, with the same demand.
+    """Return a key that is equal for two runs with the same jobs and the same demand.
 
-    How the source was named does not matter. Raises InputError for a file that cannot be read; one that is not there counts as empty.
+    The name of the source does not count. A missing file counts as empty. Raises InputError for a file that cannot be read.
     """
     config = read_json(folder, RUN, ("config",))["config"]
     section = config.get("workload", {}) if isinstance(config, dict) else {}
@@ -30,7 +30,7 @@ def workload_key(folder: Path) -> str:
             if file.exists():
                 with open(file, "rb") as lines:
                     for line in lines:
-                        if not line.startswith(b";"):  # where the jobs came from
+                        if not line.startswith(b";"):  # the source of the jobs
                             digest.update(line)
         except OSError as error:
             raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
