@@ -59,7 +59,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.cooldown < 0:
-            raise ValueError(f"expected warmup and cooldown of 0 jobs or more, got {self}")
+            raise ValueError(f"a selection cannot leave out a negative number of jobs: {self}")
 
     def mask(self, jobs: int) -> BoolArray:
         """Return a mask of the rows that count, for ``jobs`` rows in order of submission."""
