@@ -13,7 +13,7 @@ CONFIDENCE: Final = 0.95
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and half width of the 95 % confidence interval over seeds; the latter is nan for a single one."""
+    """Return mean and half width of the 95 % confidence interval over seeds; the half width is nan for a single seed."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.nan

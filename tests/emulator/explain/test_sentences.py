@@ -192,7 +192,8 @@ def test_what_becomes_of_a_job_in_others_searches() -> None:
     (told,) = [line for line in lines_of([*others, START], 7) if line.startswith("While it was pending")]
     assert told == (
         "While it was pending, 8 starting jobs considered it as a partner and did not take it: "
-        "once it was larger than the job that started, twice it did not fit into memory beside the job that started, once it would have been no gain, twice another was taken, "
+        "once it was larger than the job that started, twice it did not fit into memory beside the job that started, "
+        "once it would have been no gain, twice another was taken, "
         "twice it found no place there, or would have delayed the reserved job."
     )
 
