@@ -64,7 +64,7 @@ def cli() -> None:
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0.1),
-    help="Seconds of silence after which the manager is pinged, and then to wait for its answer.",
+    help="Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
 )
 @click.option("--standby", is_flag=True, help="Wait while another scheduler is served; take over when it falls silent.")
 @click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Own secret key. [env: COSCHED_KEY]")

@@ -278,7 +278,7 @@ def report(outcome: Outcome) -> str:
         *[f"    {count:4d}  {place}" for place, count in fired.places.items()],
         *[f"  WRONG: {text}" for text in outcome.wrong[:20]],
     ]
-    return "\n".join([*lines, f" {'the same, row for row' if not outcome.wrong else f'{len(outcome.wrong)} errors'}"])
+    return "\n".join([*lines, f"  {'the same, row for row' if not outcome.wrong else f'{len(outcome.wrong)} errors'}"])
 
 
 def main() -> int:

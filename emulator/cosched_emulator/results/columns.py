@@ -39,7 +39,7 @@ class DiskColumns:
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """One row per job. Times are int64 microseconds; 0 stands where ``started`` or ``ended`` says there is none."""
+    """One row per job. Times are int64 microseconds; They are 0 if ``started`` or ``ended`` is false."""
 
     id: IntArray
     submit_us: IntArray
