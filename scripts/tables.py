@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.intervals import mean_interval
+from cosched_emulator.statistics.intervals import mean_interval
 
 WIDTH: Final = 120  # of a line of Markdown
 NOTHING: Final = "-"  # stands for a missing figure
@@ -32,8 +32,8 @@ def cell(values: Collection[float]) -> str:
     """Return mean ± half width for a table cell; the mean alone for a single value."""
     if not values:
         return NOTHING
-    mean, half = mean_interval(list(values))
-    return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
+    found = mean_interval(list(values))
+    return f"{number(found.mean)} ± {number(found.half)}" if found.exists else number(found.mean)
 
 
 def percent(value: float | None) -> str:
@@ -48,8 +48,8 @@ def percent_cell(values: Collection[float]) -> str:
     """Return mean ± half width of percentages of change for a table cell."""
     if not values:
         return NOTHING
-    mean, half = mean_interval(list(values))
-    return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
+    found = mean_interval(list(values))
+    return f"{percent(found.mean)} ± {found.half:.1f}" if found.exists else percent(found.mean)
 
 
 def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True) -> str:
@@ -60,8 +60,8 @@ def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True)
 
 def shown_by_interval(values: Sequence[float], holds: Callable[[float], bool]) -> bool:
     """Return whether a claim on a mean holds at both ends of its 95 % interval; a single value has no interval and counts itself."""
-    mean, half = mean_interval(values)
-    return math.isnan(half) or (holds(mean - half) and holds(mean + half))
+    found = mean_interval(values)
+    return not found.exists or (holds(found.low) and holds(found.high))
 
 
 def shown_by_seeds(held: int, seeds: int) -> bool:
