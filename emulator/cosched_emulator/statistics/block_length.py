@@ -42,7 +42,7 @@ def correlation_length(values: FloatArray) -> int:
     reach = max(5, math.isqrt(math.ceil(math.log10(count))))
     small = np.abs(correlation[1:]) < 2 * math.sqrt(math.log10(count) / count)
     # Beyond the lags that are there, the correlation counts as small.
-    padded = np.append(small, np.ones(reach))
+    padded = np.concatenate([small.astype(np.float64), np.ones(reach)])
     last = int(np.flatnonzero(np.convolve(padded, np.ones(reach), "valid") == reach)[0])
     window = min(2 * max(last, 1), correlation.size - 1)
     lag = np.arange(1, window + 1)
