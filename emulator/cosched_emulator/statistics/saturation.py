@@ -1,7 +1,8 @@
 """Whether a run is saturated: more work comes than the machine does, and the queue grows as long as jobs are submitted.
 
-The mean wait of a saturated run says how long the run was, not how good the scheduler is. Two tests look at the queue Q, the number of
-pending jobs or their work, between first and last submission, cut into k batches of equal time, each a cycle of the load or longer:
+The mean wait of a saturated run says how long the run was, not how good the scheduler is. Two tests look at the queue Q, the work of
+the pending jobs, between first and last submission, cut into k batches of equal time: 20, or fewer so that each lasts a cycle of the
+load or longer (more than 10 to 30 batches gain little, and shorter ones depend on each other: Schmeiser 1982, Oper. Res. 30:556).
 
 - *Does it grow?* The growth of Q over a batch, as mean over batches with its interval by Student's t. Where the queue grows without
   bound these increments hardly depend on each other, and where it does not they cancel, so that the interval is too wide and not too
@@ -13,7 +14,10 @@ pending jobs or their work, between first and last submission, cut into k batche
   5 % quantile of X, and the first test does not see growth.
 
 Otherwise it is not shown: the run is too short, or its load too close to the border. The quantiles of X are for s measured over k
-batches, and were found by 20,000 random walks each. Growth is in jobs (or their work) an hour.
+batches, and were found by 20,000 random walks each. Growth is in units of work an hour.
+
+The work of a job is processors · run time: what the machine has to do, in whatever order. The number of pending jobs, with 1 for each
+job, shows less: it swings with crowds of small jobs that pass by the large ones which pile up.
 """
 
 from __future__ import annotations
@@ -30,20 +34,21 @@ from cosched_emulator.statistics.verdicts import Verdict, verdict_above
 
 DAY_S: Final = 86_400.0
 HOUR_S: Final = 3_600.0
-MOST_BATCHES: Final = 64
+MOST_BATCHES: Final = 20
 FEWEST_BATCHES: Final = 4
 _PARTS: Final = 8  # of a batch, at whose ends the queue is looked at
+_ROUNDING: Final = 1e-12  # of all work: a queue shorter than that is empty
 # The 5 % quantile of mean queue / (s √k) at the border, by the number k of batches.
-_BATCHES: Final = (4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
-_SHORTEST: Final = (0.320, 0.303, 0.293, 0.270, 0.258, 0.250, 0.238, 0.226, 0.221, 0.213, 0.210)
+_BATCHES: Final = (4, 5, 6, 8, 10, 12, 16, 20)
+_SHORTEST: Final = (0.320, 0.303, 0.293, 0.270, 0.258, 0.250, 0.238, 0.232)
 
 
 class Saturation(NamedTuple):
-    """Whether the queue of a run grew, and the figures that say so. Lengths count jobs, or are in the unit of their work."""
+    """Whether the queue of a run grew, and the figures that say so; lengths are in the unit of the jobs' work."""
 
     saturated: Verdict
     growth: Interval  # an hour; NaN where the run has too few batches
-    first_half: float  # mean length of the queue, from the first submission to the middle
+    first_half: float  # mean work in the queue, from the first submission to the middle
     second_half: float  # from there to the last submission
     relative_length: float  # mean length / (s √k): below `shortest` it comes back; NaN where there are too few batches
     shortest: float
@@ -56,7 +61,7 @@ class Saturation(NamedTuple):
             Verdict.NO: "not saturated",
             Verdict.NOT_SHOWN: "not shown to be saturated or not",
         }
-        halves = f"the queue is {self.first_half:.6g} long in the first half of the submissions, {self.second_half:.6g} in the second"
+        halves = f"the queue holds {self.first_half:.6g} in the first half of the submissions, {self.second_half:.6g} in the second"
         return f"{words[self.saturated]}: {halves}; growth an hour {self.growth}"
 
 
@@ -64,18 +69,17 @@ def saturation(
     submit_s: FloatArray,
     start_s: FloatArray,
     end_s: FloatArray,
-    work: FloatArray | None = None,
+    work: FloatArray,
     cycle_s: float = DAY_S,
     level: float = LEVEL,
 ) -> Saturation:
     """Test whether a run is saturated. Times are seconds in order of submission; NaN: never started, never ended.
 
-    ``work`` is what each job adds to the queue, such as processors · run time; 1 by default. ``cycle_s`` is the length of the load's
-    cycle, 0 where it has none: batches are no shorter, so that nights do not count as growth of the day. Below 4 batches nothing is
-    shown. Raises ValueError for columns that do not fit each other, submissions out of order, and a negative cycle or work.
+    ``work`` is what each job adds to the queue: processors · run time. ``cycle_s`` is the length of the load's cycle, 0 where it has
+    none: batches are no shorter, so that the queue of a day does not count as growth. Below 4 batches nothing is shown. Raises
+    ValueError for columns that do not fit each other, submissions out of order, and a negative cycle or work.
     """
     left_s = left_queue(submit_s, start_s, end_s)
-    work = np.ones(submit_s.size) if work is None else work
     if work.shape != submit_s.shape or not (np.isfinite(work) & (work >= 0)).all():
         raise ValueError("work is a column of finite numbers, 0 or more, one for each job")
     if not (math.isfinite(cycle_s) and cycle_s >= 0):
@@ -92,6 +96,7 @@ def saturation(
         return Saturation(Verdict.NOT_SHOWN, unknown, *halves, math.nan, math.nan, batches)
     edges_s = np.linspace(first_s, last_s, batches * _PARTS + 1)
     queue = _arrived(submit_s, work, edges_s) - _arrived(left_s, work, edges_s)
+    queue[np.abs(queue) < _ROUNDING * work.sum()] = 0.0
     hours = (last_s - first_s) / batches / HOUR_S
     growth = mean_interval((np.diff(queue[::_PARTS]) / hours).tolist(), level)
     increments = queue[_PARTS:] - queue[:-_PARTS]  # of all batches that begin at one of the edges

@@ -14,6 +14,7 @@ from cosched_emulator.statistics.verdicts import Verdict
 
 EACH = 20
 JOBS = 10_000
+ONES = np.ones(1000)
 
 
 def counts(loads: list[float], jobs: int, swing: float = 0.0, cycle_s: float = 0.0) -> dict[float, Counter[str]]:
@@ -21,7 +22,9 @@ def counts(loads: list[float], jobs: int, swing: float = 0.0, cycle_s: float = 0
     found: dict[float, Counter[str]] = {}
     many = np.repeat(loads, EACH).tolist()
     for load, queue in zip(many, simulated(many, jobs, 4, np.random.default_rng(6), swing), strict=True):
-        found.setdefault(load, Counter())[saturation(*queue, cycle_s=cycle_s).saturated] += 1
+        found.setdefault(load, Counter())[
+            saturation(*queue, work=queue.end_s - queue.start_s, cycle_s=cycle_s).saturated
+        ] += 1
     return found
 
 
@@ -45,11 +48,11 @@ def test_the_figures_of_a_queue_that_grows_evenly() -> None:
     """Two jobs come each hour and one starts: after t hours t jobs are pending."""
     submit_s = np.repeat(np.arange(1000.0), 2) * HOUR_S
     start_s = np.arange(2000.0) * HOUR_S
-    found = saturation(submit_s, start_s, start_s + 60, cycle_s=0)
+    found = saturation(submit_s, start_s, start_s + 60, np.ones(2000), cycle_s=0)
     assert found.saturated is Verdict.YES
     assert found.growth.mean == pytest.approx(1, rel=0.01)
     assert [found.first_half, found.second_half] == pytest.approx([250, 750], rel=0.01)
-    assert str(found).startswith("saturated: the queue is 25")
+    assert str(found).startswith("saturated: the queue holds 25")
     by_work = saturation(submit_s, start_s, start_s + 60, np.full(2000, 3.0), cycle_s=0)
     assert by_work.growth.mean == pytest.approx(3 * found.growth.mean)
     assert by_work.relative_length == pytest.approx(found.relative_length)
@@ -57,23 +60,23 @@ def test_the_figures_of_a_queue_that_grows_evenly() -> None:
 
 def test_an_empty_queue_is_not_saturated() -> None:
     submit_s = np.arange(100.0) * HOUR_S
-    found = saturation(submit_s, submit_s, submit_s + 60, cycle_s=0)
+    found = saturation(submit_s, submit_s, submit_s + 60, np.ones(100), cycle_s=0)
     assert (found.saturated, found.first_half, found.growth.mean) == (Verdict.NO, 0, 0)
 
 
 def test_jobs_that_never_start_stay_in_the_queue_until_they_end() -> None:
     submit_s = np.arange(1000.0) * HOUR_S
     never = np.full(1000, math.nan)
-    assert saturation(submit_s, never, never, cycle_s=0).saturated is Verdict.YES
-    assert saturation(submit_s, never, submit_s, cycle_s=0).saturated is Verdict.NO  # rejected
+    assert saturation(submit_s, never, never, ONES, cycle_s=0).saturated is Verdict.YES
+    assert saturation(submit_s, never, submit_s, ONES, cycle_s=0).saturated is Verdict.NO  # rejected
 
 
 def test_three_days_show_nothing() -> None:
     submit_s = np.arange(1000.0) * 250
-    found = saturation(submit_s, submit_s * 2, submit_s * 2 + 60)
+    found = saturation(submit_s, submit_s * 2, submit_s * 2 + 60, ONES)
     assert (found.saturated, found.batches, found.growth.exists) == (Verdict.NOT_SHOWN, 2, False)
     at_once = np.zeros(5)
-    assert saturation(at_once, at_once + 1, at_once + 2, cycle_s=0).saturated is Verdict.NOT_SHOWN
+    assert saturation(at_once, at_once + 1, at_once + 2, ONES[:5], cycle_s=0).saturated is Verdict.NOT_SHOWN
 
 
 def test_random_walks_at_the_border_are_rarely_called_anything() -> None:
@@ -94,6 +97,7 @@ def test_random_walks_at_the_border_are_rarely_called_anything() -> None:
     ],
 )
 def test_what_is_no_run_is_an_error(change: dict[str, object], text: str) -> None:
-    columns = {"submit_s": np.array([0.0, 1.0]), "start_s": np.array([1.0, 2.0]), "end_s": np.array([3.0, 4.0])}
+    times = {"submit_s": np.array([0.0, 1.0]), "start_s": np.array([1.0, 2.0]), "end_s": np.array([3.0, 4.0])}
+    columns = {**times, "work": np.ones(2)}
     with pytest.raises(ValueError, match=text):
         saturation(**{**columns, **change})  # type: ignore[arg-type]  # one of them is wrong
