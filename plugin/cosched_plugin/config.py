@@ -52,8 +52,8 @@ class PolicyChoice(NamedTuple):
     def check_arguments(self) -> list[str]:
         """Return those with which ``cosched-plugin check`` chooses the same."""
         arguments = [self.argument]
-        for key, value in self.settings.items():
-            arguments += ["--set", f"{key}={_toml(value)}"]
+        for text in assignment_texts(self.settings):
+            arguments += ["--set", text]
         return arguments
 
     def scheduler(
@@ -143,6 +143,11 @@ def parse_assignments(assignments: Assignments) -> dict[str, Any]:
             raise UsageError(f"--set {assignment}: expected one number, text, list or table")
         _assign(table, parts, value)
     return table
+
+
+def assignment_texts(settings: Mapping[str, Any]) -> list[str]:
+    """Return a table of settings as texts KEY=VALUE, of which `parse_assignments` makes the same table."""
+    return [f"{key}={_toml(value)}" for key, value in settings.items()]
 
 
 def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:

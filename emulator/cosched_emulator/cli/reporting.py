@@ -23,16 +23,20 @@ from cosched_plugin.protocol.messages import REJECTED
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Yield what to call with the number of ended jobs; a bar appears on a terminal if the run takes more than two seconds."""
+def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
+    """Yield what to call with the number of jobs, or other units, that have ended, and with a new total if that changes.
+
+    A bar appears on a terminal if the work takes more than two seconds.
+    """
     if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
         yield None
         return
     began = time.monotonic()
     shown = began + 2.0
 
-    def update(ended: int) -> None:
-        nonlocal shown
+    def update(ended: int, new_total: int | None = None) -> None:
+        nonlocal shown, total
+        total = total if new_total is None else new_total
         now = time.monotonic()
         if now < shown:
             return
@@ -40,7 +44,7 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
         share = min(1.0, ended / max(1, total))
         left_s = (now - began) * (1 - share) / share if share else 0.0
         bar = "#" * round(30 * share)
-        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} jobs, about {left_s:.0f} s left ")
+        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
         sys.stderr.flush()
 
     try:

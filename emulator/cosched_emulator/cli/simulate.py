@@ -8,7 +8,7 @@ from typing import Any
 
 from cosched_emulator.api.policies import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.run.prepare import prepare

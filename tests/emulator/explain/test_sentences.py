@@ -15,7 +15,7 @@ from cosched_emulator.explain.sentences import instant_text, span_text
 # ---------------------------------------------------------------- sentences
 
 
-def test_times_for_people() -> None:
+def test_times_are_readable() -> None:
     spans = [0, 12_500_000, 59_999_000, 60_000_000, 3_599_600_000, 45_296_000_000, 400_000_000_000]
     assert [span_text(us) for us in spans] == [
         "0 s",
@@ -66,7 +66,7 @@ def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
         assert start["suspended"] == []
 
 
-def test_the_story_of_a_group() -> None:
+def test_the_explanation_of_a_group() -> None:
     def start(job: int, at_s: int, **facts: Any) -> Record:
         return START | {"job": job, "at_us": at_s * 1_000_000, "reason": "promise", "promised_us": 95_000_000, **facts}
 
@@ -125,7 +125,7 @@ def test_the_story_of_a_group() -> None:
     assert explain(records, 9, "")["starts"][0]["unfair_to"] == 4
 
 
-def test_a_stop_for_a_partner_is_no_preemption() -> None:
+def test_a_suspension_for_a_partner_is_no_preemption() -> None:
     stop = {"kind": "suspend", "job": 7, "partner": 5, "measured_slowdown": 1.75}
     turns: list[Record] = [
         {"kind": "resume", "job": 7},
@@ -143,7 +143,7 @@ def test_a_stop_for_a_partner_is_no_preemption() -> None:
     ]
 
 
-def test_the_story_of_a_pair(lomarc: list[Record]) -> None:
+def test_the_explanation_of_a_pair(lomarc: list[Record]) -> None:
     searches = [record for record in lomarc if "partner" in record.get("partners", ())]
     host = next(record for record in searches if len(record["partners"]["candidates"]) > 2)
     search = host["partners"]
@@ -163,7 +163,7 @@ def test_the_story_of_a_pair(lomarc: list[Record]) -> None:
     assert facts["partner_search"]["left"] == search["left"]
 
 
-def test_what_becomes_of_a_job_in_others_searches() -> None:
+def test_a_candidate_in_searches_of_other_jobs() -> None:
     names = ("short", "size", "memory", "type", "slowdown")
 
     def search(removed_by: str | None = None, **more: Any) -> Record:
@@ -180,8 +180,8 @@ def test_what_becomes_of_a_job_in_others_searches() -> None:
         search(candidates=[7], profits=[0.9]),  # not admitted either
         {
             key: value for key, value in search(candidates=[8, 7], partner=8).items() if key != "profits"
-        },  # another: the first
-        search(candidates=[8], profits=[1.0], partner=8),  # says nothing of it
+        },  # another is the partner: the first
+        search(candidates=[8], profits=[1.0], partner=8),  # the search does not contain the job
     ]
     others = [START | {"job": 20 + number, "partners": item} for number, item in enumerate(searches)]
     looked = explain([*others, START], 7, "")["starts"][0]["looked_at"]
@@ -197,7 +197,7 @@ def test_what_becomes_of_a_job_in_others_searches() -> None:
     )
 
 
-def test_the_first_that_the_nodes_in_service_can_hold() -> None:
+def test_the_first_job_that_the_nodes_in_service_can_hold() -> None:
     assert lines_of([START | {"reason": "overtake", "waiting": 4, "free_threads": 2}], 7)[1] == (
         "It started because it was the first in the queue that the nodes in service can hold, "
         "and there was a place for it (2 hardware threads open to it)."
@@ -209,7 +209,7 @@ def test_possible_partners() -> None:
     assert f"looked at 1 other pending job: 1 {MATCHABLE};" in told
 
 
-def test_the_head_a_requeue_and_a_stop() -> None:
+def test_the_explanation_of_a_head_a_requeue_and_a_suspension() -> None:
     def reserve(at_s: int, job: int, shadow_s: int) -> Record:
         return {"at_us": at_s * 1_000_000, "kind": "reserve", "job": job, "shadow_us": shadow_s * 1_000_000}
 
@@ -254,7 +254,7 @@ def test_the_head_a_requeue_and_a_stop() -> None:
         ("fcfs", "it was the first of"),
     ],
 )
-def test_every_policy_says_why(policy: str, phrase: str) -> None:
+def test_every_policy_gives_reasons(policy: str, phrase: str) -> None:
     table = SCENARIO
     if policy == "rua":
         table = {"cluster": {"nodes": 8, "preset": "rua-4way"}, "workload": {"lublin": 60, "aarr": 9.0, "mix": "high"}}
@@ -283,7 +283,7 @@ def test_the_funnel_counts_as_documented() -> None:
             start(partners=search(5, 2, [6], [-1.0])),
             start(partners=search(3, 0, [], [])),
             start(no_search="weak-load"),
-            start(partners=search(99, 99, [1], [1.0]), host=3),  # had looked itself, then was taken by another
+            start(partners=search(99, 99, [1], [1.0]), host=3),  # it searched itself, and was then taken by another job
             start(hosts=search(4, 2, [8, 9], [0.1, 0.2], host=9), host=9),
         ]
     )
