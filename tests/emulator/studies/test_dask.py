@@ -44,7 +44,7 @@ def test_a_cluster_gives_the_same_table_though_a_worker_is_killed(
 ) -> None:
     address, workers = cluster
     study(TWO_POLICIES, tmp_path / "here", jobs=1)
-    killed = []
+    killed: list[int] = []
 
     def kill_one(done: int, total: int) -> None:
         assert total == 24
