@@ -128,11 +128,11 @@ def test_runs_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "said"),
     [
         (["--against", "no such commit"], "bench: there is no commit 'no such commit' in "),
-        (["--pairs", "3"], "--pairs and --limit want --against"),
-        (["--against", "HEAD", "--quick"], "--against goes without --quick and --write-docs"),
+        (["--pairs", "3"], "--pairs and --limit need --against"),
+        (["--against", "HEAD", "--quick"], "--against does not go with --quick and --write-docs"),
         (["--against", "HEAD", "--only", "latency"], "--only: choose from easy, "),
         (["--only", "easy"], "--only: choose from goals, "),
-        (["--against", "HEAD", "--limit", "1.03", "--pairs", "5"], "--limit wants 6 pairs at least"),
+        (["--against", "HEAD", "--limit", "1.03", "--pairs", "5"], "--limit needs at least 6 pairs"),
     ],
 )
 def test_wrong_command_lines_are_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a run says to people: a bar while it goes on, a table and warnings when it is over."""
+"""The terminal output of a run: a progress bar during the run, a table and warnings at its end."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from cosched_plugin.protocol.messages import REJECTED
 
 @contextmanager
 def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
-    """Yield what to call with the number of jobs, or other units, that have ended, and with a new total if that changes.
+    """Yield a function of the number of ended jobs, or other units, and of a new total if that changes.
 
-    A bar appears on a terminal if the work takes more than two seconds.
+    It shows a bar on a terminal after two seconds; None without a terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
         yield None
@@ -62,10 +62,10 @@ def warn(text: str) -> None:
 def report(
     finished: Finished, policy: str, began: float, *, as_json: bool, settings: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
+    """Print the summary. Raises EmulatorError if jobs never ended although nothing was due any more.
 
-    ``settings`` are the policy's, as far as they are known; ``began`` is when reading began, of `time.perf_counter`. Warnings of
-    the workload are printed before the run, not here.
+    ``settings`` are the policy's, as far as they are known; ``began`` is the time of `time.perf_counter` when reading began.
+    Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
@@ -86,7 +86,7 @@ def report(
         click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
-        warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
+        warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
@@ -99,7 +99,7 @@ def _speed(jobs: int, wall_s: float) -> str:
 
 
 def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
-    """Say what the cutting of run times did to the offered load."""
+    """Print the effect of cutting run times on the offered load."""
     cut = summary.get("cut_runs")
     if cut is not None and cut["offered_load"] is not None:
         click.echo(

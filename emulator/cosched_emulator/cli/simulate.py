@@ -1,4 +1,4 @@
-"""What the command ``simulate`` does."""
+"""The command ``simulate``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a workload under a policy in virtual time, and print what came of it."""
+    """Run a workload under a policy in virtual time, and print the results."""
     began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:

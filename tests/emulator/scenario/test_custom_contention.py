@@ -167,9 +167,9 @@ class Wrong(Table):
         ("belief", {"contention": "no.module:X"}, "belief.contention: expected a model that can be imported, got "
          "contention no.module:X: ModuleNotFoundError"),
         ("belief", {"contention": CROWD}, "belief.contention: expected a model of pairs of jobs"),
-        ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected what "),
+        ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected valid parameters of "),
         ("truth", {"contention": CROWD, "parameters": {"jobs": 3}}, "jobs is no parameter: it stands for the jobs by id"),
-        ("belief", {"contention": TABLE, "parameters": {"size": 3}}, "belief.parameters: expected what "),
+        ("belief", {"contention": TABLE, "parameters": {"size": 3}}, "belief.parameters: expected valid parameters of "),
         ("truth", {"parameters": {"size": 3}}, "truth.parameters: expected nothing: bandwidth is built in"),
         ("belief", {"parameters": {"size": 3}}, "belief.parameters: expected nothing: bandwidth is built in"),
         ("truth", {"contention": "builtins:object"}, "it has no method slowdown(job, other)"),

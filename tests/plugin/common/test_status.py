@@ -302,7 +302,7 @@ def test_a_failing_snapshot_is_reported_and_survived(folder: Path) -> None:
 
     server = StatusServer(f"ipc://{folder}/status", snapshot)
     for name in ("RuntimeError", "TypeError", "OverflowError"):
-        with pytest.raises(ProtocolError, match=f"no status to be had: {name}$"):
+        with pytest.raises(ProtocolError, match=f"no status available: {name}$"):
             ask_status(server.endpoint, 5)
     assert ask_status(server.endpoint, 5) == {"fine": 1}
     server.close()

@@ -1,7 +1,7 @@
 """Pictures of runs, as PNG, SVG or PDF by the file's ending; the only file of the package that needs matplotlib.
 
-Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. The same data give the same
-bytes with the same matplotlib.
+The colours are Okabe and Ito's, which are distinct for people with any kind of colour vision. The same data and the same
+matplotlib give the same bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _STYLE: Any = {
     "svg.hashsalt": "cosched",
     "path.simplify": True,
 }
-# Without what would differ between two runs of the same program.
+# Without metadata that would differ between two runs of the same program.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
@@ -113,7 +113,7 @@ def plot_gantt(
     window_s: tuple[float | None, float | None] = (None, None),
     title: str = "",
 ) -> None:
-    """Draw who held which hardware threads when: a row per node, coloured by how many jobs were on the node.
+    """Draw the jobs on each hardware thread over time: a row per node, coloured by the number of jobs on the node.
 
     ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
     """
@@ -132,7 +132,7 @@ def plot_gantt(
         axes.set_ylim(0, nodes)
         _draw_boxes(axes, jobs, boxes, scale)
         outlines = job_outlines(machine, stays, begin_us, end_us)
-        if len(outlines) <= 5000:  # more would leave nothing but lines
+        if len(outlines) <= 5000:  # with more of them, only lines would be visible
             _draw_outlines(picture, axes, jobs, outlines, scale)
         _mark_nodes(axes, nodes)
         axes.set_xlabel(f"time [{unit}]")
@@ -191,7 +191,7 @@ def plot_distribution(
 ) -> None:
     """Draw the share of jobs at or below a value (ECDF), a line per run, on a logarithmic axis if ``floor`` is given.
 
-    Values below ``floor`` are drawn at it: waits of zero have no place on such an axis.
+    Values below ``floor`` are drawn at ``floor``, because a logarithmic axis has no zero.
     """
     with drawing(file, 7.2, 4.4) as picture:
         axes = picture.subplots()
@@ -275,7 +275,7 @@ def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequen
     for box in boxes:
         if box.job not in box_of_job or box.area > box_of_job[box.job].area:
             box_of_job[box.job] = box
-    picture.draw_without_rendering()  # lays out, so that sizes in pixels are known
+    picture.draw_without_rendering()  # computes the layout, and so the sizes in pixels
     to_pixels = axes.transData.transform
     for job, box in box_of_job.items():
         text = str(jobs.id[job])
@@ -332,7 +332,7 @@ def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | Non
 
 @contextmanager
 def drawing(file: str | os.PathLike[str], width_in: float, height_in: float) -> Iterator[Picture]:
-    """Yield an empty picture, and save it to ``file`` when the block ends well."""
+    """Yield an empty picture, and save it to ``file`` if the block raises nothing."""
     path = Path(file)
     if path.suffix not in _METADATA:
         raise ConfigurationError("out", f"a name that ends in {', '.join(_METADATA)}", str(file))
