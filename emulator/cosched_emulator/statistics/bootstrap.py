@@ -6,7 +6,7 @@ second-order accurate for skewed figures; unlike BCa and the plain percentile in
 the spread, and those two are too narrow for the 5 to 30 seeds that studies have (Hesterberg 2015, Am. Stat. 69:371).
 
 **Over seeds**, for any other statistic: the percentile interval, expanded for few values: of the statistics of the resamples not the
-quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015, 4.4).
+quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015).
 
 **Within one run**: neighbouring jobs wait alike, so blocks of consecutive values are resampled (Künsch 1989, Ann. Statist. 17:1217;
 Liu and Singh 1992; for quantiles Sun and Lahiri 2006, Sankhya 68:130), of the length that `block_length` gives. The interval is the

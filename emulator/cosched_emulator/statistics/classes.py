@@ -1,6 +1,7 @@
 """Classes of jobs by length and by width.
 
-- Length: short up to 600 s, medium up to 10,800 s, long (G-LOMARC-TS paper, section 5.1, where the user's estimate decides).
+- Length: short up to 600 s, medium up to 10,800 s, long (G-LOMARC-TS paper, where the user's estimate decides; it does not print
+  the 600 s).
 - Width: wide is what asks for more than a quarter of the machine, narrow the rest. This bound is ours.
 
 What equals a bound belongs to the class below it.

@@ -3,7 +3,7 @@
 - Warm-up: the machine begins empty, so the first jobs wait too little. Rule MSER-5 (White 1997, Simulation 69:323; White, Cobb and
   Spratt 2000): of the waits in order of submission, means z of batches of 5; cut the d batches for which
   Σ (z - mean of the rest)² / (number of the rest)² over the rest is smallest. Of the rules for one run it is among the most reliable
-  (Hoad, Robinson and Davies 2010, J. Oper. Res. Soc. 61:1348). At most half of the batches are cut, so that a quiet time at the end is
+  (Hoad, Robinson and Davies 2010, J. Oper. Res. Soc. 61:1389). At most half of the batches are cut, so that a quiet time at the end is
   not taken for the steady state; where all of that half is to be cut, the run never settles.
 - Cool-down: after the last submission the queue drains, and jobs that are still pending then meet a machine without arrivals
   (Frachtenberg and Feitelson 2005, JSSPP, LNCS 3834:257). Cut the jobs submitted within the last w seconds before the last submission,
