@@ -29,17 +29,22 @@ def version() -> str:
         return "unknown"
 
 
-def key_of(scenario: Mapping[str, Any], argument: str, settings: Mapping[str, Any], measures: Sequence[str]) -> str:
-    """Return the key of a run, 16 hexadecimal digits; raises InputError for a file that cannot be read."""
-    named = {*_modules(settings), *_modules([argument]), *_modules(scenario), *_modules(measures)}
-    identity = {
+def key_of(
+    identity: str, modules: frozenset[str], argument: str, settings: Mapping[str, Any], measures: Sequence[str]
+) -> str:
+    """Return the key of a run, 16 hexadecimal digits; ``identity`` and ``modules`` are those of its scenario.
+
+    Raises InputError for a module's file that cannot be read.
+    """
+    named = modules | modules_in([settings, argument, measures])
+    content = {
         "version": version(),
-        "scenario": scenario_identity(scenario),
+        "scenario": identity,
         "policy": [argument, settings],
         "measures": list(measures),
         "modules": {name: _source_digest(name) for name in sorted(named)},
     }
-    return _digest(json.dumps(identity, sort_keys=True, default=str).encode())[:16]
+    return _digest(json.dumps(content, sort_keys=True, default=str).encode())[:16]
 
 
 def scenario_identity(scenario: Mapping[str, Any]) -> str:
@@ -52,8 +57,17 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     return _digest(json.dumps(values, sort_keys=True, default=str).encode())
 
 
+def forget_files() -> None:
+    """Read files again: in a long session a log can change between two studies. A module cannot, once it is imported."""
+    _file_digest.cache_clear()
+
+
+def modules_in(value: object) -> frozenset[str]:
+    """Return the modules of all texts MODULE:NAME in a value."""
+    return frozenset(_modules(value))
+
+
 def _modules(value: object) -> Iterator[str]:
-    """Yield the modules of all texts MODULE:NAME in a value."""
     if isinstance(value, str):
         module, separator, name = value.partition(":")
         if separator and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval, paired_difference, percent_change
-from cosched_emulator.studies.plan.experiment import AXES, COLUMNS
-from cosched_emulator.studies.results.table import ORIGIN, PLACES, Row
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, HARM, ORIGIN, PLACES
+from cosched_emulator.studies.results.table import Row
 
 SEED: Final = COLUMNS["seeds"]
 POLICY: Final = COLUMNS["policies"]
@@ -18,7 +20,7 @@ OF_SERIES: Final = tuple(COLUMNS[axis] for axis in AXES if axis != "seeds")
 OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Series:
     """The rows that differ in the seed alone."""
 
@@ -49,6 +51,8 @@ class Series:
     def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
         """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
         values = [*self.by_seed(figure).values()]
+        if self.repeats and len({*values}) == 1:
+            values = values[:1]
         return mean_interval(values, level) if values and all(map(math.isfinite, values)) else None
 
     def change(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
@@ -67,13 +71,22 @@ class Series:
     def _common(self, figure: str, base: Series) -> tuple[dict[int, float], dict[int, float]]:
         mine, theirs = self.by_seed(figure), base.by_seed(figure)
         seeds = [seed for seed in mine if seed in theirs]
+        if self.repeats and base.repeats:
+            seeds = seeds[:1]  # one pair of runs, however often it is repeated
         return {seed: mine[seed] for seed in seeds}, {seed: theirs[seed] for seed in seeds}
 
-    @property
+    @cached_property
     def repeats(self) -> bool:
-        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn."""
-        figures = [{name: row[name] for name in row if name not in (*PLACES, *ORIGIN)} for row in self.rows]
+        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn.
+
+        Figures of harm may differ all the same: the baselines' shaken run times are drawn.
+        """
+        figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
         return len(figures) > 1 and all(other == figures[0] for other in figures)
+
+
+def _of_run(column: str) -> bool:
+    return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
 
 
 def series_of(rows: Iterable[Row]) -> list[Series]:
@@ -122,7 +135,9 @@ def check_figure(figure: str, rows: Sequence[Row]) -> None:
     """Raise ConfigurationError for a figure that the table does not have."""
     known = figures_in(rows)
     if figure not in known:
-        raise ConfigurationError.unknown_name("--figure", figure, known)
+        close = get_close_matches(figure, known, n=1)
+        expected = "a column of results.csv that holds numbers"
+        raise ConfigurationError("--figure", expected, repr(figure), close[0] if close else None)
 
 
 def _bounds(prefix: str, found: Interval | None) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan
 from cosched_emulator.studies.plan.identity import version
 from cosched_emulator.studies.results.result import StudyResult, write_tables
-from cosched_emulator.studies.runs.work import Failure, Order, Result, load_measure
+from cosched_emulator.studies.runs.measures import load_measure
+from cosched_emulator.studies.runs.work import Failure, Order, Result
 from cosched_emulator.studies.runs.workers import Workers
 
 TIMEOUT_S: Final = 86_400.0
@@ -40,6 +41,13 @@ class Way:
     timeout_s: float = TIMEOUT_S  # longest time for one run
     only: tuple[int, ...] = ()  # numbers of cells; empty: all, with the baselines
 
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError."""
+        if self.jobs < 0:
+            raise ConfigurationError("jobs", "a number of processes, or 0", str(self.jobs))
+        if not self.timeout_s > 0:
+            raise ConfigurationError("timeout_s", "a time above 0", str(self.timeout_s))
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -59,8 +67,7 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
     A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
     """
     began = time.monotonic()
-    for name in plan.experiment.measures:
-        load_measure(name)  # fail now
+    check_measures(plan)
     wanted = _chosen(plan, way.only)
     with folder.locked() as lock:
         folder.write_plan(plan)
@@ -85,6 +92,12 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
         result = write_tables(folder)
     in_order = tuple((cell, failed[cell.key]) for cell in wanted if cell.key in failed)
     return Made(len(wanted), len(wanted) - len(left), made - len(failed), in_order, time.monotonic() - began, result)
+
+
+def check_measures(plan: Plan) -> None:
+    """Raise ConfigurationError for a measure that cannot be imported."""
+    for name in plan.experiment.measures:
+        load_measure(name)
 
 
 def workers_of(jobs: int) -> int:
