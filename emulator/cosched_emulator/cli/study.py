@@ -53,7 +53,7 @@ def run(
     if as_json:
         click.echo(json.dumps(_made_table(made, out), indent=2, ensure_ascii=False))
     else:
-        where = f"on {dask}" if dask else f"by {workers_of(way.jobs)} processes"
+        where = f"on {dask}" if dask else f"by {min(workers_of(way.jobs), made.wanted - made.done_before)} processes"
         click.echo(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
             f"{len(made.failures)} failed; table in {out / RESULTS}"

@@ -112,6 +112,14 @@ def test_loads_that_differ_in_a_late_digit_have_different_names() -> None:
     ]
 
 
+def test_a_baseline_that_was_run_without_measures_is_another_run_once_it_is_a_cell() -> None:
+    measures = ["tests.emulator.studies.test_running:count_waiting"]
+    alone = plan_of(policies=["easy", "fcfs"], runs=[{"policies": ["fcfs"]}], measures=measures)
+    both = plan_of(policies=["easy", "fcfs"], measures=measures)
+    assert alone.extra[0].key != both.cells[0].key
+    assert alone.cells[0].key == both.cells[1].key
+
+
 def test_many_cells_are_planned_quickly() -> None:
     began = time.process_time()
     plan = plan_of(seeds="1-20000", runs=[{"seeds": "1-20000"}], exclude=[{"seeds": "5-20000"}])

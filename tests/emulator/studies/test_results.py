@@ -173,6 +173,10 @@ def test_one_run_has_intervals_within_it_and_says_whether_its_queue_grows(tmp_pa
     assert [row["saturated"] for row in result.rows] == ["no", "no", "yes", "yes", "yes", "yes"]
     twice = result.series[2]
     assert twice.repeats
+    one, change = twice.interval("makespan_s"), result.series[3].change("wait_s_mean", twice)
+    assert one is not None
+    assert change is not None
+    assert (one.n, one.exists, change.n, change.exists) == (1, False, 1, False)  # the same runs, twice
     interval = result.within(twice, "wait_s_mean")
     assert interval is not None
     assert interval.mean == pytest.approx(result.rows[2]["wait_s_mean"])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,16 @@ def test_from_python_a_study_needs_no_folder() -> None:
     assert np.isnan(result.columns["load"]).all()  # not declared
     assert result.columns["makespan_s"].dtype == float
     assert result.columns["states_COMPLETED"].tolist() == [12, 12]
+
+
+def test_a_worker_with_another_source_of_a_policy_makes_no_run(tmp_path: Path) -> None:
+    plan = make_plan(read_experiment(sometimes("raise")))
+    other = [cell._replace(sources={MODULE: "another"}) if cell.sources else cell for cell in plan.cells]
+    made = run_plan(replace(plan, cells=tuple(other)), StudyFolder(tmp_path / "s"), Way(jobs=1))
+    assert [cell.number for cell, _ in made.failures] == [2, 4]
+    assert {failure.text for _, failure in made.failures} == {
+        f"this worker has another version of {MODULE}: start the workers again"
+    }
 
 
 def test_what_a_policy_prints_stays_out_of_the_output(tmp_path: Path) -> None:

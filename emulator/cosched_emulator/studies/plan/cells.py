@@ -14,7 +14,7 @@ from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
-from cosched_emulator.studies.plan.identity import forget_files, key_of, modules_in, scenario_identity
+from cosched_emulator.studies.plan.identity import forget_files, key_of, modules_in, scenario_identity, source_digests
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
@@ -29,6 +29,8 @@ class Cell(NamedTuple):
     scenario: Scenario
     argument: str  # what chooses the policy, with these settings on top
     settings: Mapping[str, Any]  # complete
+    measures: tuple[str, ...]  # none for a run that only serves as a baseline
+    sources: Mapping[str, str]  # module that is named -> digest of its source
     key: str
     group: str  # equal for cells of the same scenario
 
@@ -129,8 +131,12 @@ class _Maker:
         found = self.scenario(names, [*(value.changes for value in values), *([shaken] if shaken else [])])
         extra = self.values["variants"][names["variants"]].settings if settings else ()
         choice = self.choice(self.values["policies"][names["policies"]], extra)
-        key = key_of(found.identity, found.modules, choice.argument, choice.settings, self.experiment.measures)
-        return Cell(number, names, found.scenario, choice.argument, choice.settings, key, found.identity)
+        measures = self.experiment.measures if number else ()
+        sources = source_digests(found.modules | modules_in([choice.argument, choice.settings, measures]))
+        key = key_of(found.identity, choice.argument, choice.settings, measures, sources)
+        return Cell(
+            number, names, found.scenario, choice.argument, choice.settings, measures, sources, key, found.identity
+        )
 
     def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> _Resolved:
         """Return the scenario of a combination; most are those of other policies, too."""

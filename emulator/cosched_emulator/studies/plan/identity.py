@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -30,21 +30,17 @@ def version() -> str:
 
 
 def key_of(
-    identity: str, modules: frozenset[str], argument: str, settings: Mapping[str, Any], measures: Sequence[str]
+    scenario: str, argument: str, settings: Mapping[str, Any], measures: Sequence[str], sources: Mapping[str, str]
 ) -> str:
-    """Return the key of a run, 16 hexadecimal digits; ``identity`` and ``modules`` are those of its scenario.
-
-    Raises InputError for a module's file that cannot be read.
-    """
-    named = modules | modules_in([settings, argument, measures])
-    content = {
+    """Return the key of a run, 16 hexadecimal digits, from the identity of its scenario and the digests of modules' sources."""
+    identity = {
         "version": version(),
-        "scenario": identity,
+        "scenario": scenario,
         "policy": [argument, settings],
         "measures": list(measures),
-        "modules": {name: _source_digest(name) for name in sorted(named)},
+        "modules": sources,
     }
-    return _digest(json.dumps(content, sort_keys=True, default=str).encode())[:16]
+    return _digest(json.dumps(identity, sort_keys=True, default=str).encode())[:16]
 
 
 def scenario_identity(scenario: Mapping[str, Any]) -> str:
@@ -78,6 +74,11 @@ def _modules(value: object) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for item in value:
             yield from _modules(item)
+
+
+def source_digests(modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of the sources that this process has, or would import."""
+    return {name: _source_digest(name) for name in sorted(modules)}
 
 
 @cache

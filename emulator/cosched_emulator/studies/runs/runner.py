@@ -73,7 +73,7 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
         folder.write_plan(plan)
         known = folder.failures()
         left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
-        orders = [_order(plan, folder, cell, keep=way.keep) for cell in left]
+        orders = [_order(folder, cell, keep=way.keep) for cell in left]
         made = 0
         failed: dict[str, Failure] = {}
         try:
@@ -111,7 +111,7 @@ def _chosen(plan: Plan, only: Sequence[int]) -> tuple[Cell, ...]:
     for number in only:
         if not 1 <= number <= len(plan.cells):
             raise ConfigurationError("--cell", f"the number of a cell, 1 to {len(plan.cells)}", str(number))
-    return tuple(plan.cells[number - 1] for number in only)
+    return tuple(plan.cells[number - 1] for number in dict.fromkeys(only))
 
 
 def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
@@ -119,7 +119,7 @@ def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
     return kept and folder.has(cell.key)
 
 
-def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
+def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
     keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
     return Order(
         cell.key,
@@ -128,8 +128,9 @@ def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
         _absolute(cell.scenario),
         cell.argument,
         cell.settings,
-        plan.experiment.measures if cell.number else (),
+        cell.measures,
         keep_at,
+        cell.sources,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.api.simulate import simulate
@@ -16,7 +16,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.harm.outcomes import outcomes
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.plan.identity import source_digests, version
 from cosched_emulator.studies.runs.figures import figures_of
 from cosched_emulator.studies.runs.measures import add_measure, load_measure
 from cosched_emulator.studies.runs.packing import pack_outcomes
@@ -38,6 +38,7 @@ class Order:
     settings: Mapping[str, Any]
     measures: tuple[str, ...] = ()
     keep: str | None = None  # a new run folder
+    sources: Mapping[str, str] = field(default_factory=dict)  # module that is named -> digest of its source
 
 
 class Result(NamedTuple):
@@ -73,6 +74,9 @@ def carry_out(order: Order) -> Result | Failure:
     """Run one cell; whatever goes wrong is returned."""
     if order.version != version():
         return Failure(order.key, f"this worker has cosched {version()}, the study is of {order.version}")
+    other = [name for name, digest in source_digests(order.sources).items() if digest != order.sources[name]]
+    if other:  # a worker of a cluster lives long, and may be on another machine
+        return Failure(order.key, f"this worker has another version of {', '.join(other)}: start the workers again")
     try:
         return _run(order)
     except (EmulatorError, PluginError, HardwareModelError) as error:
