@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import time
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, Final
@@ -87,7 +86,7 @@ class DaskCluster:
                 return outcome
             if future.status == "error":
                 return Failure(order.key, " ".join(str(future.exception(timeout=_CONNECT_S)).split()))
-        except (Exception, CancelledError) as error:  # what a run raises is caught where it is made
+        except Exception as error:  # what a run raises is caught where it is made
             text = f"the dask scheduler went away: {type(error).__name__}: {error}"
             raise LinkError(text, self.address) from error
         raise LinkError(f"the dask scheduler gave up a run ({future.status})", self.address)
