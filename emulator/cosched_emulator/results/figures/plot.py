@@ -21,6 +21,7 @@ from cosched_emulator.results.figures.comparison import COMMON, NOTHING, Figure,
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.sweep import Steps
+from cosched_emulator.statistics.intervals import Interval
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -317,6 +318,15 @@ def caption(picture: Picture, title: str, note: str) -> None:
         picture.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     if note:
         picture.supxlabel(note, x=0.01, ha="left", fontsize=9, color=QUIET)
+
+
+def error_lengths(intervals: Sequence[Interval | None], size: float = 1.0) -> list[list[float]]:
+    """Return how far error bars go below and above the means, in units of ``size``; 0 where there is no interval."""
+    found = [interval if interval is not None and interval.exists else None for interval in intervals]
+    return [
+        [0.0 if each is None else (each.mean - each.low) / size for each in found],
+        [0.0 if each is None else (each.high - each.mean) / size for each in found],
+    ]
 
 
 def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
