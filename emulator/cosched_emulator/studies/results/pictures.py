@@ -8,9 +8,10 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.figures.bars import error_lengths
 from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.interval_text import unit_of
-from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing, error_lengths
+from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import OF_SETTING, Series
