@@ -111,8 +111,9 @@ def cells_of(row: SeedRow) -> tuple[str, tuple[str, ...]]:
 
 def is_lower(change: Interval) -> str:
     """Return ``yes`` if a change is below 0, ``no`` if it is above, and nothing where its interval includes 0."""
-    verdict = verdict_below(change)
-    return "" if verdict is Verdict.NOT_SHOWN else str(verdict)
+    if verdict_below(change) is Verdict.YES:
+        return "yes"
+    return "no" if verdict_above(change) is Verdict.YES else ""
 
 
 def rows_as_json(rows: Sequence[SeedRow], population: str) -> list[dict[str, Any]]:
