@@ -160,14 +160,13 @@ def _best(figure: Figure, policies: Sequence[Policy], values: Sequence[BySeed | 
         return -1
     low = figure.better == "low"
     best = (min if low else max)(means, key=means.__getitem__)
+    is_better = verdict_below if low else verdict_above
     for other in means:
+        if other == best:
+            continue
         found = _change(policies, values, best, other) if figure.change else None
         found = _difference(policies, values, best, other) if found is None else found
-        if other != best and not (
-            found is not None
-            and found.n == len(policies[best].summaries)
-            and (verdict_below if low else verdict_above)(found) is Verdict.YES
-        ):
+        if found is None or found.n < len(policies[best].summaries) or is_better(found) is not Verdict.YES:
             return None
     return best
 
