@@ -42,22 +42,23 @@ from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.occupancy import jobs_waiting, time_average
 from cosched_emulator.results.figures.sweep import Block, Steps, sweep
 from cosched_emulator.results.thread_intervals import mask_intervals
+from cosched_emulator.statistics.classes import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
 Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
 
-CLASSES = ("short", "medium", "long")
+CLASSES = LENGTHS
 _PLACES = 6
 
 
 class ClassRules(NamedTuple):
     """The bounds of the classes and of high load; the defaults are the paper's."""
 
-    short_s: int = 600  # largest estimate of a short job
-    medium_s: int = 10_800  # of a medium one
-    bound_s: int = 60  # shorter run times count as this
+    short_s: int = SHORT_S  # largest estimate of a short job
+    medium_s: int = MEDIUM_S  # of a medium one
+    bound_s: int = 60  # run times below count as this
     high_load: int = 12  # waiting jobs of a class (N_H)
 
 
@@ -114,9 +115,7 @@ def class_figures_of_columns(
     """Return the figures of a run that is already in columns; see `class_figures`."""
     if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
         raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
-    bounds_us = int_array(bound_s * SECOND_US for bound_s in (rules.short_s, rules.medium_s))
-    # An estimate equal to a bound belongs to the class below it.
-    number = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
+    number = length_numbers(jobs.estimate_us, rules.short_s * SECOND_US, rules.medium_s * SECOND_US)
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
     used = cores_used(stays, machine)
