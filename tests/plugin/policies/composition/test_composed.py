@@ -458,7 +458,7 @@ def test_a_class_by_path(module: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "assignments", "message"),
     [
-        ("Patientt", [], "has no attribute 'Patientt'"),
+        ("Patientt", [], "has no 'Patientt'; did you mean"),
         ("NotAPolicy", [], "it has no method decide(view)"),
         ("Patient", ["deep=3"], "unexpected keyword argument 'deep'"),
         ("Patient", ["depth=0"], "depth must be at least 1"),
