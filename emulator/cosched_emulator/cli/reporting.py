@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -17,6 +18,8 @@ from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
+
+_WIDTH: Final = 120  # characters of a line of notes
 
 
 @contextmanager
@@ -52,24 +55,25 @@ def warn(text: str) -> None:
     click.echo(f"{WARNING}{text}", err=True)
 
 
-def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> None:
+def report(finished: Finished, policy: str, began: float, out: str | None, *, as_json: bool) -> None:
     """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
 
-    ``began`` is when reading began, of `time.perf_counter`. Warnings of the workload are printed before the run, not here.
+    ``began`` is when reading began, of `time.perf_counter`; ``out`` is the run folder that was written. Warnings of the
+    workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        for note in finished.prepared.workload.notes:
-            if not note.startswith(WARNING):
-                click.echo(note, err=True)
+        _tell_workload(finished.prepared.workload.notes)
         click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
         _tell_cut_runs(finished.summary)
         jobs = len(finished.jobs)
         simulated = _speed(jobs, finished.wall_s)
         total = _speed(jobs, time.perf_counter() - began)
         click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
+        if out is not None:
+            click.echo(f"run folder: {out}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
@@ -78,6 +82,14 @@ def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> N
     if unfinished:
         shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
+
+
+def _tell_workload(notes: Sequence[str]) -> None:
+    """Print the notes on the workload as one paragraph, without those that were printed as warnings."""
+    told = [note for note in notes if not note.startswith(WARNING)]
+    if told:
+        text = f"workload: {'; '.join(told)}"
+        click.echo("\n".join(textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)), err=True)
 
 
 def _speed(jobs: int, wall_s: float) -> str:

@@ -91,6 +91,7 @@ def plot(
         runs = [read_run(folder) for folder in run_dirs]
         key, label, floor = DISTRIBUTIONS[quantity]
         pictures.plot_distribution(out, _series(names, runs, key, population), label, title, floor)
+        click.echo(f"picture: {out}")
         return
     if len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
@@ -98,6 +99,7 @@ def plot(
     window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
+    click.echo(f"picture: {out}")
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:

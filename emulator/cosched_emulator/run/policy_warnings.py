@@ -52,7 +52,7 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
         return None
     return (
-        f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
+        f"slices {name}: jobs with memory of up to {most_mb} MiB a process, and nodes with {room_mb} MiB of swap space for them "
         "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
     )
 

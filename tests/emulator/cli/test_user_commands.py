@@ -192,14 +192,14 @@ def test_nodes(run: Run, endpoint: str) -> None:
     request, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes")
     assert request == ListNodes()
     assert [line.split() for line in ran.out.splitlines()] == [
-        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MB", "NODELIST", "REASON"],
+        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"],
         ["DRAINED", "1", "4", "0/4", "100", "3", "fans"],
         ["IDLE", "3", "4", "0/12", "100", "[1-2,4]", "-"],
         ["MIXED", "1", "4", "2/4", "100", "0", "-"],
     ]
     _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--long")
     assert [line.split() for line in ran.out.splitlines()][:3] == [
-        ["NODE", "STATE", "THREADS", "MEMORY_MB", "SLOWED", "JOBS", "REASON"],
+        ["NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"],
         ["0", "MIXED", "2/4", "7/100", "-", "1,2", "-"],
         ["1", "IDLE", "0/4", "0/100", "1.50", "-", "-"],
     ]
@@ -208,12 +208,15 @@ def test_nodes(run: Run, endpoint: str) -> None:
 
 
 def test_job(run: Run, endpoint: str) -> None:
-    row = job_row(12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5)
+    row = job_row(
+        12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5, memory_mb=512
+    )
     request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "11_1")
     assert request == ShowJobs((Target(11, 1),))
     assert ran.out.startswith("job                    11_1\n")
     assert "allocation             [0,2,0x3,2]\n" in ran.out
     assert "exclusive              yes\n" in ran.out
+    assert "memory                 512 MiB\n" in ran.out
     assert "elapsed                1:01:01\n" in ran.out
     assert "submit                 500 ms\n" in ran.out
     request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": ["99"]}, "job", "11", "99", "--json")

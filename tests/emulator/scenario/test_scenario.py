@@ -559,7 +559,7 @@ def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, 
     found = idle_slices(choose(policy), prepare(table))
     assert (found is not None) == warns
     if found is not None:
-        assert "nodes with 0 MB of swap space" in found
+        assert "nodes with 0 MiB of swap space" in found
 
 
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
