@@ -13,10 +13,12 @@ import json
 import os
 import re
 import shlex
+import socket
 import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -97,7 +99,24 @@ def environment(tmp_path: Path) -> dict[str, str]:
         script.chmod(0o755)
     # A socket's path must be short, and pytest's folders may not be.
     temporary = "/tmp" if len(str(tmp_path)) > 60 else str(tmp_path)
-    return {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "", "TMPDIR": temporary}
+    return {
+        **os.environ,
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+        "TMPDIR": temporary,
+        "PORT": str(free_port()),
+    }
+
+
+def free_port() -> int:
+    """Return the number of a tcp port that is free, as is the one behind it."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                other.bind(("127.0.0.1", port + 1))
+                return port
 
 
 def commands_of(fence: Fence) -> list[tuple[str, list[str]]]:
