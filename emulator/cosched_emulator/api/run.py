@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -25,6 +26,10 @@ from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     import pandas
+
+    from cosched_emulator.results.harm.figures import LaterRule
+    from cosched_emulator.results.harm.harm import Harm
+    from cosched_emulator.results.harm.outcomes import LoserClasses
 
 STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
@@ -117,6 +122,25 @@ class Run:
             raise ConfigurationError.unknown_name("statistic", statistic, STATISTICS)
         of_jobs = {key: self.summary[population][key][statistic] for key in QUANTITIES}
         return {**of_jobs, **self.summary["machine"]}
+
+    def against(
+        self,
+        baseline: Run | str | os.PathLike[str],
+        *more: Run | str | os.PathLike[str],
+        rule: LaterRule | None = None,
+        classes: LoserClasses | None = None,
+    ) -> Harm:
+        """Compare each job with the same job in a baseline: how many respond later, by how much, and why.
+
+        A baseline is a run or a run folder; those after the first are the first one with slightly shaken run times. ``rule`` says
+        when a job counts as later (None: above 1.05 times the baseline's response + 60 s), ``classes`` what short, medium and
+        wide jobs are. Raises InputError for a folder that is no
+        run, ConfigurationError for a baseline of other jobs.
+        """
+        from cosched_emulator.api.against import compare_runs  # noqa: PLC0415 - costs 5 % of the start of `simulate`
+
+        baselines = [each.finished if isinstance(each, Run) else each for each in (baseline, *more)]
+        return compare_runs(self.finished, baselines, rule, classes)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the jobs as a pandas DataFrame; ImportError where pandas is not installed."""

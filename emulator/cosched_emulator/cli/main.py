@@ -36,6 +36,9 @@ COMMANDS: Final = {
             "classes": "Compare short, medium and long jobs, one column per RUN_DIR.",
             "plot": "Draw a picture of a run.",
         },
+        "cosched_emulator.cli.commands.losers": {
+            "losers": "List the jobs that respond later than in a baseline, by how much, and why.",
+        },
     },
     "Live cluster, manager": {
         "cosched_emulator.cli.commands.serve": {

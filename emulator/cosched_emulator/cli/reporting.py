@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
@@ -15,6 +16,8 @@ import click
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
+from cosched_emulator.results.files.policy_of_run import part_name
+from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
@@ -55,18 +58,30 @@ def warn(text: str) -> None:
     click.echo(f"{WARNING}{text}", err=True)
 
 
-def report(finished: Finished, policy: str, began: float, out: str | None, *, as_json: bool) -> None:
+def report(
+    finished: Finished,
+    policy: str,
+    began: float,
+    out: str | None,
+    *,
+    as_json: bool,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
 
-    ``began`` is when reading began, of `time.perf_counter`; ``out`` is the run folder that was written. Warnings of the
-    workload are printed before the run, not here.
+    ``settings`` are the policy's, as far as they are known; ``began`` is when reading began, of `time.perf_counter`; ``out`` is
+    the run folder that was written. Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
         _tell_workload(finished.prepared.workload.notes)
-        click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
+        prepared = finished.prepared
+        if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
+            click.echo(sharing_note([policy]), err=True)
+        rows = rows_of([finished.summary], shapes=[part_name(settings, "shape")])
+        click.echo(text_table([policy], rows), nl=False)
         _tell_cut_runs(finished.summary)
         jobs = len(finished.jobs)
         simulated = _speed(jobs, finished.wall_s)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
@@ -21,7 +21,7 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy's matching will never pair jobs, if it needs to be told what it is not told; None: it can."""
-    name = _part_name(choice, "matching")
+    name = part_name(choice.settings, "matching")
     if name in NEEDS_NOTHING:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
@@ -43,7 +43,7 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
 
 def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
-    name = _part_name(choice, "slices")
+    name = part_name(choice.settings, "slices")
     if name in (None, "none"):
         return None
     jobs = columns_of(prepared.workload.jobs)
@@ -68,15 +68,9 @@ def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
         or prepared.scenario.workload.exclusive
     ):
         return None
-    if _part_name(choice, "shape") == "nodes" and _part_name(choice, "matching") != "group":
+    if part_name(choice.settings, "shape") == "nodes" and part_name(choice.settings, "matching") != "group":
         return None  # one job on a node, or a pair
     return (
         f'truth.contention = "{truth.contention}" speaks of two jobs on a node, and up to {most} may meet on one here: '
         "what a job loses to each of its neighbours is added up"
     )
-
-
-def _part_name(choice: PolicyChoice, kind: str) -> Any:
-    """Return the name of the policy's part of a kind; None: it has none."""
-    part = choice.settings.get(kind)
-    return part.get("name") if isinstance(part, Mapping) else None

@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import repeat
+from operator import mul
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.job import CutRuns, WorkloadJob
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
 IntArray: TypeAlias = NDArray[Any]  # of any integers
+Rows: TypeAlias = slice | IntArray  # some of the rows: a slice of them, or their places in any order
 BLOCK = 1_024  # rows that are made at a time
 
 
@@ -35,7 +37,7 @@ class Column(ABC, Generic[Value_co]):
         """Return the values of rows ``first`` to ``last - 1``."""
 
     @abstractmethod
-    def select(self, rows: slice) -> Column[Value_co]:
+    def select(self, rows: Rows) -> Column[Value_co]:
         """Return the column of some of the rows."""
 
 
@@ -51,7 +53,7 @@ class Same(Column[Value_co]):
         """Return the value so many times."""
         return repeat(self.value, last - first)
 
-    def select(self, _rows: slice) -> Same[Value_co]:
+    def select(self, _rows: Rows) -> Same[Value_co]:
         """Return the same: it fits any number of rows."""
         return self
 
@@ -80,9 +82,9 @@ class Numbers(Column[int]):
         some = self._numbers[first:last]
         return some if isinstance(some, range) else some.tolist()
 
-    def select(self, rows: slice) -> Numbers:
+    def select(self, rows: Rows) -> Numbers:
         """Return the column of some of the rows."""
-        return Numbers(self._numbers[rows])
+        return Numbers(self._numbers[rows] if isinstance(rows, slice) else self.array[rows])
 
 
 class Interned(Column[Value_co]):
@@ -98,7 +100,7 @@ class Interned(Column[Value_co]):
         """Return some of the values."""
         return map(self._values.__getitem__, self._places[first:last].tolist())
 
-    def select(self, rows: slice | IntArray) -> Interned[Value_co]:
+    def select(self, rows: Rows) -> Interned[Value_co]:
         """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
         return Interned(self._places[rows], self._values)
 
@@ -149,7 +151,7 @@ class Computed(Column[Value_co]):
         """Make some of the values."""
         return map(self._make, *(column.values(first, last) for column in self._columns))
 
-    def select(self, rows: slice) -> Computed[Value_co]:
+    def select(self, rows: Rows) -> Computed[Value_co]:
         """Return the column of some of the rows."""
         return type(self)(self._make, *(column.select(rows) for column in self._columns))
 
@@ -202,6 +204,7 @@ class Jobs(Sequence[WorkloadJob]):
     exit_code: Column[int] = _ZERO
     queue: Column[int] = _UNKNOWN
     partition: Column[int] = _UNKNOWN
+    logged_us: Column[int | None] = _NOTHING  # run time before it was cut to the estimate; no part of a job
 
     def __len__(self) -> int:
         return len(self.id)
@@ -214,12 +217,16 @@ class Jobs(Sequence[WorkloadJob]):
 
     def __getitem__(self, index: int | slice) -> WorkloadJob | Jobs:
         if isinstance(index, slice):
-            return Jobs(*(column.select(index) for column in self._all()))
+            return self.select(index)
         row = range(len(self))[index]
         return next(iter(self._job.values(row, row + 1)))
 
     def __iter__(self) -> Iterator[WorkloadJob]:
         return self.each(self._job)
+
+    def select(self, rows: Rows) -> Jobs:
+        """Return the jobs of some of the rows, with the ids that they have here."""
+        return Jobs(*(column.select(rows) for column in self._all()))
 
     def __eq__(self, other: object) -> bool:
         """Tell whether ``other`` holds the same jobs in the same order, as columns or not."""
@@ -244,6 +251,18 @@ class Jobs(Sequence[WorkloadJob]):
         if isinstance(column, Same):
             return 0 if column.value is None else len(self)
         return sum([value is not None for value in self.each(column)])
+
+    def work_us(self) -> int:
+        """Return the sum of run time x processes, exactly."""
+        return _product_sum(self.each(self.run_us), self.each(self.processes))
+
+    def cut_runs(self) -> CutRuns | None:
+        """Return what it costs that run times were cut to the estimate; None if none was."""
+        if not isinstance(self.logged_us, Numbers):
+            return None
+        cut = int(np.count_nonzero(self.logged_us.array > self.run_us.array))
+        logged_us = _product_sum(self.each(self.logged_us), self.each(self.processes))
+        return CutRuns(cut, logged_us, self.work_us()) if cut else None
 
     @property
     def _job(self) -> Column[WorkloadJob]:
@@ -274,6 +293,11 @@ class Jobs(Sequence[WorkloadJob]):
 
     def _all(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
+
+
+def _product_sum(left: Iterable[int], right: Iterable[int]) -> int:
+    # Whole numbers: a sum of floats would depend on the order of the jobs.
+    return sum(map(mul, left, right))
 
 
 def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:

@@ -60,6 +60,13 @@ class CutRuns(NamedTuple):
         return 1 - self.kept_us / self.work_us
 
 
+class Calendar(NamedTuple):
+    """Where the time 0 of a workload lies in the day, and in the week where that is known."""
+
+    start_s: float  # time 0 on a local clock, in seconds since a midnight
+    named_days: bool  # that midnight is the first of 1970, a Thursday; else days have no names
+
+
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""
 
@@ -68,6 +75,7 @@ class Workload(NamedTuple):
     origin: str  # file or model, for people
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each
     cut: CutRuns | None = None  # None: no run time was
+    calendar: Calendar | None = None  # None: not known
 
     @property
     def warnings(self) -> tuple[str, ...]:

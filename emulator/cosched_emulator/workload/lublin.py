@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Jobs, Numbers, Same
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import Calendar, Workload
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import key
 from cosched_hwmodel.units import SECOND_US
@@ -120,7 +120,8 @@ def generate(
     ]
     origin = f"Lublin-Feitelson model, {jobs} jobs, {processors} processors, seed {seed}"
     notes = (f"first submission {clock[0]} s after midnight",)
-    return Workload(found, processors, ", ".join((origin, *changed)), notes)
+    calendar = Calendar(float(clock[0]), named_days=False) if parameters.gap_factor == 1 else None
+    return Workload(found, processors, ", ".join((origin, *changed)), notes, calendar=calendar)
 
 
 def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ HELPS = [
     ("presets",),
     ("compare",),
     ("classes",),
+    ("losers",),
     ("plot",),
     ("explain",),
     ("workload",),

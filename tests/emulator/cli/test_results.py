@@ -14,10 +14,12 @@ from tests.processes import run_python
 from cosched_emulator.cli.commands.results import classes, compare, plot
 from cosched_emulator.cli.results import run_names
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.workload_key import workload_key
+from cosched_plugin.protocol.messages import TIMEOUT
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def output_of(command: Any, *arguments: object) -> str:
 
 
 def test_compare_prints_a_table(runs: Path) -> None:
-    output = output_of(compare, runs / "easy", runs / "rua")
+    output = invoke(compare, runs / "easy", runs / "rua").stdout
     assert output.splitlines()[0].split() == ["easy", "rua"]
     killed = next(line for line in output.splitlines() if line.startswith("killed at limit"))
     assert killed.split() == ["killed", "at", "limit", "1", "0*"]
@@ -60,6 +62,63 @@ def test_runs_of_different_workloads_have_no_best(runs: Path) -> None:
         assert "*" not in output
     marked = output_of(compare, runs / "easy", runs / "other", "--markdown")
     assert "**" not in marked
+
+
+def written(folder: Path, records: list[JobRecord], policy: dict[str, Any] | None = None, **settings: Any) -> Path:
+    """Write a run of the worked example's jobs."""
+    config = {"policy": {"name": folder.name, **(policy or {})}, "workload": settings}
+    arguments: Any = {"summary": summarise(records, TWO_NODES), "resolved_config": config, "timing": {}}
+    return write_run(folder, records, TWO_NODES, workload=workload_of(six_jobs()), **arguments)
+
+
+def killed(job_id: int) -> list[JobRecord]:
+    """Return the records of the worked example, with another job killed at its limit."""
+    return [one._replace(state=TIMEOUT) if one.job.spec.id == job_id else one for one in six_jobs()]
+
+
+def test_runs_that_completed_different_jobs(tmp_path: Path) -> None:
+    # Jobs 1, 2 and 4 completed; here 2 was killed, there 4: as many, but others.
+    folders = [written(tmp_path / "a", killed(2)), written(tmp_path / "b", killed(4))]
+    for command, hint in ((compare, "; --common compares the jobs that completed in all runs"), (classes, "")):
+        output = output_of(command, *folders)
+        note = "note: not the same jobs completed, or count, in all runs: the best is marked for numbers of jobs only"
+        assert f"{note}{hint}\n" in output
+        assert not [line for line in output.splitlines() if "*" in line and "mean" in line]
+    assert "not the same jobs" not in output_of(compare, folders[0], written(tmp_path / "c", killed(2)))
+
+
+def test_compare_only_what_completed_in_all_runs(tmp_path: Path) -> None:
+    folders = [
+        written(tmp_path / "a", killed(2)),
+        written(tmp_path / "b", killed(4)),
+        written(tmp_path / "c", six_jobs()),
+    ]
+    lines = {line[:28].strip(): line.split() for line in output_of(compare, *folders, "--common").splitlines()}
+    assert lines["completed in all runs"][-3:] == ["1", "1", "1"]
+    # Job 1 starts at once and takes 100 s.
+    assert lines["wait, mean"][-3:] == ["0.00", "0.00", "0.00"]
+    assert lines["response, mean"][-3:] == ["100.0", "100.0", "100.0"]
+    assert lines["completed"][-3:] == ["2", "2", "3*"]
+    found = json.loads(output_of(compare, *folders, "--common", "--json"))["runs"]
+    assert [run["summary"]["common"]["response_s"]["count"] for run in found] == [1, 1, 1]
+    assert found[2]["summary"]["finished"]["response_s"]["count"] == 3
+    result = invoke(compare, *folders, "--common", "--jobs", "all")
+    assert (result.exit_code, "exclude each other" in result.output) == (2, True)
+    other = invoke(compare, folders[0], written(tmp_path / "d", six_jobs(), mix="high"), "--common")
+    assert str(other.exception) == "--common: expected runs of the same workload, got runs of different workloads"
+
+
+def test_policies_that_may_share_nodes_are_named(tmp_path: Path) -> None:
+    threads, nodes = ({"shape": {"name": name}, "placement": {"name": "first-fit"}} for name in ("threads", "nodes"))
+    folders = [written(tmp_path / "easy", six_jobs(), threads), written(tmp_path / "pss", six_jobs(), nodes)]
+    output = output_of(compare, *folders)
+    assert "note: easy may place several jobs on one node; --set shape=nodes for whole nodes\n" in output
+    rows = [line.split()[2:4] for line in output.splitlines() if line.startswith("efficiency")]
+    assert rows == [["threads", "%"], ["nodes", "%"]]
+    alone = [folders[1], written(tmp_path / "serve", six_jobs())]
+    assert "may place" not in output_of(compare, *alone)
+    exclusive = written(tmp_path / "exclusive", six_jobs(), threads, exclusive=True)
+    assert "may place" not in output_of(compare, exclusive)
 
 
 def test_the_seed_of_a_mix_makes_another_workload(tmp_path: Path) -> None:
@@ -86,7 +145,8 @@ def test_compare_as_json(runs: Path) -> None:
 
 
 def test_compare_as_markdown(runs: Path) -> None:
-    assert output_of(compare, runs / "easy", runs / "rua", "--markdown").startswith("|  | easy | rua |\n| --- |")
+    table = invoke(compare, runs / "easy", runs / "rua", "--markdown").stdout
+    assert table.startswith("|  | easy | rua |\n| --- |")
     result = invoke(compare, runs / "easy", "--markdown", "--json")
     assert result.exit_code == 2
     assert "exclude each other" in result.output

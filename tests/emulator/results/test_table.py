@@ -9,6 +9,7 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.results.figures.comparison import (
+    COMMON,
     FIGURES,
     NOTHING,
     compare,
@@ -103,3 +104,31 @@ def test_numbers() -> None:
     assert number_texts([123.45, None]) == ["123.5", NOTHING]
     assert number_texts([-0.0001, 1]) == ["0.00", "1.00"]
     assert number_texts([]) == []
+
+
+def test_runs_that_completed_different_jobs_have_no_best_but_for_numbers_of_jobs(pair: list[dict[str, Any]]) -> None:
+    marked = {row.label for row in compare(pair, same_jobs=False) if any(row.best)}
+    assert marked == {"killed at limit", "killed, share"}
+    assert {"wait, mean", "throughput"} < {row.label for row in compare(pair) if any(row.best)}
+
+
+def test_jobs_that_completed_in_all_runs_are_comparable(pair: list[dict[str, Any]]) -> None:
+    common = [{**summary, COMMON: summary["finished"]} for summary in pair]
+    rows = {row.label: row for row in compare(common, COMMON, same_jobs=False)}
+    assert rows["wait, mean"].best == (True, False)
+    assert rows["throughput"].best == (False, False)
+    assert rows["completed in all runs"].texts == ("3", "3")
+    assert "completed in all runs" not in {row.label for row in compare(pair)}
+
+
+def test_efficiency_has_a_row_for_each_shape(pair: list[dict[str, Any]]) -> None:
+    three = [*copy.deepcopy(pair), copy.deepcopy(pair[0])]
+    for summary, value in zip(three, (0.5, 0.25, 0.75), strict=True):
+        summary["machine"]["node_efficiency"] = value
+    rows = [row for row in compare(three, shapes=("threads", "nodes", "threads")) if "efficiency" in row.label]
+    assert [(row.label, row.texts, row.best) for row in rows] == [
+        ("efficiency, shape threads", ("50.00", NOTHING, "75.00"), (False, False, True)),
+        ("efficiency, shape nodes", (NOTHING, "25.00", NOTHING), (False, False, False)),
+    ]
+    (row,) = [row for row in compare(three, shapes=(None, None, None)) if "efficiency" in row.label]
+    assert (row.label, row.texts) == ("efficiency, nodes", ("50.00", "25.00", "75.00"))

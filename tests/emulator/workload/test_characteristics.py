@@ -17,7 +17,7 @@ from cosched_emulator.workload.characteristics import (
     parse_characteristics,
     with_characteristics,
 )
-from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.description.describe import describe
 from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS

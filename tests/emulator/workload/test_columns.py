@@ -54,6 +54,8 @@ def test_jobs_come_out_as_they_went_in(jobs: list[WorkloadJob], some: slice) -> 
     assert list(columns) == jobs
     assert [columns[row] for row in range(-len(jobs), len(jobs))] == jobs + jobs
     assert list(columns[some]) == jobs[some]
+    twice = [*range(len(jobs))[::-1], *range(len(jobs))]
+    assert list(columns.select(np.array(twice, dtype=np.int64))) == [jobs[row] for row in twice]
     assert columns == jobs
     assert columns == tuple(jobs)
     assert columns_of(columns) is columns

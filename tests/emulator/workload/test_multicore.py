@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, believed_slowdown, with_self_belief
-from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.description.describe import describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import (

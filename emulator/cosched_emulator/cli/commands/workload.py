@@ -74,7 +74,7 @@ def workload() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @implementation("cosched_emulator.cli.workload")
 def describe() -> None:
-    """Print statistics of a workload: an SWF file (plain or gzip), or the Lublin model."""
+    """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
 
 
 @workload.command(epilog=_LUBLIN_EXAMPLES)

@@ -145,7 +145,9 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
     """Return the rows that show `ClassFigures.as_dict`, by the heading of their table."""
     names = (*CLASSES, "all")
     sizes = [Figure(f"{name} jobs", ("jobs", name, "jobs"), "count", "") for name in names]
-    completed = [Figure(f"{name}, completed", ("jobs", name, "completed"), "count", "high") for name in names]
+    completed = [
+        Figure(f"{name}, completed", ("jobs", name, "completed"), "count", "high", any_jobs=True) for name in names
+    ]
     return {
         f"Jobs: short up to an estimate of {rules.short_s} s, medium up to {rules.medium_s} s": sizes + completed,
         f"Relative response: response / run time alone, which counts as {rules.bound_s} s at least": [

@@ -96,11 +96,12 @@ def summarise_columns(
         "killed": {"count": killed, "share": _ratio(killed, int(np.count_nonzero(ran)))},
         "machine": _machine_figures(jobs, stays, machine),
         "percentile_rule": PERCENTILE_RULE,
-        **{name: _population_figures(jobs, population(jobs, name, selection)) for name in POPULATIONS},
+        **{name: population_figures(jobs, population(jobs, name, selection)) for name in POPULATIONS},
     }
 
 
-def _population_figures(jobs: JobColumns, rows: BoolArray) -> dict[str, dict[str, float | int | None]]:
+def population_figures(jobs: JobColumns, rows: BoolArray) -> dict[str, dict[str, float | int | None]]:
+    """Return the statistics of every quantity over some ``rows``."""
     return {key: statistics(quantity(jobs, key, rows)) for key in QUANTITIES}
 
 

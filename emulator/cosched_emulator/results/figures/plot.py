@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import JobColumns, StayColumns
-from cosched_emulator.results.figures.comparison import NOTHING, Figure, number_texts, time_unit, value_of
-from cosched_emulator.results.figures.metrics import POPULATIONS
+from cosched_emulator.results.figures.comparison import COMMON, NOTHING, Figure, number_texts, time_unit, value_of
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.sweep import Steps
@@ -100,7 +99,9 @@ def plot_comparison(
         for panel, figure in zip(panels.flat, COMPARED, strict=True):
             values = [value_of(summary, figure, population) for summary in summaries]
             _draw_bars(panel, figure, names, values, mark_best=mark_best)
-        which = "jobs that completed" if population == POPULATIONS[0] else "all jobs that ran"
+        which = {COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
+            population, "jobs that completed"
+        )
         _caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
 
 

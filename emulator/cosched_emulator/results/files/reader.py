@@ -58,7 +58,7 @@ class StoredRun(NamedTuple):
     selection: Selection
 
 
-class _Row:
+class CsvRow:
     """One row of a CSV file; every value that cannot be read is an `InputError` with its place."""
 
     __slots__ = ("_places", "file", "line", "values")
@@ -71,9 +71,11 @@ class _Row:
         self._places = places
 
     def text(self, field: str) -> str:
+        """Return the value of a column."""
         return self.values[self._places[field]]
 
     def get(self, field: str, read: Callable[[str], Value], expected: str) -> Value:
+        """Return what ``read`` makes of a column's value; ``expected`` describes good values."""
         return self.read(field, self.text(field), read, expected)
 
     def read(self, field: str, text: str | None, read: Callable[[str], Value], expected: str) -> Value:
@@ -86,19 +88,22 @@ class _Row:
             ) from None
 
     def count(self, field: str) -> int:
+        """Return the whole number in a column."""
         return self.get(field, _whole_number, "a whole number, 0 or more")
 
     def time_us(self, field: str) -> int:
+        """Return the time in a column, in microseconds."""
         return self.get(field, parse_seconds, _A_TIME)
 
     def time_if_any_us(self, field: str) -> int | None:
+        """Return the time in a column; None if it is empty."""
         return self.time_us(field) if self.text(field) else None
 
 
 def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     """Return the run in ``folder``; raise `InputError` where it is not a run folder or a file is damaged."""
     summary = read_summary(folder)
-    machine = _read_machine(folder)
+    machine = read_machine(folder)
     jobs, states = _read_jobs(Path(folder) / JOBS)
     index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
     stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
@@ -126,7 +131,8 @@ def _columns(
     return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
-def _read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
+def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
+    """Return the classes of nodes of a run; raise `InputError` where ``run.json`` is damaged."""
     classes = read_json(folder, RUN, ("machine",))["machine"]
     file = str(Path(folder) / RUN)
     try:
@@ -142,7 +148,7 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
     """Return the columns of jobs that stand in the file, in order of (submission, id), and the names of the states."""
     rows = RowBuffer(_JOB_TYPES)
     states: dict[str, int] = {}
-    for row in _rows(file, jobs_csv.COLUMNS):
+    for row in csv_rows(file, jobs_csv.COLUMNS):
         told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
         start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
         if end_us is None and told.get("end_s"):
@@ -176,7 +182,7 @@ def _read_stays(
     nodes = sum(node_class.nodes for node_class in machine)
     rows = RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
-    for row in _rows(file, allocations_csv.COLUMNS):
+    for row in csv_rows(file, allocations_csv.COLUMNS):
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
@@ -204,19 +210,20 @@ def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
     return disk_of_rows(
         [
             (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
-            for row in (_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
+            for row in (csv_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
         ]
     )
 
 
-def _job_of(row: _Row, index_of: dict[int, int]) -> int:
+def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:
     job = index_of.get(row.count("job_id"))
     if job is None:
         raise InputError(str(row.file), f"a job of {JOBS}", row.text("job_id"), row.line, "job_id")
     return job
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
+def csv_rows(file: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
+    """Yield the rows of a CSV file with these columns; raise `InputError` for another file, or one that cannot be read."""
     places = {name: place for place, name in enumerate(columns)}
     csv.field_size_limit(sys.maxsize)  # a large job on scattered nodes has a long list of them
     try:
@@ -228,7 +235,7 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
             for values in lines:
                 if len(values) != len(columns):
                     raise InputError(str(file), f"{len(columns)} fields", str(len(values)), line=lines.line_num)
-                yield _Row(file, places, lines.line_num, values)
+                yield CsvRow(file, places, lines.line_num, values)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(file), "a CSV file", str(error)) from error
     except OSError as error:

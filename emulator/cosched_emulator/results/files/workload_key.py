@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.files.folder import RUN, USAGE, WORKLOAD, read_json
+from cosched_emulator.results.files.folder import USAGE, WORKLOAD
+from cosched_emulator.results.files.policy_of_run import configuration_of
 
 _DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # stands in no file of a run
 
@@ -17,8 +18,8 @@ def workload_key(folder: Path) -> str:
 
     How the source was named does not matter. Raises InputError for a file that cannot be read; one that is not there counts as empty.
     """
-    config = read_json(folder, RUN, ("config",))["config"]
-    section = config.get("workload", {}) if isinstance(config, dict) else {}
+    config = configuration_of(folder)
+    section = config.get("workload", {})
     demand = {key: section.get(key) for key in _DEMAND} if isinstance(section, dict) and section.get("mix") else {}
     if demand:
         demand["seed"] = config.get("seed")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import asdict, dataclass, replace
-from operator import mul
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
-from cosched_emulator.workload.job import WARNING, CutRuns, Workload
+from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Workload
 from cosched_emulator.workload.seconds import seconds_text
 from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
 from cosched_hwmodel.units import SECOND_US
@@ -29,6 +29,7 @@ Limits = Literal["estimate", "none"]
 _BURST_STATUS = (2, 3, 4)
 _MUCH_LOST = 0.02  # share of the work
 _KB_OF_MB = 1_024
+_DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,10 @@ def load_swf(
     last = report.jobs if count is None else min(report.jobs, first + count)
     window = _Rows(*(column[first:last].copy() for column in rows))
     notes = list(report.lines())
-    cut = _cut_runs(window)
+    first_us = int(window.submit_us[0])
+    origin_us = first_us if options.rebase else 0
+    jobs = _jobs(window, origin_us, options)
+    cut = jobs.cut_runs()
     if cut is not None:
         notes.append(_cut_note(cut))
     if options.memory and window.memory_mb.any():
@@ -166,22 +170,11 @@ def load_swf(
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
     if count is not None and last - first < count:
         notes.append(f"{count} jobs asked for, {last - first} there")
-    first_us = int(window.submit_us[0])
     if options.rebase and first_us:
         notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
-    jobs = _jobs(window, first_us if options.rebase else 0, options)
-    workload = Workload(jobs, _machine_size(table.header), file, tuple(notes), cut)
+    calendar = _calendar(table.header, origin_us / SECOND_US)
+    workload = Workload(jobs, _machine_size(table.header), file, tuple(notes), cut, calendar)
     return SwfTrace(workload, table.header, report)
-
-
-def _cut_runs(rows: _Rows) -> CutRuns | None:
-    cut = int(np.count_nonzero(rows.logged_us > rows.run_us))
-    if not cut:
-        return None
-    work_us, kept_us = (
-        sum(map(mul, column.tolist(), rows.processes.tolist())) for column in (rows.logged_us, rows.run_us)
-    )
-    return CutRuns(cut, work_us, kept_us)
 
 
 def _cut_note(cut: CutRuns) -> str:
@@ -317,6 +310,7 @@ def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
         memory_mb=Numbers(rows.memory_mb) if options.memory and rows.memory_mb.any() else Same(0),
         queue=_numbers(rows.queue),
         partition=_numbers(rows.partition),
+        logged_us=Same(None) if np.array_equal(rows.logged_us, rows.run_us) else Numbers(rows.logged_us),
     )
 
 
@@ -336,3 +330,20 @@ def _machine_size(header: dict[str, str]) -> int | None:
         if words and words[0].isdecimal() and int(words[0]) > 0:
             return int(words[0])
     return None
+
+
+def _calendar(header: dict[str, str], time_0_s: float) -> Calendar | None:
+    """Return the local time of ``time_0_s`` of a log; None unless the header says when it begins, and in which time zone.
+
+    The log's offset is taken as it is, the same all year: names of time zones need tables that not every machine has.
+    """
+    start_s, zone_s = (_whole_number(header.get(key, "")) for key in ("UnixStartTime", "TimeZone"))
+    if start_s is None or zone_s is None or start_s <= 0 or abs(zone_s) > _DAY_S:
+        return None
+    return Calendar(start_s + zone_s + time_0_s, named_days=True)
+
+
+def _whole_number(text: str) -> int | None:
+    """Return the whole number that a value of the header begins with; None if there is none."""
+    match = re.match(r"[+-]?\d{1,12}(?=\s|$)", text, re.ASCII)
+    return None if match is None else int(match[0])
