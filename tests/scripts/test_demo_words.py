@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.demo_words import gains, window
-from tests.emulator.results.samples import record, stay
+from scripts.demo_words import gains, overload, window
+from tests.emulator.results.samples import TWO_NODES, record, stay
 from tests.runs import run_on
 
 from cosched_emulator.results.columns import JobColumns, job_columns
+from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
 
 PLACE = run_on(0, 1, 1, 1)
@@ -24,17 +25,22 @@ def columns(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> 
     )
 
 
-BASE = columns((0, 0, 10), (5, 10, 20), (6, 20, 30), (7, 30, 40), (8, 40, 50))
+def results(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> Outcomes:
+    return outcomes(columns(*jobs, killed=killed), TWO_NODES)
 
 
-def test_who_gains_and_who_loses() -> None:
-    run = columns((0, 0, 10), (5, 5, 15), (6, 60, 70), (7, 30, 45), (8, 45, 60), killed=(5,))
+TIMES = ((0, 0, 100), (50, 100, 200), (60, 200, 300), (70, 300, 400), (80, 400, 500))
+BASE = results(*TIMES)
+
+
+def test_which_jobs_gain_and_which_lose() -> None:
+    run = results((0, 0, 100), (50, 50, 150), (60, 3600, 3700), (70, 300, 450), (80, 450, 600), killed=(5,))
     assert list(gains("PSS", BASE, "OURS", run)) == [
         "OURS against PSS, 4 jobs that completed in both:",
-        "    mean response: 30.50 s instead of 20.50 s (+49%)",
-        "    respond earlier: 1 (25%); as before: 1 (25%); later: 2 (50%)",
-        "    of the later ones, 1 start later, 1 take longer from start to end; 1 respond more than 1.5 times as late",
-        "    job 3 loses most: its response is 64.00 s instead of 24.00 s",
+        "    mean response: 17.58 min instead of 3.42 min (+415%)",
+        "    jobs that respond later, by more than 5% and 60 s: 1 (25%)",
+        "    all responses added up: 0.01 h gained, 0.96 h lost",
+        "    job 3 loses most: its response is 60.67 min instead of 4.00 min (later start)",
         "    killed at their limits: 1 jobs; under PSS: 0",
     ]
 
@@ -42,14 +48,20 @@ def test_who_gains_and_who_loses() -> None:
 def test_no_loser_is_named_where_no_job_loses() -> None:
     assert list(gains("A", BASE, "B", BASE)) == [
         "B against A, 5 jobs that completed in both:",
-        "    mean response: 24.80 s instead of 24.80 s (+0%)",
-        "    respond earlier: 0 (0%); as before: 5 (100%); later: 0 (0%)",
+        "    mean response: 4.13 min instead of 4.13 min (+0%)",
+        "    jobs that respond later, by more than 5% and 60 s: 0 (0%)",
+        "    all responses added up: 0.00 h gained, 0.00 h lost",
     ]
-    killed = columns(*[(0, 0, 10)] * 5, killed=(1, 2, 3, 4, 5))
-    assert list(gains("A", BASE, "B", killed)) == [
+    assert list(gains("A", BASE, "B", results(*TIMES, killed=(1, 2, 3, 4, 5)))) == [
         "B against A, 0 jobs that completed in both:",
         "    killed at their limits: 5 jobs; under A: 0",
     ]
+
+
+def test_an_overloaded_machine_is_told() -> None:
+    assert overload(1.228).startswith(
+        "The jobs ask for 123% of what the machine can do without sharing: the queue grows"
+    )
 
 
 def test_the_half_day_with_most_starts() -> None:

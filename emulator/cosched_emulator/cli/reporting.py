@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
 
-_WIDTH: Final = 120  # characters of a line of notes
+_OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
 
 
 @contextmanager
@@ -100,11 +100,11 @@ def report(
 
 
 def _tell_workload(notes: Sequence[str]) -> None:
-    """Print the notes on the workload as one paragraph, without those that were printed as warnings."""
+    """Print the notes on the workload; what was repaired in the rows of a log is one line. Warnings were printed before."""
     told = [note for note in notes if not note.startswith(WARNING)]
-    if told:
-        text = f"workload: {'; '.join(told)}"
-        click.echo("\n".join(textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)), err=True)
+    repairs = [note for note in told if _OF_ROWS.match(note)]
+    for line in [*(["; ".join(repairs)] if repairs else []), *[note for note in told if note not in repairs]]:
+        click.echo(line, err=True)
 
 
 def _speed(jobs: int, wall_s: float) -> str:

@@ -16,7 +16,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
+from cosched_emulator.run.policy_warnings import idle_matching, idle_placement, idle_slices
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
@@ -435,6 +435,10 @@ def test_files_that_are_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a regular file"):
         read_scenario(str(tmp_path), {})
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(
+        InputError, match=r"^my\.swf\.gz: expected a scenario, in TOML, got a log by its name: name it by --swf$"
+    ):
+        read_scenario("my.swf.gz", {})
     with pytest.raises(InputError, match=r"binary\.toml: expected TOML"):
         read_scenario(str(tmp_path / "binary.toml"), {})
     with pytest.raises(InputError, match=r"expected TOML, got .*line 2"):
@@ -545,6 +549,27 @@ def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], 
     found = idle_matching(choice, prepare(table))
     expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
     assert found == (None if told is None else expected)
+
+
+RUA_NODES: dict[str, Any] = {"nodes": 4, "preset": "rua-4way"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "sections", "told"),
+    [
+        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}}, None),
+        ("lct", {"cluster": RUA_NODES}, "lessconsume-threshold finds all nodes equally good: it knows no job's demand (--mix)"),
+        ("rua", {"cluster": {"nodes": 4}, "workload": {"mix": "med"}}, "lessconsume finds all nodes equally good: no node has a limit"),
+        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}, "belief": {"contention": "none"}}, "the scheduler believes in no"),
+        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}, "belief": {"demand": "unknown"}}, "it knows no job's demand"),
+        ("easy", {"cluster": {"nodes": 4}}, None),
+    ],
+)  # fmt: skip
+def test_a_placement_without_differences_between_nodes(policy: str, sections: dict[str, Any], told: str | None) -> None:
+    table = {**sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
+    found = idle_placement(choose(policy), prepare(table))
+    assert (found is None) == (told is None)
+    assert told is None or (found is not None and told in found)
 
 
 @pytest.mark.parametrize(
