@@ -576,4 +576,5 @@ def test_a_manager_with_keys(commands: Commands) -> None:
     told = assert_one_line(commands.emulator("queue", "--timeout", "3"), 3)
     assert told.endswith("does not accept this connection: expected other keys, or another endpoint")
     commands.environment["COSCHED_KEY"] = "own/eve.key"
-    assert "expected a secret file" in assert_one_line(commands.emulator("queue"), 2)
+    told = assert_one_line(commands.emulator("queue"), 2)
+    assert told == "own/eve.key: expected a secret key, got a public one; the secret key is own/eve.key_secret"
