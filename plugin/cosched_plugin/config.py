@@ -25,7 +25,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
+from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.protocol.messages import Welcome
@@ -193,6 +193,11 @@ def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
 
 
 def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+    known = settings_of(policy_class)
+    for key in settings:
+        if known is not None and key not in known:
+            raise UsageError(f"policy {name}: no such setting {key!r}{suggest(key, known)}")
+
     def make() -> Policy:
         try:
             policy = policy_class(**settings)

@@ -167,6 +167,17 @@ def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
     return found
 
 
+def settings_of(make: Callable[..., Any]) -> list[str] | None:
+    """Return the names of the keyword arguments of a class; None where it takes any, or does not tell."""
+    try:
+        arguments = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
+        return None
+    return list(_parameters_of(make))
+
+
 class _Required:
     """Stands for a missing default: the setting is passed only if it is given."""
 

@@ -460,7 +460,7 @@ def test_a_class_by_path(module: str) -> None:
     [
         ("Patientt", [], "has no 'Patientt'; did you mean"),
         ("NotAPolicy", [], "it has no method decide(view)"),
-        ("Patient", ["deep=3"], "unexpected keyword argument 'deep'"),
+        ("Patient", ["deep=3"], "no such setting 'deep'; did you mean 'depth'?"),
         ("Patient", ["depth=0"], "depth must be at least 1"),
     ],
 )
