@@ -113,8 +113,9 @@ class Run:
     def metrics(self, population: str = "finished", statistic: str = "mean") -> dict[str, float | None]:
         """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.
 
-        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean, median,
-        p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises ConfigurationError.
+        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean,
+        median, p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises
+        ConfigurationError.
         """
         if population not in POPULATIONS:
             raise ConfigurationError.unknown_name("population", population, POPULATIONS)
@@ -149,8 +150,8 @@ class Run:
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run folder, as ``cosched-emulator simulate --out`` does, and return its path.
 
-        With ``force`` an older run folder is replaced. A run with ``out`` is copied from there. Raises InputError if the folder exists
-        or cannot be written, UsageError for settings of the policy that JSON cannot represent.
+        With ``force`` an older run folder is replaced. A run with ``out`` is copied from there. Raises InputError if the folder
+        exists or cannot be written, UsageError for settings of the policy that JSON cannot represent.
         """
         check_plain(self.policy, self.settings)
         if self.folder is not None:

@@ -121,7 +121,7 @@ def test_policies_that_may_share_nodes_are_named(tmp_path: Path) -> None:
     assert "may place" not in output_of(compare, exclusive)
 
 
-def test_the_seed_of_a_mix_makes_another_workload(tmp_path: Path) -> None:
+def test_another_seed_of_a_mix_is_another_workload(tmp_path: Path) -> None:
     for name, seed, mix in (("a", 1, "high"), ("b", 2, "high"), ("c", 1, None), ("d", 2, None)):
         config = {"seed": seed, "workload": {"mix": mix}}
         arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": config, "timing": {}}
@@ -177,7 +177,7 @@ def test_classes_prints_a_table_for_each_group(runs: Path) -> None:
     assert run[1] == ["makespan", "s", "106.0", "106.0"]
 
 
-def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
+def test_classes_as_json_use_the_papers_rules_by_default(runs: Path) -> None:
     found = json.loads(output_of(classes, runs / "easy", runs / "rua", "--json"))
     assert [run["name"] for run in found] == ["easy", "rua"]
     assert found[1]["folder"] == str(runs / "rua")
@@ -189,7 +189,7 @@ def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
     assert other["figures"] == class_figures(six_jobs(), TWO_NODES, ClassRules(9, 99, 1, 2)).as_dict()
 
 
-def test_classes_out_of_order(runs: Path) -> None:
+def test_class_bounds_out_of_order_are_refused(runs: Path) -> None:
     result = invoke(classes, runs / "easy", "--short-s", "10801")
     assert isinstance(result.exception, ConfigurationError)
     assert str(result.exception) == "--short-s: expected at most --medium-s, 10800, got 10801"
@@ -197,14 +197,14 @@ def test_classes_out_of_order(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--short-s=-1", "--medium-s=1.5", "--bound-s=0", "--high-load=0"])
-def test_classes_by_rules_out_of_range(runs: Path, option: str) -> None:
+def test_class_rules_out_of_range_are_refused(runs: Path, option: str) -> None:
     result = invoke(classes, runs / "easy", option)
     assert result.exit_code == 2
     assert f"Invalid value for '{option.partition('=')[0]}'" in result.output
 
 
 @pytest.mark.parametrize("command", [compare, classes])
-def test_what_is_no_run_folder_is_named(command: Any, runs: Path) -> None:
+def test_a_missing_or_damaged_run_folder_is_named(command: Any, runs: Path) -> None:
     result = invoke(command, runs / "easy", runs / "nowhere")
     assert isinstance(result.exception, InputError)
     assert str(result.exception) == f"{runs / 'nowhere'}: expected a run folder, got nothing of that name"
@@ -254,7 +254,9 @@ def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyP
         (["--kind", "load"], "Missing argument 'RUN_DIR...'"),
     ],
 )
-def test_misuse_of_plot(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+def test_wrong_arguments_of_plot_are_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
     monkeypatch.chdir(runs)
     result = invoke(plot, *arguments, "--out", "x.png")
     assert result.exit_code == 2
@@ -262,7 +264,7 @@ def test_misuse_of_plot(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: 
     assert not (runs / "x.png").exists()
 
 
-def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
+def test_runs_are_named_by_the_shortest_distinct_ends_of_paths() -> None:
     assert run_names([Path("/a/easy"), Path("/a/rua")]) == ["easy", "rua"]
     assert run_names([Path("/a/x/easy"), Path("/a/y/easy")]) == ["x/easy", "y/easy"]
     with pytest.raises(ConfigurationError, match="every run once"):

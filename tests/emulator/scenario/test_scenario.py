@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare
-from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
+from cosched_emulator.cli.commands.options.scenario_options import PLACES, overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.policy_warnings import idle_matching, idle_placement, idle_slices
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
@@ -129,7 +128,7 @@ def scenario_of(text: str, folder: Path, changes: Mapping[str, Any] | None = Non
     return read_scenario(str(file), changes or {})
 
 
-def test_every_section(tmp_path: Path) -> None:
+def test_every_section_is_read(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("job,cpu,network,memory\n3,0.25,0.5,1\n")
     scenario = scenario_of(WHOLE, tmp_path)
     assert scenario == Scenario(
@@ -183,7 +182,7 @@ def test_every_section(tmp_path: Path) -> None:
     assert inventory.resume_us == 7_500_000
 
 
-def test_nothing_said_is_all_defaults() -> None:
+def test_an_empty_scenario_has_all_defaults() -> None:
     assert read_scenario(None, {}) == Scenario()
     scenario = read_scenario(None, {"workload": {"lublin": 3}})
     prepared = prepare(scenario)
@@ -205,7 +204,9 @@ def test_nothing_said_is_all_defaults() -> None:
         ({"contention": "bandwidth"}, None),
     ],
 )
-def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: LomarcModel | None) -> None:
+def test_a_belief_in_lomarc_has_the_parameters_of_the_truth(
+    belief: dict[str, object], told: LomarcModel | None
+) -> None:
     truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
     table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
     prepared = prepare(table)
@@ -225,7 +226,7 @@ def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
     assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
 
 
-def test_any_seed_draws_pairs() -> None:
+def test_pairs_can_be_drawn_with_any_seed() -> None:
     table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
     prepared = prepare(table)
     belief = build_manager(prepared).inventory().belief
@@ -259,7 +260,7 @@ def ends(scenario: Scenario) -> tuple[int, ...]:
     return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
 
 
-def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
+def test_the_truth_may_be_lomarcs_model(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("job,cpu,network,disk,memory\n1,1,0,0,0.5\n2,1,0,0,0.6\n")
     text = "[workload]\nannotations = 'usage.csv'\n[cluster]\nnodes = 1\npreset = 'rua-4way'\n"
     text += "[truth]\ncontention = 'lomarc'\npaging = {}"
@@ -267,7 +268,7 @@ def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
         scenario = scenario_of(text.format(paging), tmp_path, {"workload": {"lublin": 2}})
         assert ends(scenario) == (round(paging * 100_000_000),) * 2
     unknown = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "belief": {"usage": "unknown"}})
-    assert ends(unknown) == (250_000_000, 250_000_000)  # what is believed changes no truth
+    assert ends(unknown) == (250_000_000, 250_000_000)  # the belief does not change the truth
     none = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "truth": {"contention": "none"}})
     assert ends(none) == (100_000_000, 100_000_000)
 
@@ -326,7 +327,7 @@ def test_an_unknown_key_names_its_path_and_the_closest(
         ("[[script]]\ndo = 'hold'", "script[0].at_s", "a value"),
     ],
 )  # fmt: skip
-def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> None:
+def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         scenario_of(text, tmp_path)
     assert (caught.value.path, caught.value.expected) == (path, expected)
@@ -423,13 +424,13 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
         ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
     ],
 )
-def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
+def test_impossible_workloads_are_refused(table: dict[str, object], path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         prepare({"workload": table})
     assert caught.value.path == path
 
 
-def test_files_that_are_no_scenario(tmp_path: Path) -> None:
+def test_other_files_are_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml: expected a readable scenario file, got No such file"):
         read_scenario(str(tmp_path / "none.toml"), {})
     with pytest.raises(InputError, match="expected a regular file"):
@@ -460,7 +461,7 @@ def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.
     absolute = scenario_of(text.replace("'jobs", f"'{inner}/jobs"), tmp_path)
     assert absolute.workload.swf == str(inner / "jobs.swf")
     override = scenario_of(text, inner, {"workload": {"swf": "here.swf"}})
-    assert override.workload.swf == "here.swf"  # a flag counts from where it was typed
+    assert override.workload.swf == "here.swf"  # an option's path is relative to the current folder
 
 
 def test_overrides_change_single_keys(tmp_path: Path) -> None:
@@ -477,7 +478,7 @@ def test_overrides_change_single_keys(tmp_path: Path) -> None:
         scenario_of("workload = 3", tmp_path, changes)
 
 
-def test_every_option_has_a_place_in_the_scenario() -> None:
+def test_every_option_has_a_key_in_the_scenario() -> None:
     for option, (section, key) in PLACES.items():
         kind = {field.name: field for field in dataclasses.fields(Scenario)}[section].default_factory
         assert callable(kind)
@@ -507,7 +508,7 @@ def test_processors_make_a_smaller_last_node() -> None:
         ("two-socket-2x32", 130, [(2, 2, 32, 2), (1, 1, 2, 2)]),
     ],
 )
-def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
+def test_processors_count_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
     for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
@@ -517,84 +518,16 @@ def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[
         assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
 
 
-USAGE = {"characteristics": "M1"}
-LOMARC = {"contention": "lomarc"}
-STATISTICAL = {"contention": "statistical"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "sections", "told"),
-    [
-        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
-        ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
-         "of how jobs use their nodes (belief.usage, belief.usage_missing)"),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
-        ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
-        ("lomarc-r", {"truth": STATISTICAL}, None),
-        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
-        ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
-        ("glts", {"truth": STATISTICAL}, None),
-        ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
-        ("glts", {"workload": USAGE, "truth": LOMARC}, None),
-        ("ssp", {}, None),
-        ("ac", {}, None),
-        ("easy", {}, None),
-    ],
-)  # fmt: skip
-def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
-    table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
-    choice = choose(policy)
-    found = idle_matching(choice, prepare(table))
-    expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
-    assert found == (None if told is None else expected)
-
-
-RUA_NODES: dict[str, Any] = {"nodes": 4, "preset": "rua-4way"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "sections", "told"),
-    [
-        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}}, None),
-        ("lct", {"cluster": RUA_NODES}, "lessconsume-threshold finds all nodes equally good: it knows no job's demand (--mix)"),
-        ("rua", {"cluster": {"nodes": 4}, "workload": {"mix": "med"}}, "lessconsume finds all nodes equally good: no node has a limit"),
-        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}, "belief": {"contention": "none"}}, "the scheduler believes in no"),
-        ("rua", {"cluster": RUA_NODES, "workload": {"mix": "med"}, "belief": {"demand": "unknown"}}, "it knows no job's demand"),
-        ("easy", {"cluster": {"nodes": 4}}, None),
-    ],
-)  # fmt: skip
-def test_a_placement_without_differences_between_nodes(policy: str, sections: dict[str, Any], told: str | None) -> None:
-    table = {**sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
-    found = idle_placement(choose(policy), prepare(table))
-    assert (found is None) == (told is None)
-    assert told is None or (found is not None and told in found)
-
-
-@pytest.mark.parametrize(
-    ("policy", "memory_mb", "swap_mb", "warns"),
-    [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],
-)
-def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
-    table = {
-        "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
-        "workload": {"lublin": 3, "memory_mb": memory_mb},
-    }
-    found = idle_slices(choose(policy), prepare(table))
-    assert (found is not None) == warns
-    if found is not None:
-        assert "nodes with 0 MiB of swap space" in found
-
-
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
     scenario = scenario_of("[workload]\nlublin = 3\nannotations = ''\n", tmp_path)
     with pytest.raises(ConfigurationError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
         prepare(scenario)
 
 
-def test_a_scenario_as_plain_values() -> None:
+def test_a_scenario_converts_to_plain_values() -> None:
     values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
     assert values["cluster"]["preset"] == "single"
     assert values["policy"] == {"preset": "rua"}
-    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {"faults"}  # where there are none
+    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {
+        "faults"
+    }  # omitted if there are none

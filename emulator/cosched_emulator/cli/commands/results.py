@@ -15,7 +15,7 @@ POPULATION = click.option(
     type=click.Choice(["finished", "all"]),
     default="finished",
     show_default=True,
-    help="Whose waits and slowdowns count: jobs that completed, or all that ran.",
+    help="Jobs whose waits and slowdowns count: those that completed, or all that ran.",
 )
 SECONDS = click.IntRange(0, 10**9)
 SHORT_S = click.option(

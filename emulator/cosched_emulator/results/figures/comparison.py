@@ -1,8 +1,8 @@
 """Tables that compare the summaries of several runs, for terminals and as Markdown.
 
-One column per run, one row per figure. The best value of a row is marked where more or less is plainly better, where the
-runs differ in what is shown, and where at least two are compared. Where the runs completed different jobs, only the numbers of
-jobs are comparable: a run that kills slow jobs has better means.
+One column per run, one row per figure. The best value of a row is marked if one direction is clearly better, if the shown
+values differ, and if at least two runs are compared. If the runs completed different jobs, only the numbers of jobs are
+comparable: a run that kills slow jobs has better means.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row: where the figure lies in a summary (``*`` stands for the population) and how to show it."""
+    """One row: the figure's place in a summary (``*`` stands for the population), and how to show it."""
 
     label: str
     path: tuple[str, ...]
     kind: Kind = "figure"
     better: Better = "low"
     unit: str = ""
-    optional: bool = False  # left out where no run has it
+    optional: bool = False  # left out if no run has it
     any_jobs: bool = False  # comparable also between runs that completed different jobs
 
 
@@ -69,7 +69,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of all runs as text, with the unit they share and which of them are best."""
+    """A figure of all runs as text, with their common unit and the best ones marked."""
 
     label: str
     unit: str
@@ -108,8 +108,8 @@ def efficiency_rows(
 ) -> list[tuple[Figure, list[float | None]]]:
     """Return a row of `EFFICIENCY` for each shape, with the values of the runs that have it.
 
-    On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for each job
-    that has a thread of it, so many small jobs on a node count it many times: the two cannot be compared.
+    On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for
+    each job that has a thread of it, so many small jobs on a node count it many times: the two cannot be compared.
     """
     return [
         (
@@ -155,7 +155,7 @@ def markdown_table(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:
-    """Return (seconds, name) of the unit in which times up to ``largest_s`` read best."""
+    """Return (seconds, name) of the most readable unit for times up to ``largest_s``."""
     for limit_s, seconds, name in _UNITS:
         if largest_s < limit_s:
             return seconds, name
@@ -163,10 +163,10 @@ def time_unit(largest_s: float) -> tuple[float, str]:
 
 
 def number_texts(values: Sequence[float | None]) -> list[str]:
-    """Return numbers with as many decimals as suit the largest of them, and thousands apart."""
+    """Return numbers with a precision that suits the largest of them, and with separated thousands."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     places = 0 if largest >= 1000 else 1 if largest >= 100 else 2
-    # Adding 0.0 turns a negative zero, which rounding may leave, into a plain one.
+    # Rounding may leave a negative zero; adding 0.0 makes it positive.
     return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
 
 
@@ -191,7 +191,7 @@ def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) 
     if not better or len(known) < 2 or len(set(texts) - {NOTHING}) < 2:
         return (False,) * len(values)
     best = min(known) if better == "low" else max(known)
-    shown = texts[values.index(best)]  # what looks the same is marked the same
+    shown = texts[values.index(best)]  # values that print alike are marked alike
     return tuple(text == shown for text in texts)
 
 
