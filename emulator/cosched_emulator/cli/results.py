@@ -141,6 +141,7 @@ def plot(
             click.echo(note, err=True)
         key, label, floor = DISTRIBUTIONS[quantity]
         pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
+        click.echo(f"picture: {out}")
         return
     if len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
@@ -148,6 +149,7 @@ def plot(
     window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
+    click.echo(f"picture: {out}")
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:

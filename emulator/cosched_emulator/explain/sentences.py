@@ -98,6 +98,10 @@ def _waiting(start: Facts) -> Iterator[str]:
         since, held_us = spell["from_us"] - submit_us, spell["until_us"] - spell["from_us"]
         head = f"it was the reserved head of the queue, for {span_text(held_us)}"
         yield f"From {span_text(since)} after its submission {head}: {expected}."
+    for wait in start["waits"]:
+        yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy said of it {wait['reason']!r}."
+    if start["overtaken_by"]:
+        yield f"{_count(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
     if start["promises"]:
         first = start["promises"][0]["start_us"]
         moved = len(start["promises"]) - 1
