@@ -1,7 +1,7 @@
 """The speed of cosched on this machine: jobs per second, the cost of a second process, decision times, memory, start-up.
 
 Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
-       .venv/bin/python scripts/bench.py --against COMMIT [--pairs N] [--limit RATIO] [--json FILE] [--only SUBJECT]...
+       .venv/bin/python scripts/bench.py --against COMMIT [--pairs N | --instructions] [--limit RATIO] [--json FILE] [--only SUBJECT]...
 
 This is not a test: figures of different machines or times are not comparable. Every comparison measures both sides in the same
 run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
@@ -29,8 +29,17 @@ from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
 from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
-from scripts.bench.against import FEWEST_PAIRS, PAIRS, SUBJECTS, against_lines, compare, slower
+from scripts.bench.against import (
+    FEWEST_PAIRS,
+    PAIRS,
+    SUBJECTS,
+    against_lines,
+    compare,
+    counted_lines,
+    slower,
+)
 from scripts.bench.checkout import CommitError, checkout
+from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
 from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
 from scripts.papers.frame import positive
@@ -272,6 +281,11 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--against", metavar="COMMIT", help="compare CPU time with that of another commit")
     parser.add_argument("--pairs", metavar="N", type=positive, help=f"pairs of runs to compare (default {PAIRS})")
     parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="compare numbers of instructions, not CPU time: for a busy machine; wants valgrind, or perf with a counter",
+    )
+    parser.add_argument(
         "--limit",
         metavar="RATIO",
         type=float,
@@ -283,14 +297,19 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--only: choose from {', '.join(names)}")
     if options.write_docs and options.only:
         parser.error("--write-docs wants all parts")
-    if options.against is None and (options.pairs or options.limit is not None):
-        parser.error("--pairs and --limit want --against")
+    if options.against is None and (options.pairs or options.instructions or options.limit is not None):
+        parser.error("--pairs, --instructions and --limit want --against")
     if options.against is not None and (options.quick or options.write_docs):
         parser.error("--against goes without --quick and --write-docs")
+    if options.instructions and options.pairs:
+        parser.error("--instructions goes without --pairs: one run of each counts")
     if options.limit is not None and (options.pairs or PAIRS) < FEWEST_PAIRS:
         parser.error(f"--limit wants {FEWEST_PAIRS} pairs at least")
     if options.json is not None and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.parent}")  # worth knowing before half an hour of runs
+    options.counter = find_counter() if options.instructions else None
+    if options.instructions and options.counter is None:
+        parser.error("--instructions wants valgrind, or perf and a processor whose counter of instructions it can read")
     return options
 
 
@@ -316,16 +335,26 @@ def run_parts(options: argparse.Namespace) -> Figures:
 
 def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
     """Compare with another commit, print the table, and return the figures and the exit code."""
-    pairs = options.pairs or PAIRS
+    counter = options.counter
+    pairs = 1 if counter is not None else options.pairs or PAIRS
     progress = Progress()
     with checkout(PROJECT, options.against) as (commit, tree):
         figures: Figures = {"machine": machine(), "against": commit, "pairs": pairs}
-        print("\n".join(bench_tables.machine_lines(figures["machine"], f" --against {commit}")), flush=True)
+        print(
+            "\n".join(
+                bench_tables.machine_lines(
+                    figures["machine"], f" --against {commit}{' --instructions' if counter is not None else ''}"
+                )
+            ),
+            flush=True,
+        )
         subjects = [subject for name, subject in SUBJECTS.items() if not options.only or name in options.only]
-        figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar)
+        figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar, counter)
     progress.clear()
-    print("\n".join(against_lines(figures["subjects"], commit, pairs)), flush=True)
-    failures = [] if options.limit is None else list(slower(figures["subjects"], options.limit))
+    rows = figures["subjects"]
+    lines = against_lines(rows, commit, pairs) if counter is None else counted_lines(rows, commit, counter)
+    print("\n".join(lines), flush=True)
+    failures = [] if options.limit is None else list(slower(rows, options.limit))
     for failure in failures:
         print(f"bench: {failure}", file=sys.stderr)
     return figures, 1 if failures else 0
