@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.intervals import mean_interval
+from cosched_emulator.statistics.intervals import mean_interval
 
 WIDTH: Final = 120  # of a line of Markdown
 NOTHING: Final = "-"  # stands for a missing figure
@@ -32,8 +32,8 @@ def cell(values: Collection[float]) -> str:
     """Return mean ± half width for a table cell; the mean alone for a single value."""
     if not values:
         return NOTHING
-    mean, half = mean_interval(list(values))
-    return number(mean) if math.isnan(half) else f"{number(mean)} ± {number(half)}"
+    found = mean_interval(list(values))
+    return f"{number(found.mean)} ± {number(found.half)}" if found.exists else number(found.mean)
 
 
 def percent(value: float | None) -> str:
@@ -48,29 +48,29 @@ def percent_cell(values: Collection[float]) -> str:
     """Return mean ± half width of percentages of change for a table cell."""
     if not values:
         return NOTHING
-    mean, half = mean_interval(list(values))
-    return percent(mean) if math.isnan(half) else f"{percent(mean)} ± {half:.1f}"
+    found = mean_interval(list(values))
+    return f"{percent(found.mean)} ± {found.half:.1f}" if found.exists else percent(found.mean)
 
 
 def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True) -> str:
-    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False where chance may explain that."""
+    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False if chance may explain that."""
     verdict = "**no**" if not holds else "yes" if shown else "not shown"
     return f"| {text} | {label} | {measured} | {verdict} |"
 
 
 def shown_by_interval(values: Sequence[float], holds: Callable[[float], bool]) -> bool:
-    """Tell whether a claim on a mean holds at both ends of its 95 % interval; a single value has none, and shows what it shows."""
-    mean, half = mean_interval(values)
-    return math.isnan(half) or (holds(mean - half) and holds(mean + half))
+    """Return whether a claim on a mean holds at both ends of its 95 % interval; a single value has no interval and counts itself."""
+    found = mean_interval(values)
+    return not found.exists or (holds(found.low) and holds(found.high))
 
 
 def shown_by_seeds(held: int, seeds: int) -> bool:
-    """Tell whether a claim that holds in ``held`` seeds of so many holds in most draws: a sign test at 5 %, or all seeds."""
+    """Return whether a claim that holds in ``held`` of the seeds holds in most draws: a sign test at 5 %, or all seeds."""
     return held == seeds or sum([math.comb(seeds, count) for count in range(held, seeds + 1)]) / 2**seeds <= 0.05
 
 
 def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
-    """Return the first two lines of a table: columns of words, then of figures."""
+    """Return the first two lines of a table: columns of words, then columns of figures."""
     return [table_row(labels, [*figures]), "|" + "---|" * len(labels) + "---:|" * len(figures)]
 
 
@@ -99,7 +99,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def aligned_table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:
-    """Return the lines of a table whose first ``words`` columns are text and stand to the left."""
+    """Return the lines of a table whose first ``words`` columns are text, aligned to the left."""
     cells = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
 

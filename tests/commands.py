@@ -52,7 +52,7 @@ class Commands:
 
 @contextmanager
 def commands_in(folder: Path) -> Iterator[Commands]:
-    """Yield `Commands` and kill what still runs at the end."""
+    """Yield `Commands` and kill programs that still run at the end."""
     with killed_at_the_end() as children:
         yield Commands(folder, children)
 

@@ -16,7 +16,7 @@ from tests.commands import Commands, commands_in
 # The programs multiply no matrices, and without this numpy starts a thread for each core: 0.1 s of CPU time a process.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The same cases every time: a change is judged by what it does, not by what was drawn. COSCHED_EXPLORE=1 draws others.
+# The same cases every time, so that a result depends on the change alone. COSCHED_EXPLORE=1 draws others.
 settings.register_profile("repeatable", derandomize=True)
 if not os.environ.get("COSCHED_EXPLORE"):
     settings.load_profile("repeatable")

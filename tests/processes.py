@@ -36,7 +36,7 @@ HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning,
 
 
 class Ran(NamedTuple):
-    """A program that is over."""
+    """The result of a program that has ended."""
 
     code: int
     out: str
@@ -126,7 +126,7 @@ class Forked:
         self._written: tuple[str, str] | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code, minus the number of a signal; None: it runs."""
+        """Return the exit code, or minus the number of the signal that ended it; None while it runs."""
         return self._wait(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
@@ -153,11 +153,11 @@ class Forked:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask for the end."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def _wait(self, timeout: float | None) -> int | None:
@@ -193,7 +193,7 @@ def _become(
     """In a fork: run ``python -m module arguments``; never return to the test."""
     code = 70
     try:
-        gc.freeze()  # what the test left behind stays as it is, sockets that are the parent's included
+        gc.freeze()  # do not collect objects of the test, such as the parent's sockets
         _forget_the_test()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, file in enumerate(files, start=1):
@@ -255,7 +255,7 @@ def _forget_the_test() -> None:
     known = (str(ROOT), sys.prefix, sys.base_prefix)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file is not None and not file.startswith(known):  # a policy of another test, perhaps of the same name
+        if file is not None and not file.startswith(known):  # policies of other tests, perhaps of the same name
             del sys.modules[name]
     importlib.invalidate_caches()
 
@@ -289,7 +289,7 @@ def wait_until(happened: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and not waited for does not."""
+    """Tell whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:

@@ -16,7 +16,7 @@ FOLDERS = {"cosched_hwmodel": "hwmodel", "cosched_plugin": "plugin", "cosched_em
 OURS = tuple(FOLDERS)
 
 # (these modules, may import only these, besides the standard library). A name covers the modules below it.
-COMMON = "cosched_plugin.common"  # what both programs share beside messages and hardware model
+COMMON = "cosched_plugin.common"  # modules that both programs share besides messages and the hardware model
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
@@ -34,7 +34,8 @@ ALLOWED = [
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
-    ("cosched_emulator.cli.commands", (  # what can be typed: help and typing errors cost no more than click
+    ("cosched_emulator.statistics", ("cosched_emulator.statistics", "cosched_emulator.errors", "numpy")),
+    ("cosched_emulator.cli.commands", (  # the command line alone: help and typing errors import no more than click
         "cosched_emulator.cli.commands", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
     )),
     *(
@@ -54,8 +55,8 @@ ONLY_BY = [
         "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", "cosched_plugin.status_server",
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
-    ("matplotlib", ("cosched_emulator.results.figures.plot",)),
-    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables")),
+    ("matplotlib", ("cosched_emulator.results.figures.plot", "cosched_emulator.studies.results.pictures")),
+    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
@@ -65,7 +66,7 @@ ONLY_BY = [
 # (these modules, never import these): a decision depends on nothing but state, time and events.
 PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "datetime", "pathlib", "subprocess")
 ROOMS = "cosched_plugin.policies"
-# What a client does not need.
+# Modules that a client does not need.
 SERVER = (
     "users.server", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
 )  # fmt: skip
@@ -140,7 +141,7 @@ def test_the_scan_sees_imports() -> None:
 
 
 @pytest.mark.parametrize(("part", "allowed"), ALLOWED, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_may_be_imported(part: str, allowed: tuple[str, ...]) -> None:
+def test_modules_import_only_what_is_allowed(part: str, allowed: tuple[str, ...]) -> None:
     broken = [
         f"{name} imports {other}"
         for name in sorted(NAMES)
@@ -152,14 +153,14 @@ def test_what_may_be_imported(part: str, allowed: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("what", "by"), ONLY_BY, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_only_few_import(what: str, by: tuple[str, ...]) -> None:
+def test_restricted_modules_are_imported_only_where_allowed(what: str, by: tuple[str, ...]) -> None:
     importers = {name for name in NAMES if any(is_in(other, (what,)) for other in IMPORTS[name])}
     assert sorted(name for name in importers if not is_in(name, by)) == []
     assert importers, f"no module imports {what}: the rule is out of date"
 
 
 @pytest.mark.parametrize(("part", "never"), NEVER, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_is_never_imported(part: str, never: tuple[str, ...]) -> None:
+def test_forbidden_modules_are_not_imported(part: str, never: tuple[str, ...]) -> None:
     broken = [
         f"{name} imports {other}"
         for name in sorted(NAMES)
@@ -170,14 +171,14 @@ def test_what_is_never_imported(part: str, never: tuple[str, ...]) -> None:
     assert broken == []
 
 
-def test_the_rules_name_what_exists() -> None:
+def test_the_rules_name_existing_modules() -> None:
     named = {part for part, _ in ALLOWED} | {part for part, _ in NEVER}
     named |= {part for _, parts in ALLOWED + ONLY_BY for part in parts if is_in(part, OURS)}
     assert [part for part in sorted(named) if not any(is_in(name, (part,)) for name in NAMES)] == []
 
 
 def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Return the sets of names that import each other, directly or not."""
+    """Return names that import each other in a circle, directly or indirectly."""
     sorter = TopologicalSorter(arrows)
     try:
         sorter.prepare()
@@ -186,7 +187,7 @@ def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return []
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_modules_have_no_circular_imports() -> None:
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"]}) != []
     assert circles({name: IMPORTS[name] & (NAMES - {name}) for name in NAMES}) == []
 
@@ -209,13 +210,13 @@ def rooms(package: str) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     "package", ["cosched_hwmodel", "cosched_plugin", "cosched_plugin.policies", "cosched_emulator"]
 )
-def test_no_room_imports_itself_by_way_of_others(package: str) -> None:
+def test_packages_have_no_circular_imports(package: str) -> None:
     arrows = rooms(package)
     assert len(arrows) > 5
     assert circles(arrows) == []
 
 
-def test_the_page_of_the_design_lists_the_imports() -> None:
+def test_the_design_page_lists_the_imports() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     table = page.split("| package | what is there | imports |")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
@@ -226,7 +227,7 @@ def test_the_page_of_the_design_lists_the_imports() -> None:
     }
 
     def package(name: str) -> str | None:
-        """Return the row that a module belongs to: the longest name; None for what is not ours."""
+        """Return the package row of a module (the longest matching name); None for a module of others."""
         return max((row for row in told if is_in(name, (row,))), key=len, default=None)
 
     found: dict[str, set[str]] = {row: set() for row in told}
@@ -239,7 +240,7 @@ def test_the_page_of_the_design_lists_the_imports() -> None:
     assert sorted(NAMES - covered) == []
 
 
-def test_the_page_of_the_design_names_files_that_exist() -> None:
+def test_the_design_page_names_existing_files() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     table = page.split("| subject | place | tests |")[1].split("\n\n")[0]
     folders = {

@@ -1,4 +1,4 @@
-"""A program that is forked from a test behaves like one that Python has started, only faster."""
+"""A program that is forked from a test behaves like a new Python process."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def last_line(ran: Ran) -> Ran:
 
 
 @pytest.mark.parametrize("end", ["text", "number", "error", "thread", "warning", "none"])
-def test_streams_folder_environment_and_exit_code(end: str, tmp_path: Path) -> None:
+def test_a_fork_has_the_same_streams_folder_environment_and_exit_code(end: str, tmp_path: Path) -> None:
     python, fork = (last_line(ended(process)) for process in start_both(tmp_path, end, "more"))
     assert python == fork
     assert str(tmp_path) in fork.out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_signals(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_fork_handles_signals_alike(number: signal.Signals, tmp_path: Path) -> None:
     for process in start_both(tmp_path, "wait"):
         wait_until((tmp_path / f"waiting-{process.pid}").exists)
         assert process.poll() is None
@@ -64,7 +64,7 @@ def test_signals(number: signal.Signals, tmp_path: Path) -> None:
         process.communicate(timeout=10)
 
 
-def test_what_was_written_so_far(tmp_path: Path) -> None:
+def test_output_can_be_read_while_the_program_runs(tmp_path: Path) -> None:
     process = fork_program("http.server", "--help", folder=tmp_path)
     wait_until(lambda: "usage" in process.written()[0])
     assert process.wait(10) == 0

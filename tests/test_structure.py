@@ -1,4 +1,4 @@
-"""The largest sizes of files, folders and functions: each stays small enough to be read at once."""
+"""Limits on the sizes of files, folders and functions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_no_file_is_too_long() -> None:
     assert sorted(large) == []
 
 
-def test_no_folder_is_too_full() -> None:
+def test_no_folder_has_too_many_entries() -> None:
     entries: Counter[str] = Counter()
     for name, file in python_files(*CODE, "tests"):
         if not file.name.startswith("__"):
@@ -67,7 +67,7 @@ def test_no_function_is_too_long_without_a_reason() -> None:
     assert sorted(long) == []
 
 
-def test_a_reason_is_seen_above_the_decorators() -> None:
+def test_a_reason_above_the_decorators_counts() -> None:
     body = "    x = 1\n" * FUNCTION_LINES
     assert long_functions(f"def f():\n{body}") == ["f"]
     assert long_functions(f"{REASON}a table\n@cache\ndef f():\n{body}") == []
@@ -76,7 +76,7 @@ def test_a_reason_is_seen_above_the_decorators() -> None:
     assert long_functions("def f():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)) == []
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_has_a_docstring() -> None:
     silent = [
         name
         for name, file in python_files("hwmodel", "plugin", "emulator", "scripts")
@@ -88,11 +88,11 @@ def test_every_package_says_what_it_is_for() -> None:
     assert sorted(str(folder) for folder in packages if not (folder / "__init__.py").exists()) == []
 
 
-# What a policy may test the type of: what notes hold, and its own tables.
+# Types that a policy may test for: values of notes, and its own tables.
 PLAIN_TYPES = {"int", "float", "str", "bool", "tuple", "dict", "QueueTable"}
 
 
-def test_algorithms_ask_parts_what_they_can_and_not_what_they_are() -> None:
+def test_algorithms_do_not_test_types_or_names_of_parts() -> None:
     """No test on the type or the name of a part; a cache may compare the types of two objects of its own."""
     tests: list[str] = []
     looked_at = 0

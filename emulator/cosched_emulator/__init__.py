@@ -1,6 +1,6 @@
 """A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
 
-From Python: ``from cosched_emulator import simulate`` (docs/python.md). Each public name is imported on first use.
+From Python: ``from cosched_emulator import simulate, study`` (docs/python.md). Each public name is imported on first use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
+    from cosched_emulator.studies.study import study
 
-__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"]
+__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate", "study"]
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
@@ -25,6 +26,7 @@ _MODULES: Final = {
     "prepare": "api.scenarios",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
+    "study": "studies.study",
 }
 
 

@@ -2,7 +2,7 @@
 
 --policy rua                                  a preset
 --policy mine.toml                            a file with a [policy] table
---policy easy --set placement=packed          a preset with a part exchanged
+--policy easy --set placement=packed          a preset with another part
 --policy lct --set placement.threshold=1.25   ... or a parameter changed
 --policy sites.greedy:Greedy --set depth=3    a class of yours; settings are its keyword arguments
 """
@@ -49,10 +49,10 @@ class PolicyChoice(NamedTuple):
         return ["--policy", *self.check_arguments()]
 
     def check_arguments(self) -> list[str]:
-        """Return those with which ``cosched-plugin check`` chooses the same."""
+        """Return the arguments with which ``cosched-plugin check`` makes the same choice."""
         arguments = [self.argument]
-        for key, value in self.settings.items():
-            arguments += ["--set", f"{key}={_toml(value)}"]
+        for text in assignment_texts(self.settings):
+            arguments += ["--set", text]
         return arguments
 
     def scheduler(
@@ -66,7 +66,7 @@ class PolicyChoice(NamedTuple):
 
 
 def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
-    """Return the policy that the user named, with assignments applied. Raises UsageError, naming the key."""
+    """Return the policy that the user named, with the assignments applied. Raises UsageError, which names the key."""
     settings = parse_assignments(assignments)
     if policy.endswith(".toml"):
         return _composition(Path(policy).stem, _merge(read_policy_file(policy), settings))
@@ -86,7 +86,7 @@ def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
 
 
 def choose_class(make: Callable[..., object], assignments: Assignments = ()) -> PolicyChoice:
-    """Return the policy that a class, or a function, makes of the assignments as keyword arguments; raises UsageError."""
+    """Return the policy that a class or a function makes, with the assignments as keyword arguments; raises UsageError."""
     name = getattr(make, "__qualname__", type(make).__qualname__)
     return _class_choice(f"{make.__module__}:{name}", make, parse_assignments(assignments))
 
@@ -107,7 +107,7 @@ def from_table(table: Mapping[str, Any], assignments: Assignments = ()) -> Polic
 def read_policy_file(file: str) -> Mapping[str, Any]:
     """Return the ``[policy]`` table of a TOML file."""
     try:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise UsageError(f"{file}: expected a regular file")
         content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
@@ -144,6 +144,11 @@ def parse_assignments(assignments: Assignments) -> dict[str, Any]:
             raise UsageError(f"--set {assignment}: expected one number, text, list or table")
         _assign(table, parts, value)
     return table
+
+
+def assignment_texts(settings: Mapping[str, Any]) -> list[str]:
+    """Return a table of settings as texts KEY=VALUE, of which `parse_assignments` makes the same table."""
+    return [f"{key}={_toml(value)}" for key, value in settings.items()]
 
 
 def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:

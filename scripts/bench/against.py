@@ -20,9 +20,10 @@ from typing import Final, NamedTuple
 
 from scripts.bench.instructions import COUNTED, Counter
 from scripts.bench.process import Figures
-from scripts.intervals import median_interval
 from scripts.processes import end, environment
 from scripts.tables import NOTHING, aligned_table
+
+from cosched_emulator.statistics.intervals import median_interval
 
 PAIRS: Final = 15
 FEWEST_PAIRS: Final = 6  # fewer pairs give no interval of 95 %

@@ -268,7 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of the command line; SystemExit for invalid ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: a look")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer jobs, machines, presets and repetitions: approximate figures"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the figures there")
     parser.add_argument(
         "--only",
@@ -289,27 +291,27 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--limit",
         metavar="RATIO",
         type=float,
-        help="exit with 1 where a subject takes more than so many times as long, beyond doubt",
+        help="exit with 1 if a subject significantly takes more than RATIO times as long",
     )
     options = parser.parse_args(arguments)
     names = PARTS if options.against is None else SUBJECTS
     if options.only and not set(options.only) <= set(names):
         parser.error(f"--only: choose from {', '.join(names)}")
     if options.write_docs and options.only:
-        parser.error("--write-docs wants all parts")
+        parser.error("--write-docs needs all parts")
     if options.against is None and (options.pairs or options.instructions or options.limit is not None):
-        parser.error("--pairs, --instructions and --limit want --against")
+        parser.error("--pairs, --instructions and --limit need --against")
     if options.against is not None and (options.quick or options.write_docs):
-        parser.error("--against goes without --quick and --write-docs")
+        parser.error("--against does not go with --quick and --write-docs")
     if options.instructions and options.pairs:
-        parser.error("--instructions goes without --pairs: one run of each counts")
+        parser.error("--instructions does not go with --pairs: one run of each counts")
     if options.limit is not None and (options.pairs or PAIRS) < FEWEST_PAIRS:
-        parser.error(f"--limit wants {FEWEST_PAIRS} pairs at least")
+        parser.error(f"--limit needs at least {FEWEST_PAIRS} pairs")
     if options.json is not None and not options.json.resolve().parent.is_dir():
-        parser.error(f"--json: there is no folder {options.json.parent}")  # worth knowing before half an hour of runs
+        parser.error(f"--json: there is no folder {options.json.parent}")  # checked before half an hour of runs
     options.counter = find_counter() if options.instructions else None
     if options.instructions and options.counter is None:
-        parser.error("--instructions wants valgrind, or perf and a processor whose counter of instructions it can read")
+        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
     return options
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cosched_emulator.statistics.intervals import mean_interval
+
 Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
 
 MARK: Final = "#d1495b"  # of what is published
@@ -17,6 +19,12 @@ class Point(NamedTuple):
     mean: float
     half: float  # nan for a single seed
     published: float | None = None
+
+
+def point_of(values: Sequence[float], published: float | None = None) -> Point:
+    """Return the point of one value a seed."""
+    found = mean_interval(values)
+    return Point(found.mean, found.half, published)
 
 
 def whisker(point: Point) -> float:

@@ -11,5 +11,5 @@ for policy in "${policies[@]}"; do
     folders+=("$folder")
     cmp "${folders[0]}/workload.swf" "$folder/workload.swf" || fail "$policy was given other jobs than ${policies[0]}"
 done
-cosched-emulator compare "${folders[@]}"
+cosched-emulator compare "${folders[@]}" 2>&1 # with its notes
 say "compare-policies: the same jobs under ${#policies[@]} policies"

@@ -46,14 +46,14 @@ simulate() { # DIR ARGUMENT...
 simulate none
 simulate nodes --faults nodes.toml
 simulate all --faults all.toml --link zmq
-cosched-emulator compare none nodes all
+cosched-emulator compare none nodes all 2>&1 # with its notes
 if cmp -s none/jobs.csv nodes/jobs.csv; then
     fail "failing nodes have changed nothing"
 fi
 say "Lost messages and dead schedulers change nothing: same failing nodes, same schedule."
 same_schedule nodes all
 
-say "What a run cannot bring about is refused."
+say "Faults that are impossible in a run are refused."
 code=0
 cosched-emulator simulate "${workload[@]}" --faults all.toml 2>refusal || code=$?
 sed 's/^/    /' refusal

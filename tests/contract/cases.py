@@ -13,7 +13,7 @@ BUSY = ("plain", "mixed", "pairs", "groups")  # scenarios with long queues
 
 
 def lublin(**more: Any) -> dict[str, Any]:
-    """Return an overloaded machine of 4-thread nodes, with demand, estimates that err and limits that kill."""
+    """Return an overloaded machine of 4-thread nodes, with demand, wrong estimates and enforced limits."""
     return {
         "seed": 5,
         "requeue": True,
@@ -56,7 +56,7 @@ def swf(file: Path) -> dict[str, Any]:
 
 
 def lomarc() -> dict[str, Any]:
-    """Return a machine on which pairs are slower than the site believes, and are found out; nodes fail under them."""
+    """Return a machine on which pairs are slower than believed, which is measured, and on which nodes fail."""
     return {
         "seed": 5,
         "requeue": True,
@@ -81,7 +81,7 @@ def lomarc() -> dict[str, Any]:
 
 
 def statistical() -> dict[str, Any]:
-    """Return a machine for groups of jobs, over many intervals of time slices; nodes fail with what is on their disks."""
+    """Return a machine for groups of jobs, over many intervals of time slices; failing nodes lose their disks."""
     return {
         "seed": 3,
         "requeue": True,
@@ -168,7 +168,7 @@ def quiet(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "monitoring": {}}
 
 
-# Policies that take whole nodes on the machine made for them, and two of them where the site says nothing of pairs.
+# Policies that take whole nodes on the machine made for them, and two of these policies where the site has no belief about pairs.
 WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
 SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
 CASES = [
@@ -181,7 +181,7 @@ CASES = [
 
 
 def cases() -> list[tuple[str, str]]:
-    """Return (preset, scenario): those of the couplings, and each preset once more with a long queue on its own machine."""
+    """Return (preset, scenario): the cases of the couplings, and each preset also with a long queue on its own machine."""
     others = {"lomarc": "pairs", "statistical": "groups"}
     long = [(preset, others[scenario]) for preset, scenario in CASES if scenario in others and preset != "glts"]
     plain = dict.fromkeys(preset for preset, scenario in CASES if scenario == "lublin")

@@ -25,7 +25,7 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import Welcome
 
 GOLDEN = Path(__file__).with_name("golden.json")
-FILES = ("jobs.csv", "allocations.csv", "preemptions.csv")  # others say where the jobs came from, and derive from these
+FILES = ("jobs.csv", "allocations.csv", "preemptions.csv")  # the others describe the workload, or derive from these
 
 
 class Proof(NamedTuple):
@@ -33,14 +33,14 @@ class Proof(NamedTuple):
 
     digests: dict[str, str]
     kinds: Counter[str]  # of events and actions
-    trace: list[dict[str, Any]]  # what its scheduler has told of its decisions
+    trace: list[dict[str, Any]]  # the decision trace of its scheduler
     batches: int
 
 
 def prove(preset: str, scenario: str, *, traced: bool = False) -> Proof:
     """Run a case; return its results.
 
-    A busy one goes straight to its scheduler. The others go through both sessions and the codec, with restarted schedulers beside.
+    A busy case calls its scheduler directly. The others use both sessions and the codec, and compare restarted schedulers.
     """
     told: list[dict[str, Any]] = []
     choice = choose(preset)

@@ -50,7 +50,7 @@ class DigestLink:
 
 
 class ShadowLink:
-    """A link that compares its scheduler with two others, which know only what the manager has told them since.
+    """A link that compares its scheduler with two others, which know only what the manager has sent them.
 
     The *shadow* is made from the manager's inventory, which the codec has carried, just before the batch; one more pass of it finds
     nothing to do. The *successor* was made some batches ago, and has read neither inventory nor events through the codec.
@@ -72,7 +72,7 @@ class ShadowLink:
         self._link.open(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass the batch on, and let the others decide."""
+        """Pass the batch on, and compare the decisions of the other schedulers."""
         assert self._inventory is not None
         shadow = self._shadow(self._inventory(), seq)
         if self._left == 0:

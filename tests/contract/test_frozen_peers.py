@@ -40,7 +40,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 
 SECOND_US: Final = 1_000_000
-SOON_S: Final = 10.0  # what must happen at once may take so long on a busy machine
+SOON_S: Final = 10.0  # the longest delay on a busy machine of what must happen at once
 SPEED: Final = 200  # emulated seconds a second
 PROMPT_S: Final = 0.5  # for an answer to a user
 STATES: Final = ("start", "greeted", "welcomed", "ready", "open", "closed")
@@ -72,7 +72,7 @@ def commands() -> Iterator[Commands]:
 
 
 class Scheduler:
-    """A scheduler that reaches a given state, and then is silent."""
+    """A scheduler that reaches a given state, and then falls silent."""
 
     def __init__(self, endpoint: str) -> None:
         self._context = zmq.Context()
@@ -118,7 +118,7 @@ class Scheduler:
         """Reach ``state``, from the manager's view, and stop."""
         match state:
             case "start":
-                self.dealer.send_multipart([b"cosched/1"])  # a word, but no greeting
+                self.dealer.send_multipart([b"cosched/1"])  # the protocol's name, but no hello
             case "greeted":
                 self.say(m.Hello((1,), m.FEATURES, "stub", "easy", False, 1))  # and reads no answer
             case "welcomed":
@@ -167,7 +167,7 @@ class User:
     def __init__(self, commands: Commands) -> None:
         self.connection = Connection(users_endpoint(commands), SOON_S)
         self.ask(ShowStatus())
-        self.slowest_s = 0.0  # from here on: the first answer has waited for the manager's start
+        self.slowest_s = 0.0  # without the first answer, which waits for the manager's start
 
     def __enter__(self) -> User:
         return self
@@ -220,7 +220,7 @@ class User:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_virtual_run_gives_a_frozen_scheduler_up(state: str, commands: Commands) -> None:
+def test_a_virtual_run_gives_up_on_a_frozen_scheduler(state: str, commands: Commands) -> None:
     scenario = commands.folder / "scenario.toml"
     scenario.write_text("[cluster]\nnodes = 4\n[workload]\nlublin = 5\n[clock]\ndeadline_s = 0.5\nwait_s = 0.5\n")
     manager = commands.start(
@@ -232,7 +232,7 @@ def test_a_virtual_run_gives_a_frozen_scheduler_up(state: str, commands: Command
     assert ran.code == 3, ran
     assert "Traceback" not in ran.err
     assert ran.err.splitlines()[-1].startswith("cosched-emulator: error: ")
-    # What was kept is gone on from, with a scheduler that does not stop.
+    # The run resumes from the stored answers, with a scheduler that does not freeze.
     manager = commands.start(
         "cosched_emulator", "serve", str(scenario), "--bind", scheduler_endpoint(commands), "--db", "run.db", "--json"
     )
@@ -244,7 +244,7 @@ def test_a_virtual_run_gives_a_frozen_scheduler_up(state: str, commands: Command
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_live_manager_goes_on_without_its_scheduler(state: str, commands: Commands) -> None:
+def test_a_live_manager_continues_without_its_scheduler(state: str, commands: Commands) -> None:
     manager = live_manager(commands)
     with User(commands) as user:
         jobs = user.submit(2, 100), user.submit(2, 1_000, 150), user.submit(2, 1_000)
@@ -263,7 +263,7 @@ def test_a_live_manager_goes_on_without_its_scheduler(state: str, commands: Comm
             user.wait_for(jobs[1], "TIMEOUT")
             user.wait_for(jobs[2], "CANCELLED")
             assert user.slowest_s < PROMPT_S
-        # Its place is free, or is taken by one that is as good.
+        # Another scheduler may be served in its place.
         manager.send_signal(signal.SIGTERM)
         assert ended(manager).code == 143
 
@@ -274,7 +274,7 @@ def started(job_id: int, node: int) -> m.StartJob:
     return m.StartJob(job_id, runs_on((node, 1, 3, 2)), 100 * SECOND_US, limit_us)
 
 
-def test_a_real_scheduler_that_stops_and_goes_on(commands: Commands) -> None:
+def test_a_real_scheduler_may_be_stopped_and_continued(commands: Commands) -> None:
     manager = live_manager(commands)
     plugin = commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet")
     with User(commands) as user:
@@ -341,7 +341,7 @@ def test_a_slow_scheduler_delays_no_user(commands: Commands) -> None:
 # ---------------------------------------------------------------- the manager stops
 
 
-def test_a_frozen_manager(commands: Commands) -> None:
+def test_clients_of_a_frozen_manager_time_out_and_its_scheduler_stays(commands: Commands) -> None:
     manager = live_manager(commands)
     where = ("--connect", scheduler_endpoint(commands))
     patient = commands.start("cosched_plugin", "serve", *where, "--quiet", "--silence", "30")
@@ -364,7 +364,7 @@ def test_a_frozen_manager(commands: Commands) -> None:
         assert patient.poll() is None
 
 
-def test_a_scheduler_gives_a_frozen_manager_up(commands: Commands) -> None:
+def test_a_scheduler_gives_up_on_a_frozen_manager(commands: Commands) -> None:
     manager = live_manager(commands)
     where = ("--connect", scheduler_endpoint(commands))
     plugin = commands.start("cosched_plugin", "serve", *where, "--quiet", "--silence", "0.5", "--wait", "1")
@@ -383,7 +383,7 @@ def test_a_scheduler_gives_a_frozen_manager_up(commands: Commands) -> None:
 # ---------------------------------------------------------------- a user's client stops
 
 
-def test_a_client_that_stops_while_it_is_answered(commands: Commands) -> None:
+def test_a_client_that_reads_no_answers_delays_no_user(commands: Commands) -> None:
     live_manager(commands)
     with User(commands) as user:
         for _ in range(3):
@@ -406,7 +406,7 @@ def test_a_client_that_stops_while_it_is_answered(commands: Commands) -> None:
         assert user.slowest_s < PROMPT_S
 
 
-def test_half_a_request_and_a_half_open_connection(commands: Commands) -> None:
+def test_half_a_request_delays_no_user(commands: Commands) -> None:
     live_manager(commands)
     with User(commands) as user:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

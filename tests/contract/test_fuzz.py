@@ -1,6 +1,6 @@
 """Invalid messages to each end of the protocols in this process, and to real processes beside honest traffic.
 
-Thousands of messages here; the million is for ``python -m scripts.proofs.fuzz``, and for the slow tests.
+The default tests send thousands of messages; ``python -m scripts.proofs.fuzz`` and the slow tests send a million.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scripts.proofs.fuzz_plugin import plugin_lives
 
 MESSAGES = 8_000
 OUTSIDE = 1_500  # to real processes
-FEW = 1_000  # status: each asker is answered two hundred times a second; a hostile scheduler: it waits for batches
+FEW = 1_000  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
 
 
 def nothing(_number: int) -> None:
@@ -36,9 +36,9 @@ def test_messages_depend_on_their_number_alone(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", sorted(INSIDE))
-def test_each_end_in_this_process(endpoint: str) -> None:
+def test_random_messages_reach_each_end_in_this_process(endpoint: str) -> None:
     found: Counter[str] = INSIDE[endpoint](MESSAGES, 1, nothing)
-    # Some of them must have got through, or only the codec has been tried.
+    # Some messages must pass the codec, or only the codec is tested.
     wanted = {"users": ("Done", "Refused"), "scheduler": ("Actions", "refused"), "plugin": ("Welcome", "Events")}
     assert all(found[name] > MESSAGES * 0.015 for name in wanted[endpoint]), found
     assert found["field"] > MESSAGES * 0.05
@@ -46,7 +46,7 @@ def test_each_end_in_this_process(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["users", "scheduler", "hostile", "status"])
-def test_real_processes(endpoint: str) -> None:
+def test_real_processes_survive_random_messages(endpoint: str) -> None:
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
         figures: dict[str, Any] = outside(
             endpoint, FEW if endpoint in ("hostile", "status") else OUTSIDE, 2, Path(folder)
@@ -63,7 +63,7 @@ def test_real_schedulers_end_in_one_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_a_million(endpoint: str) -> None:
-    # At two hundred answers a second, a million questions of a status would take hours.
+def test_real_processes_survive_a_million_messages(endpoint: str) -> None:
+    # At two hundred answers a second, a million status requests would take hours.
     count = int(os.environ.get("COSCHED_FUZZ_MESSAGES", "1000000"))
     fuzz(endpoint, count // 50 if endpoint == "status" else count, 1)

@@ -16,7 +16,7 @@ from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 
 TRACED = (("lomarc-r", "lomarc"), ("lomarc-fm", "lomarc"), ("am", "lomarc"), ("ac", "lomarc"), ("easy", "swf"))
-# What happens in the cases that show most: else they would prove little.
+# Events and actions that these cases must have: without them they would prove little.
 PAIRED = {"JobRequeued", "JobHeld", "SetNote", "StartTogether", "ReviseJob", "ProgressMeasured"}
 IN_SLICES = {"SuspendJob", "ResumeJob", "WakeAt"}
 SEEN = {
@@ -30,7 +30,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize(("preset", "scenario"), cases())
-def test_the_schedule_is_as_it_was(preset: str, scenario: str) -> None:
+def test_the_schedule_and_its_messages_have_the_golden_digests(preset: str, scenario: str) -> None:
     traced = (preset, scenario) in TRACED
     proof = prove(preset, scenario, traced=traced)
     assert proof.digests == json.loads(GOLDEN.read_text())[f"{preset} {scenario}"]
@@ -52,7 +52,7 @@ def assert_complete(proof: Proof) -> None:
     "preset",
     ["lomarc-r", "glts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "am", "ac", "ssp"))],
 )
-def test_without_measurements_restarts_change_nothing_either(preset: str) -> None:
+def test_restarts_change_nothing_without_measurements(preset: str) -> None:
     table = quiet(statistical() if preset in SLICED else lomarc())
     choice = choose(preset)
     shadowed = ShadowLink(LoopbackLink(choice.scheduler), choice.scheduler)
@@ -65,7 +65,7 @@ def test_without_measurements_restarts_change_nothing_either(preset: str) -> Non
     assert not link.kinds["ProgressMeasured"]
 
 
-def test_no_digest_is_left_over_or_alike() -> None:
+def test_every_case_has_a_digest_and_most_digests_differ() -> None:
     golden = json.loads(GOLDEN.read_text())
     assert set(golden) == {f"{preset} {scenario}" for preset, scenario in cases()}
     busy = [value["files"] for case, value in golden.items() if case.split()[1] in ("plain", "pairs", "groups")]

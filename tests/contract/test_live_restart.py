@@ -34,9 +34,9 @@ from cosched_hwmodel.draws import choice, uniform
 from cosched_plugin.protocol.messages import CANCELLED, END_STATES
 
 SECOND_US = 1_000_000
-ANSWER_S = 1.5  # a manager that was killed owes us an answer no longer
+ANSWER_S = 1.5  # a killed manager will not answer any more
 ROUNDS = 10
-REQUESTS = 40  # of a round, at most: it ends soon after a kill
+REQUESTS = 40  # at most in a round, which ends soon after a kill
 
 
 class Site:
@@ -122,11 +122,11 @@ class User:
         request = (CancelJobs, HoldJobs, ReleaseJobs)[kind - 1]((Target(some),))
         answer = self._ask(connection, request)
         if isinstance(answer, Done):
-            changed = set(answer.result["changed"])  # of an array, all tasks that could be
+            changed = set(answer.result["changed"])  # of an array: all tasks that could be changed
             self.cancelled |= changed if kind == 1 else set()
             self.held = self.held | changed if kind == 2 else self.held - changed
         elif answer is None and kind == 2:
-            self.held.add(some)  # maybe
+            self.held.add(some)  # it may have been held
         return answer is not None
 
     def release_all(self, connection: Connection) -> None:
@@ -180,7 +180,7 @@ def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
     user = User(site, seed)
     unanswered = 0
     with Connection(site.users, 20.0) as patient:
-        patient.result(ListJobs())  # the manager is there
+        patient.result(ListJobs())  # waits until the manager serves users
     with Connection(site.users, ANSWER_S) as connection:
         for number in range(ROUNDS):
             victims = ("manager", "plugin") if uniform(seed, "both", number) < 0.4 else ("manager",)
@@ -223,7 +223,7 @@ def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
     assert not by_name  # no job that was refused or never requested
     assert {ended[job_id]["state"] for job_id in user.cancelled} <= {CANCELLED}
     assert len({row["state"] for row in history}) >= 3
-    assert unanswered > 0  # some of the kills fell into a request
+    assert unanswered > 0  # some of the kills came during a request
 
     assert broken_accounts(site.db, len(history)) == []
     with closing(sqlite3.connect(site.db)) as connection_to_db:

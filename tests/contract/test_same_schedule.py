@@ -30,8 +30,8 @@ def plugin_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path)["PYTHONPATH"])
 
 
-# Among them, every kind of event and action passes, and every kind of composition crosses the border of the process. The other
-# cases go through the codec in test_golden_schedules.py; through a second process they are slow tests.
+# Together they contain every kind of event and action, and every kind of composition runs in a process of its own. The other
+# cases use the codec in test_golden_schedules.py; with a second process they are slow tests.
 COUPLED = [
     ("easy", "lublin"),
     ("easy", "swf"),
@@ -74,19 +74,19 @@ def test_every_coupling_gives_the_same_folder(preset: str, scenario: str, tmp_pa
     assert_same(tmp_path / "direct", tmp_path / "again")
 
 
-def test_all_that_can_be_said_is_said_through_every_coupling(tmp_path: Path) -> None:
+def test_every_event_and_action_passes_through_every_coupling(tmp_path: Path) -> None:
     said: set[str] = set()
     for preset, scenario in COUPLED:
         link = DigestLink(DirectLink(choose(preset).scheduler))
         run(prepare(scenario_of(scenario, tmp_path)), link)
         said |= set(link.kinds)
     everything = {kind.__name__ for kind in (*get_args(Event), *get_args(Action))}
-    # Not in these: what only a live manager refuses, what no policy of ours decides, what a newer manager may send.
+    # Not here: an action that only a live manager refuses, one that none of our policies decides, one of a newer version.
     assert everything - said == {"ActionRefused", "RejectJob", "UnknownAction"}
 
 
-def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
-    """Their jobs are pending, co-located, slowed, killed, requeued and rejected: else the tests above would prove little."""
+def test_the_scenarios_have_jobs_in_every_state(tmp_path: Path) -> None:
+    """Jobs are pending, co-located, slowed, killed, requeued and rejected: without these the tests above would prove little."""
     first = play(scenario_of("lublin", tmp_path), "easy", "direct", tmp_path / "lublin").summary
     second = play(scenario_of("swf", tmp_path), "easy", "direct", tmp_path / "swf").summary
     assert first["states"]["TIMEOUT"] > 0
@@ -101,8 +101,8 @@ def test_the_scenarios_are_worth_it(tmp_path: Path) -> None:
     assert len(stays) > len(ran) - 2  # a job ran twice
 
 
-def test_the_time_slices_are_worth_it(tmp_path: Path) -> None:
-    """Many intervals, jobs that go to disk, are lost with their images, share nodes and are killed."""
+def test_the_time_slices_have_many_intervals_and_jobs_on_disk(tmp_path: Path) -> None:
+    """There are many intervals; jobs go to disk, are lost with their images, share nodes and are killed."""
     link = DigestLink(DirectLink(choose("glts").scheduler))
     finished = run(prepare(statistical()), link)
     records = finished.records

@@ -2,7 +2,7 @@
 
 Conventions. A fence ```` ```LANGUAGE file=NAME ```` is a file that the page's examples find in their folder. A fence
 ```` ```console example ```` holds commands after ``$ ``, which must end with 0 (or ``exit=N``); lines shown below a command are
-lines of its output, in this order, and ``...`` stands for any. Other fences are not run.
+lines of its output, in this order, and ``...`` stands for any lines. Other fences are not run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
-from cosched_emulator.cli.commands.scenario_options import PLACES
+from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario
@@ -127,7 +127,7 @@ def missing_line(shown: list[str], output: list[str]) -> str | None:
 
 
 def run_line(line: str, folder: Path, environment: dict[str, str]) -> Ran:
-    """Run a line of a shell; where it is one of our commands and nothing else, without starting Python for it."""
+    """Run a line of a shell; a plain call of one of our commands runs as a fork, without starting Python."""
     words = shlex.split(line)
     if words[0] in COMMANDS and not set(line) & set("|&;<>()$`\\\n*?[]{}~#"):
         env = {**environment, "PYTHONPATH": os.pathsep.join(PACKAGES)}
@@ -161,7 +161,7 @@ def test_shown_lines_are_found_in_order() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [("largest", "LargestFirst"), ("patient", "Patient")])
-def test_example_policies_conform_and_use_the_api_alone(module: str, name: str, tmp_path: Path) -> None:
+def test_example_policies_conform_and_use_only_the_api(module: str, name: str, tmp_path: Path) -> None:
     write_files("writing-a-policy.md", tmp_path)
     file = tmp_path / f"{module}.py"
     source = file.read_text(encoding="utf-8")
@@ -245,7 +245,7 @@ def test_scripted_changes_are_documented() -> None:
     assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
 
 
-def test_policy_tables_are_the_catalogue() -> None:
+def test_policy_tables_agree_with_the_catalogue() -> None:
     presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:8]] for row in rows("policies.md", "| preset |")}
     assert presets == {
         name: [part["name"] for kind, part in resolve({"preset": name}).items() if kind != "budget"] for name in PRESETS
@@ -262,7 +262,7 @@ def test_policy_tables_are_the_catalogue() -> None:
     assert sorted(documented) == sorted(catalogue)
 
 
-def test_needs_of_parts_are_the_catalogue() -> None:
+def test_needs_of_parts_agree_with_the_catalogue() -> None:
     documented = {row[0]: (words(row[1]), words(row[2])) for row in rows("policies.md", "| part | needs |")}
     found = {}
     for kind, parts in KINDS.items():
@@ -283,7 +283,7 @@ def test_view_members_are_documented() -> None:
     assert documented == {name for name in vars(View) if not name.startswith("_")}
 
 
-def test_price_table_is_the_code() -> None:
+def test_price_table_agrees_with_the_code() -> None:
     def units(price: Price) -> str:
         rates = [f"{rate.units} {'*' if rate.per == 1 else f'for every {rate.per}'} {rate.of}" for rate in price.rates]
         return " + ".join([str(price.fixed)] * bool(price.fixed) + rates)
@@ -293,7 +293,7 @@ def test_price_table_is_the_code() -> None:
     assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
 
 
-def test_the_way_in_from_python_is_documented() -> None:
+def test_the_python_interface_is_documented() -> None:
     arguments = [name for row in rows("python.md", "| argument |") for name in names(row[0])]
     assert arguments == list(inspect.signature(simulate).parameters)
     members = {name.partition("(")[0] for row in rows("python.md", "| of a `Run` |") for name in names(row[0])}

@@ -1,4 +1,4 @@
-"""The worked examples of parts: what they are for, besides conforming."""
+"""The worked examples of parts: they conform, and do what the page says."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def started(
     }
 
 
-def test_the_examples_are_short_and_take_no_short_cut() -> None:
+def test_the_examples_are_short_typed_and_use_only_the_api() -> None:
     for fence in fences(PAGE):
         if (fence.option("file") or "").endswith(".py"):
             assert len(fence.text.splitlines()) <= 55
@@ -67,12 +67,12 @@ def test_the_examples_are_short_and_take_no_short_cut() -> None:
 
 
 @pytest.mark.parametrize("example", CHOICES)
-def test_they_conform(example: str) -> None:
+def test_the_examples_conform(example: str) -> None:
     report = check_policy(choose(*CHOICES[example]).make, seed=5, runs=3)
     assert report.decisions > 30
 
 
-def test_fair_share_lets_users_in_who_have_used_less(tmp_path: Path) -> None:
+def test_fair_share_starts_jobs_of_users_with_less_usage_first(tmp_path: Path) -> None:
     greedy = ["0 100 1 7 1"] * 4
     late = ["10 100 1 8 1"]
     order = "order=fair_share:FairShare"
@@ -80,7 +80,7 @@ def test_fair_share_lets_users_in_who_have_used_less(tmp_path: Path) -> None:
     fair = started(greedy + late, tmp_path, "easy", order)
     assert first_come[5][0] == 400
     assert fair[5][0] == 100
-    # What was used a thousand half-lives ago counts nothing; with one of a day, user 8 would have used less.
+    # Usage of a thousand half-lives ago counts nothing; with a half-life of a day, user 8 would have used less.
     later = ["0 900 1 7 1", "2000 100 1 9 1", "2010 100 1 7 1", "2020 100 1 8 1"]
     assert started(later, tmp_path, "easy", order)[4][0] == 2100
     assert started(later, tmp_path, "easy", order, "order.half_life_s=1")[3][0] == 2100

@@ -1,4 +1,4 @@
-"""Links of all pages lead to a file that is there, and to a heading of it; every page is in the navigation of the site."""
+"""Links of all pages lead to an existing file and heading; every page is in the navigation of the site."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from scripts.doc_files import FENCE
 from tests.processes import ROOT
 
 DOCS = ROOT / "docs"
-# Pages that lie outside docs/ and are part of the site as well (scripts/site/hook.py).
+# Pages outside docs/ that are part of the site (scripts/site/hook.py).
 OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "plugin/PROTOCOL.md", "hwmodel/MODEL.md"]
 PAGES = [*OUTSIDE, *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def anchors(text: str) -> set[str]:
-    """Return what a link to a heading of this Markdown says behind the #: of equal headings, the later ones are numbered."""
+    """Return the anchors of the headings of this Markdown; repeated headings are numbered."""
     seen: Counter[str] = Counter()
     found = set()
     for title in re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)  # of a link, its text
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)  # a link in a heading counts by its text
         anchor = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
         found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
         seen[anchor] += 1
@@ -30,7 +30,7 @@ def anchors(text: str) -> set[str]:
 
 
 def lost_links(page: Path) -> list[str]:
-    """Return the links of a page that lead nowhere; those to other sites are not looked at."""
+    """Return the broken links of a page; links to other sites are not checked."""
     lost = []
     for match in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
         target = match[1] or match[2]
@@ -44,11 +44,11 @@ def lost_links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_no_link_is_broken(page: str) -> None:
     assert lost_links(ROOT / page) == []
 
 
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+def test_broken_links_are_found(tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("# A [title](x.md), and more\n## Twice\n## Twice\n", encoding="utf-8")
     page = tmp_path / "page.md"
     good = "[a](other.md) [b](other.md#a-title-and-more) [c](other.md#twice-1) [d](https://example.org/x)"

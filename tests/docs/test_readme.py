@@ -1,4 +1,4 @@
-"""The README's numbers stand on the pages that it names, and what it and the citation promise is there."""
+"""The README's numbers are on the pages that it names, and its commands and the citation are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.docs.test_links import anchors
 from tests.processes import ROOT
 
 README = ROOT / "README.md"
-MOST_LINES = 10  # up to the commands to start with; blank lines are not counted
+MOST_LINES = 10  # lines up to the commands to start with, without blank ones
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?: ± \d+(?:\.\d+)?)?")
 
 
@@ -38,7 +38,7 @@ def table_of(text: str) -> Iterator[Row]:
 
 
 def section(page: str, anchor: str) -> str:
-    """Return the text below the heading with this anchor, up to the next one of its level or above."""
+    """Return the text below the heading with this anchor, up to the next heading of its level or above."""
     lines = page.splitlines()
     for place, line in enumerate(lines):
         if line.startswith("#") and anchor in anchors(line):
@@ -49,7 +49,7 @@ def section(page: str, anchor: str) -> str:
 
 
 def missing(readme: str) -> list[str]:
-    """Return the numbers of the README's table that the pages do not have where it says so."""
+    """Return the numbers of the README's table that are missing in the named sections and pages."""
     lost = []
     for row in table_of(readme):
         page = row.page.read_text(encoding="utf-8")
@@ -59,19 +59,19 @@ def missing(readme: str) -> list[str]:
     return lost
 
 
-def test_numbers_stand_where_the_readme_says() -> None:
+def test_numbers_are_on_the_pages_that_the_readme_names() -> None:
     text = README.read_text(encoding="utf-8")
     assert sum(len(row.in_section) for row in table_of(text)) >= 15
     assert missing(text) == []
 
 
-def test_a_number_that_is_elsewhere_is_found() -> None:
+def test_a_number_missing_from_its_page_is_found() -> None:
     text = README.read_text(encoding="utf-8")
     for number, other in (("-35.8 ± 5.9", "-35.8 ± 5.8"), ("-48.0", "-49.0"), ("load 1.70", "load 1.69")):
         assert missing(text.replace(number, other)) == [other.removeprefix("load ")]
 
 
-def test_the_start_is_short_and_its_commands_are_there() -> None:
+def test_the_start_is_short_and_its_commands_exist() -> None:
     start = README.read_text(encoding="utf-8").partition("./scripts/test ")[0]
     assert len([line for line in start.splitlines() if line]) <= MOST_LINES
     assert "./scripts/demo " in start

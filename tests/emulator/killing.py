@@ -1,7 +1,7 @@
-"""Programs that are killed at random instants, again and again, until they come through: for the tests of accounts and recorded runs.
+"""Programs that are killed at random instants until they complete, for the tests of accounts and recorded runs.
 
-``python -m tests.emulator.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints how many of its lives were ended by SIGKILL. It is
-a process of its own because it forks: one with threads should not.
+``python -m tests.emulator.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints the number of its processes that SIGKILL ended. It is
+a process of its own because it forks: a process with threads should not fork.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def step_number(number: int) -> Step:
 
 
 def facts_of(number: int) -> list[Change]:
-    """Return the facts of step ``number``, always the same: job n enters at step n, and has ended six steps later."""
+    """Return the facts of step ``number``, always the same: job n enters at step n, and ends six steps later."""
     at_us = number * 10
     if number == 0:
         return [NodeChanged(0, node, "UP") for node in range(3)]
@@ -93,7 +93,7 @@ def record_of(number: int) -> JobRecord:
 
 
 def keep_accounts(database: str) -> None:
-    """Do all steps from the end of the database; the times of flushes differ in every life."""
+    """Do all steps from the end of the database; the times of flushes differ between processes."""
     accounting = (
         Accounting.open(database) if os.path.exists(database) else Accounting.create(database, {"kind": "test"})
     )
@@ -138,9 +138,9 @@ def simulate(database: str, preset: str, scenario: str) -> None:
 
 
 def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
-    """Run ``life`` in processes that are killed at random instants, until one comes through; return how many did not.
+    """Run ``life`` in processes that are killed at random instants, until one completes; return the number of kills.
 
-    Each life may be longer than the last, so that one completes even on a slow machine.
+    Each process gets more time than the last, so that one completes even on a slow machine.
     """
     for number in range(MOST_LIVES):
         process = os.fork()
@@ -165,7 +165,7 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
 def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
     """Kill a program of this module until it completes, and return the number of kills."""
     module = "tests.emulator.killing"
-    # Not a fork of the test: each of its lives would copy the tables of all that a test has loaded.
+    # Not a fork of the test: each of its forks would copy the page tables of everything that the test has loaded.
     ran = run_python("-m", module, program, str(database), str(seed), *arguments, folder=ROOT, seconds=120)
     assert ran.code == 0, ran.err
     return int(ran.out)

@@ -70,7 +70,7 @@ def manager(
     measure_above_ppm: int = 1_000_000,
     resume_us: int = 0,
 ) -> Manager:
-    """Return a manager of nodes under ``model``; by default under one of bandwidth, or none without ``contention``."""
+    """Return a manager of nodes under ``model``; by default with ``contention`` under a bandwidth model, else without a model."""
     nodes = classes or (node_class(),)
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
@@ -104,7 +104,7 @@ def play(
     requeue: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Player, Manager, dict[int, JobRecord]]:
-    """Run a whole simulation against `answer`; the manager's invariants are checked before every batch and at the end."""
+    """Run a whole simulation with the scheduler `answer`; the manager's invariants are checked before every batch and at the end."""
     managed = manager() if on is None else on
     player = Player(answer)
 

@@ -1,4 +1,4 @@
-"""The measurements of the LOMARC paper (section 4.2, tables 1 to 3 and paging) and what the model says of each.
+"""The measurements of the LOMARC paper (section 4.2, tables 1 to 3 and paging) and the model's estimate of each.
 
 Xeon with hyperthreading and Myrinet. A cell holds one slowdown, or those of the row's and of the column's application. The
 tables that this module writes stand in MODEL.md.
@@ -21,12 +21,12 @@ NODE_MB = 512
 
 
 class Cell(NamedTuple):
-    """What was run together, how each uses its nodes, and the slowdowns measured."""
+    """Two applications that ran together: how each uses its nodes, and the measured slowdowns."""
 
     name: str
     usages: tuple[Usage, Usage]
     measured: tuple[float, ...]
-    seconds: tuple[float, ...] = ()  # run times of applications of 60 s, projected where the other ended before
+    seconds: tuple[float, ...] = ()  # run times of applications of 60 s, extrapolated where the other one ended first
 
     def predicted(self, model: LomarcModel = WORST) -> float:
         return model.slowdown(1, self.usages[0], 2, self.usages[1])
@@ -36,12 +36,12 @@ class Cell(NamedTuple):
         return [round(self.predicted(model) - value, 2) for value in self.measured]
 
     def exceeds(self, model: LomarcModel = WORST) -> bool:
-        """Tell whether a measurement is above the estimate."""
+        """Return whether a measurement is above the estimate."""
         return min(self.errors(model)) < 0
 
 
 class Error(NamedTuple):
-    """Of a number of measurements: mean of predicted - measured, mean of its absolute value."""
+    """Errors of several measurements: mean of predicted - measured, and of its absolute value."""
 
     numbers: int
     mean: float
@@ -101,7 +101,7 @@ TABLE_2 = [
     ]
 ]
 
-# Table 3: one resource each. Two that read files slowed down by 1.2 mostly, by up to 2.3: both count.
+# Table 3: one resource each. Two applications that read files slowed down by 1.2 mostly, by up to 2.3: both values count.
 _SINGLE = {
     "comm 200": usage(network=1), "comm 18k": usage(network=1), "int + 0": CPU_ONLY, "I/O": usage(disk=1),
 }  # fmt: skip
@@ -140,7 +140,7 @@ def exceptions(cells: Iterable[Cell], model: LomarcModel = WORST) -> list[str]:
 
 
 def needed_c(cell: Cell) -> float:
-    """Return the c with which the estimate for two jobs that only compute is the larger of their slowdowns."""
+    """Return the c at which the estimate for two jobs that only compute equals the larger of their slowdowns."""
     return max(cell.measured)
 
 

@@ -71,7 +71,7 @@ def test_worked_example_with_a_neighbour_that_leaves() -> None:
     assert penalty_factor(300 * SECOND, [penalised]) == 340 / 300
 
 
-def test_no_mix_of_the_papers_demands_exceeds_four_thirds_and_three_of_any_fit() -> None:
+def test_slowdowns_of_the_papers_demands_are_at_most_four_thirds_and_any_three_fit() -> None:
     worst = 0.0
     for a in (LOW, MEDIUM, HIGH):
         for b in (LOW, MEDIUM, HIGH):
@@ -108,7 +108,7 @@ def test_unknown_resource_suggests_the_closest() -> None:
     )
 
 
-def test_penalties_are_alike_for_all_sharers_and_independent_of_order() -> None:
+def test_penalties_are_equal_for_all_jobs_on_a_node_in_any_order() -> None:
     assert isinstance(MODEL, ContentionModel)
     loads = [
         Load(7, 2, ThreadMask(0b0011), demand_of(HIGH, 2)),

@@ -1,4 +1,4 @@
-"""The arrays say what `bandwidth.penalised_us` says, bit for bit: the same decisions whichever of the two is asked."""
+"""The arrays agree bit for bit with `bandwidth.penalised_us`, so decisions do not depend on which of the two is used."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def column(values: list[int]) -> Ints:
 @pytest.mark.parametrize("resources", [("memory_bandwidth",), ("memory_bandwidth", "disk"), ()])
 @pytest.mark.parametrize("scale_us", [1, 7_919_000_003])
 @pytest.mark.parametrize("shared", [False, True])
-def test_equal_to_the_plain_sum(
+def test_the_arrays_equal_the_plain_sum(
     resources: tuple[str, ...], scale_us: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Residents already there, others planned; jobs of one demand or several, on all nodes of a small machine or on some of a large."""
+    """Residents are running or planned, with one demand or several, on all nodes of a small machine or some of a large one."""
     monkeypatch.setattr(bandwidth_matrix, "_MOST_SHARED", 50_000 if shared else -1)
     random = Random(f"{resources} {scale_us}")
     model = BandwidthModel(resources)
@@ -44,7 +44,7 @@ def test_equal_to_the_plain_sum(
                 for _ in range(random.randint(0, THREADS))
             ]
             there.append(residents)
-            table.put({node: [Resident(0, 1, (9, 9, 9))]})  # what was there before does not matter
+            table.put({node: [Resident(0, 1, (9, 9, 9))]})  # earlier residents do not matter
         table.put(dict(enumerate(there)))
         planned: list[Planned] = []
         for _ in range(random.randint(0, 2)):
@@ -76,7 +76,7 @@ def test_equal_to_the_plain_sum(
 
 
 def test_by_hand() -> None:
-    """Four processes of 2000 MB/s on 6000: a third lost. Next to one resident until half-time: three lose on that half alone."""
+    """Four processes of 2000 MB/s on 6000: a third lost. Next to one resident until half-time: three lose during that half only."""
     table = NodeTable(BandwidthModel(), [(6000, 0, 0), (6000, 0, 0)], THREADS)
     table.put({1: [Resident(0, 115, (2000, 0, 0))]})
     ground = table.ground(np.array([0, 1], dtype=np.int64))
@@ -84,7 +84,7 @@ def test_by_hand() -> None:
     assert lost.T.tolist() == [[0.0, 0.0, 0.0, 10.0], [0.0, 0.0, 5.0, 15.0]]
 
 
-def test_the_ground_changes_with_the_table() -> None:
+def test_changes_of_the_table_change_penalised_times() -> None:
     table = NodeTable(BandwidthModel(), [(6000, 0, 0)], THREADS)
     one = np.array([0], dtype=np.int64)
     assert not table.ground(one).penalised_us((2000, 0, 0), 3, 100, 30).any()
@@ -92,7 +92,7 @@ def test_the_ground_changes_with_the_table() -> None:
     assert table.ground(one).penalised_us((2000, 0, 0), 3, 100, 30).T.tolist() == [[0.0, 0.0, 5.0]]
 
 
-def test_same_as() -> None:
+def test_same_as_compares_residents() -> None:
     model = BandwidthModel()
     residents = [Resident(0, 10, (1, 2, 3)), Resident(5, 20, (4, 5, 6))]
 
@@ -108,7 +108,7 @@ def test_same_as() -> None:
     assert table().same_as(NodeTable(model, [(6000, 0, 0)] * 2, 3))
 
 
-def test_jobs_that_have_left_by_an_instant_do_not_change_it() -> None:
+def test_jobs_that_left_before_an_instant_do_not_change_its_penalties() -> None:
     random = Random("settled")
     for _ in range(200):
         table = NodeTable(BandwidthModel(("memory_bandwidth",)), [(6000, 0, 0)], THREADS)

@@ -1,4 +1,4 @@
-"""Compositions: progress conserves work, ends are right, and the two are ordered as they must be."""
+"""Compositions: progress conserves work, ends are right, and `paper` is never later than `bulk-synchronous`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def random_trajectory(rng: random.Random, nodes: int) -> Trajectory:
     return [(at * SECOND, [rng.choice((0.0, 1 / 6, 1 / 3, rng.random())) for _ in range(nodes)]) for at in (0, *starts)]
 
 
-def test_names() -> None:
+def test_compositions_are_found_by_name() -> None:
     assert sorted(COMPOSITIONS) == ["bulk-synchronous", "paper"]
     assert all(COMPOSITIONS[name].name == name for name in COMPOSITIONS)
     with pytest.raises(UnknownNameError, match='unknown composition "papr"; did you mean "paper"'):
@@ -52,7 +52,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("composition", [BULK, PAPER])
-def test_window_of_l_work_lasts_l_times_one_plus_p(composition: Composition) -> None:
+def test_work_w_at_penalty_p_lasts_w_times_one_plus_p(composition: Composition) -> None:
     works, slowdowns = composition.works(300 * SECOND, 2), composition.slowdowns([1 / 3, 1 / 3])
     assert time_left_us(works, slowdowns) == pytest.approx(400 * SECOND, rel=1e-15)
     assert end_us(7, works, slowdowns) == 7 + 400 * SECOND
@@ -78,7 +78,7 @@ def test_progress_conserves_work(composition: Composition) -> None:
         slowdowns = composition.slowdowns([rng.random() for _ in range(nodes)])
         works = composition.works(run, nodes)
         left = time_left_us(works, slowdowns)
-        # However the time until the end is cut up, the same work is done and the same end comes out.
+        # The work and the end do not depend on how the time until the end is divided.
         cuts = sorted(rng.randrange(int(left)) for _ in range(rng.randrange(8)))
         now, remaining = 0, works
         for cut in cuts:
@@ -99,7 +99,7 @@ def test_finished_parts_stay_finished() -> None:
 
 
 def test_paper_never_takes_longer_than_bulk_synchronous() -> None:
-    # For the same penalties over time: no node is slowed more than the worst node is, at any instant.
+    # For the same penalties over time: at no instant is a node slowed more than the worst node.
     rng = random.Random(3)
     shorter = 0
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""Keyed draws: fixed for ever, the same one by one and in arrays, and even."""
+"""Keyed draws: they never change, are the same one by one and in arrays, and are uniform."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_choice_follows_weights() -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(weights=st.lists(st.integers(0, 10**6), min_size=1, max_size=6).filter(any), high=st.booleans())
-def test_choice_never_picks_weight_zero_nor_falls_out(weights: list[int], high: bool) -> None:
+def test_choice_never_picks_weight_zero(weights: list[int], high: bool) -> None:
     assert weights[draws.choice(1 - 2**-53 if high else 0.0, weights)] > 0
 
 

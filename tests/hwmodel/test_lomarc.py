@@ -1,4 +1,4 @@
-"""The LOMARC model: its formula, what it draws of pairs, its arrays, jobs on a node."""
+"""The LOMARC model: its formula, its draws for pairs, its arrays, and jobs on a node."""
 
 from __future__ import annotations
 
@@ -75,8 +75,10 @@ def test_estimates_of_table_2(usage_a: Usage, usage_b: Usage, worst: float, no_c
 
 
 @given(model=models(), job_a=JOBS, job_b=JOBS, usage_a=usages(), usage_b=usages())
-def test_it_is_the_formula(model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage) -> None:
-    """An independent implementation in exact fractions; the float is the nearest to it."""
+def test_the_model_computes_the_formula(
+    model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage
+) -> None:
+    """The expected value is the float nearest to an independent calculation in exact fractions."""
     a, b = (
         reference.Usage(usage.bound, *(Fraction(part, WHOLE_PPM) for part in usage[1:]))  # type: ignore[arg-type]
         for usage in (usage_a, usage_b)
@@ -87,7 +89,9 @@ def test_it_is_the_formula(model: LomarcModel, job_a: int, job_b: int, usage_a: 
 
 
 @given(model=models(), job_a=JOBS, job_b=JOBS, usage_a=usages(), usage_b=usages())
-def test_both_are_slowed_alike(model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage) -> None:
+def test_both_jobs_of_a_pair_have_the_same_slowdown(
+    model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage
+) -> None:
     assert model.slowdown(job_a, usage_a, job_b, usage_b) == model.slowdown(job_b, usage_b, job_a, usage_a)
 
 
@@ -111,7 +115,7 @@ def test_never_falls_with_c(usage_a: Usage, usage_b: Usage, c: list[int], remain
 
 
 @given(usage_a=usages(), usage_b=usages(), c=st.integers(WHOLE_PPM, 2 * WHOLE_PPM))
-def test_printed_formula_is_never_above(usage_a: Usage, usage_b: Usage, c: int) -> None:
+def test_the_printed_formula_never_gives_more(usage_a: Usage, usage_b: Usage, c: int) -> None:
     with_remainder, printed = (
         LomarcModel(remainder, good_share_ppm=0, good_c_ppm=WHOLE_PPM, bad_c_ppm=c).slowdown(1, usage_a, 2, usage_b)
         for remainder in (True, False)
@@ -119,7 +123,7 @@ def test_printed_formula_is_never_above(usage_a: Usage, usage_b: Usage, c: int) 
     assert printed <= with_remainder
 
 
-def test_jobs_that_use_different_resources_do_not_meet() -> None:
+def test_jobs_that_use_different_resources_are_not_slowed() -> None:
     alone = [Usage("cpu", WHOLE_PPM, 0, 0, 0), Usage("network", 0, WHOLE_PPM, 0, 0), Usage("disk", 0, 0, WHOLE_PPM, 0)]
     for remainder, c_scope in FORMS:
         model = LomarcModel(remainder, c_scope)
@@ -127,7 +131,7 @@ def test_jobs_that_use_different_resources_do_not_meet() -> None:
             assert model.slowdown(1, first, 2, second) == 1
 
 
-def test_paging_counts_unless_the_rest_is_worse() -> None:
+def test_paging_is_a_lower_bound_of_the_slowdown() -> None:
     half, more = Usage("cpu", WHOLE_PPM, 0, 0, 500_000), Usage("disk", 0, 0, WHOLE_PPM, 500_001)
     assert ALL_BAD.slowdown(1, half, 2, half) == 2
     assert ALL_BAD.slowdown(1, half, 2, more) == 2.5
@@ -140,7 +144,7 @@ def test_paging_counts_unless_the_rest_is_worse() -> None:
 
 
 def test_a_third_of_the_pairs_go_well() -> None:
-    """Over pairs of neighbours, of one job with all, and of jobs far apart; other seeds, other pairs."""
+    """For pairs of one job with all others and pairs of neighbours; another seed draws independently."""
     number = 40_000
     ids = np.arange(1, number + 1)
     columns = UsageColumns(ids.tolist(), [SIX_FOUR] * number)
@@ -164,8 +168,8 @@ def test_a_pair_is_drawn_by_its_ids_alone() -> None:
 
 
 @pytest.mark.parametrize(("remainder", "c_scope"), FORMS)
-def test_four_forms(remainder: bool, c_scope: str) -> None:
-    """Each differs from the others where it should: c by scope for pairs that are not cpu with cpu, the rest by the remainder."""
+def test_the_four_forms_differ_in_c_and_remainder(remainder: bool, c_scope: str) -> None:
+    """The scope decides c for pairs that are not cpu with cpu; the remainder decides about the time without competition."""
     model = LomarcModel(remainder, c_scope, good_share_ppm=0)
     assert model.c_ppm(1, "cpu", 2, "cpu") == 2_000_000
     for bound_a, bound_b in (("cpu", "disk"), ("network", "cpu"), ("disk", "disk"), ("network", "disk")):
@@ -223,7 +227,7 @@ def test_missing_parameters_take_defaults() -> None:
         ("c_scopes", "all", 'unknown lomarc parameter "c_scopes"; did you mean "c_scope"?'),
     ],
 )
-def test_parameters_that_cannot_be(name: str, value: object, text: str) -> None:
+def test_impossible_parameters_are_refused(name: str, value: object, text: str) -> None:
     with pytest.raises(HardwareModelError) as caught:
         LomarcModel.from_parameters([(name, value)])
     assert str(caught.value).startswith(text)
@@ -243,8 +247,8 @@ def loads(*job_ids: int) -> list[Load]:
 
 
 @given(model=models(), usage_a=usages(), usage_b=usages())
-def test_two_progress_at_one_over_the_slowdown(model: LomarcModel, usage_a: Usage, usage_b: Usage) -> None:
-    """Bit for bit: what is planned with the model is what happens."""
+def test_two_jobs_progress_at_one_over_the_slowdown(model: LomarcModel, usage_a: Usage, usage_b: Usage) -> None:
+    """Bit for bit, so that plans with the model come true."""
     contention = LomarcContention(model, {7: usage_a, 3: usage_b})
     slowdown = model.slowdown(3, usage_b, 7, usage_a)
     for penalty in contention.penalties(NODE, loads(7, 3)):
@@ -252,7 +256,7 @@ def test_two_progress_at_one_over_the_slowdown(model: LomarcModel, usage_a: Usag
 
 
 @given(model=models(), there=st.lists(usages(), min_size=3, max_size=5))
-def test_of_more_jobs_every_pair_counts(model: LomarcModel, there: list[Usage]) -> None:
+def test_excess_slowdowns_of_several_jobs_add_up(model: LomarcModel, there: list[Usage]) -> None:
     contention = LomarcContention(model, dict(enumerate(there)))
     jobs = list(range(len(there)))
     penalties = contention.penalties(NODE, loads(*jobs))
@@ -263,7 +267,7 @@ def test_of_more_jobs_every_pair_counts(model: LomarcModel, there: list[Usage]) 
         assert contention.penalties(NODE, loads(*order)) == [penalties[job] for job in order]
 
 
-def test_alone_or_unknown_at_full_speed() -> None:
+def test_a_job_alone_or_unknown_runs_at_full_speed() -> None:
     contention = LomarcContention(ALL_BAD, {1: SIX_FOUR, 2: plain(SIX_FOUR)})
     assert isinstance(contention, ContentionModel)
     assert contention.name == "lomarc"
@@ -277,7 +281,9 @@ def test_alone_or_unknown_at_full_speed() -> None:
 
 
 @given(model=models(), job=JOBS, usage=usages(), others=st.lists(st.tuples(JOBS, usages()), max_size=30))
-def test_arrays_say_the_same(model: LomarcModel, job: int, usage: Usage, others: list[tuple[int, Usage]]) -> None:
+def test_arrays_agree_with_single_pairs(
+    model: LomarcModel, job: int, usage: Usage, others: list[tuple[int, Usage]]
+) -> None:
     columns = UsageColumns([other for other, _ in others], [plain(there) for _, there in others])
     assert len(columns) == len(others)
     expected_c = [model.c_ppm(job, usage.bound, other, there.bound) for other, there in others]
@@ -286,7 +292,7 @@ def test_arrays_say_the_same(model: LomarcModel, job: int, usage: Usage, others:
     assert slowdowns(model, job, usage, columns).tolist() == expected
 
 
-def test_columns() -> None:
+def test_columns_of_usage_can_be_selected() -> None:
     first, second, third = SIX_FOUR, FOUR_SIX, Usage("disk", 0, 100_000, 900_000, 250_000)
     columns = UsageColumns([5, 2, 9], [first, second, third])
     assert columns.bound.tolist() == [0, 1, 2]

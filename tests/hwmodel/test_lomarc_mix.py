@@ -1,4 +1,4 @@
-"""What of the LOMARC paper's workload its model lets through, in each form; MODEL.md states it."""
+"""The share of pairs of the LOMARC paper's workload that the slowdown limit accepts, in each form; MODEL.md states it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def mix_1(jobs: int, seed: int) -> UsageColumns:
         fits: NDArray[np.bool_] = (least <= own + second) & (own + second < most)
         here = kind == index
         assert fits[here].any(axis=1).all()
-        first = fits.argmax(axis=1)  # the first attempt whose sum fits
+        first = fits.argmax(axis=1)  # draw again until the sum fits
         drawn = {bound: own[ids, first], other: second[ids, first]}
         drawn[rest] = WHOLE_PPM - drawn[bound] - drawn[other]
         for name in BOUNDS:
@@ -61,7 +61,7 @@ def usage_of(columns: UsageColumns, job: int) -> Usage:
 
 
 def matchable(model: LomarcModel, job: int, columns: UsageColumns) -> NDArray[np.bool_]:
-    """Return which of the jobs fit into memory and differ in bound, or compute both and go well together."""
+    """Return which jobs fit into memory with this one, and differ in bound or are two cpu-bound jobs with the low c."""
     fits: NDArray[np.bool_] = columns.memory + columns.memory[job] <= WHOLE_PPM
     bound = int(columns.bound[job])
     cpu, disk = BOUNDS.index("cpu"), BOUNDS.index("disk")
@@ -74,7 +74,7 @@ def matchable(model: LomarcModel, job: int, columns: UsageColumns) -> NDArray[np
 
 
 def share_passing(model: LomarcModel, columns: UsageColumns) -> float:
-    """Return which part of the matchable pairs has a slowdown of at most 1.6."""
+    """Return the share of matchable pairs with a slowdown of at most 1.6."""
     passing = total = 0
     for job in range(1, len(columns)):
         candidates = columns.take(np.arange(job))
@@ -105,8 +105,8 @@ def test_share_of_matchable_pairs_that_pass(model: LomarcModel, expected: float,
     assert row in (Path(__file__).parents[2] / "hwmodel" / "MODEL.md").read_text(encoding="utf-8")
 
 
-def test_mix_is_the_papers() -> None:
-    """27 % of pairs do not fit into memory together; the shares lie where they must."""
+def test_the_mix_agrees_with_the_paper() -> None:
+    """27 % of pairs do not fit into memory together; the shares are in the paper's ranges."""
     assert (MIX_1.cpu + MIX_1.network + MIX_1.disk == WHOLE_PPM).all()
     assert np.bincount(MIX_1.bound) / len(MIX_1) == pytest.approx([0.4, 0.3, 0.3], abs=0.04)
     conflicts = [int((MIX_1.memory[:job] + MIX_1.memory[job] > WHOLE_PPM).sum()) for job in range(len(MIX_1))]

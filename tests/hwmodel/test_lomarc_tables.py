@@ -1,4 +1,4 @@
-"""The LOMARC paper's measurements against the model's estimates: what is above them, how far off they are, what MODEL.md says."""
+"""The LOMARC paper's measurements against the model's estimates: which are above them, the errors, and the page MODEL.md."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_all_cells_are_there() -> None:
         assert len({cell.name for cell in cells}) == len(cells)
 
 
-def test_measured_slowdowns_of_table_2_are_those_of_its_run_times() -> None:
-    """Applications of 60 s: that the page of the paper was read right, one cell of it, 1.4 / 1/1, included."""
+def test_measured_slowdowns_of_table_2_follow_from_its_run_times() -> None:
+    """Applications of 60 s. This checks the transcription of the table, including the misprinted cell 1.4 / 1/1."""
     for cell in tables.TABLE_2:
         for slowdown, seconds in zip(cell.measured, cell.seconds, strict=True):
             assert abs(seconds / 60 - slowdown) < 0.0501, cell.name
@@ -51,7 +51,7 @@ def test_printed_formula_does_not_give_the_printed_estimates() -> None:
     assert [cell.predicted(printed_form) for cell in unequal] == [1.6] * 4
 
 
-def test_nothing_but_these_cells_is_above_the_estimate() -> None:
+def test_only_these_cells_are_above_the_estimate() -> None:
     assert tables.exceptions(tables.TABLE_1) == ["two float + 0"]
     assert tables.exceptions(tables.TABLE_2) == []
     assert tables.exceptions(tables.TABLE_2, tables.NO_CPU_COMPETITION) == []
@@ -61,13 +61,13 @@ def test_nothing_but_these_cells_is_above_the_estimate() -> None:
     assert tables.exceptions(tables.PAGING) == []
 
 
-def test_how_far_above() -> None:
-    """A tenth for two that add floats, up to 0.3 where a disk takes part."""
+def test_measurements_above_the_estimate_exceed_it_by_at_most_0_3() -> None:
+    """By 0.1 for two jobs that add floats, by up to 0.3 with a disk."""
     assert min(min(cell.errors()) for cell in tables.TABLE_1) == -0.1
     assert min(min(cell.errors()) for cell in tables.TABLE_3) == -0.3
 
 
-def test_paging_is_what_the_model_counts() -> None:
+def test_the_model_predicts_the_paging_slowdowns() -> None:
     assert [cell.predicted() for cell in tables.PAGING] == [2.5, 2.5]
     fits = tables.usage(cpu=1, memory_mb=256)
     assert tables.WORST.slowdown(1, fits, 2, fits) == 2
@@ -77,20 +77,20 @@ def test_paging_is_what_the_model_counts() -> None:
     "cell", [cell for cell in tables.TABLE_1 if tables.needed_c(cell) <= 2], ids=lambda cell: cell.name
 )
 def test_some_c_gives_each_cell_of_table_1(cell: tables.Cell) -> None:
-    """All but two that add floats, which no c in [1, 2] reaches."""
+    """The exception is two jobs that add floats, which need a c above 2."""
     c_ppm = round(tables.needed_c(cell) * 1_000_000)
     model = LomarcModel(remainder=True, good_share_ppm=1_000_000, good_c_ppm=c_ppm)
     assert cell.predicted(model) == max(cell.measured)
 
 
 def test_c_of_pairs_that_go_well_is_near_the_mean_of_table_1() -> None:
-    """The paper's 1.4 and 2 are "typical cases": the mean need is the first, nothing but floats added needs the second."""
+    """The paper's 1.4 and 2 are "typical cases": the mean is near the first, and only adding floats needs the second."""
     needs = [tables.needed_c(cell) for cell in tables.TABLE_1]
     assert sum(needs) / len(needs) == pytest.approx(1.4, abs=0.03)
     assert sum(need > 1.8 for need in needs) == 1
 
 
-def test_errors_are_those_stated() -> None:
+def test_errors_are_as_stated() -> None:
     stated = {
         "Table 1": (20, 0.65, 0.66),
         "Table 2": (20, 0.78, 0.78),
@@ -104,5 +104,5 @@ def test_errors_are_those_stated() -> None:
     assert tables.error_of(tables.TABLE_2, tables.NO_CPU_COMPETITION) == pytest.approx((20, 0.32, 0.32), abs=0.005)
 
 
-def test_the_page_is_what_is_computed() -> None:
+def test_the_page_agrees_with_the_model() -> None:
     assert tables.page() in MODEL_MD.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Models of pairs: what a model of others leaves out and what it may say, arrays and single pairs, pairs as a node's truth."""
+"""Models of pairs: defaults of third-party models, checks of their answers, arrays and single pairs, and pairs on a node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Columns:
 
 
 class ByName:
-    """The least that a model may be."""
+    """A model that defines only the required method."""
 
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
         return {"ab": 1.25, "ba": 1.5}.get(job.name + other.name, 2)
@@ -65,10 +65,10 @@ def made(model: object) -> PairModel:
     return CustomModel("some:Model", lambda: model).make_pairs(())
 
 
-# ---------------------------------------------------------------- what a model leaves out
+# ---------------------------------------------------------------- defaults
 
 
-def test_a_slowdown_is_enough() -> None:
+def test_a_model_needs_only_a_slowdown() -> None:
     model = made(ByName())
     assert (model.name, model.by_usage, model.knows(A), model.own(A, 2, 2)) == ("some:Model", False, True, None)
     assert (model.slowdown(A, B), model.slowdown(B, A), model.both(A, B), model.compete(A, B)) == (
@@ -84,7 +84,7 @@ def test_a_slowdown_is_enough() -> None:
     assert (with_itself.slowdowns.tolist(), with_itself.compete.tolist()) == ([1.5, inf], [False, False])
 
 
-def test_what_a_model_defines_is_asked() -> None:
+def test_methods_that_a_model_defines_are_used() -> None:
     class Full(ByName):
         by_usage = True
 
@@ -100,7 +100,7 @@ def test_what_a_model_defines_is_asked() -> None:
     assert model.beside(A, Columns([B, C])).slowdowns.tolist() == [1.75, 1.75]
 
 
-# ---------------------------------------------------------------- what a model may say
+# ---------------------------------------------------------------- checks of answers
 
 
 @pytest.mark.parametrize("value", [0.99, 0, -1, 1001, nan, -inf, True, "1.5", None])
@@ -137,7 +137,7 @@ def test_unknown_pairs_and_jobs() -> None:
     model.slowdown = lambda _job, other: inf if other.name == "b" else 1.5
     assert made(model).beside(A, Columns([B, C])).slowdowns.tolist() == [inf, 1.5]
     model.knows = lambda job: job.name != "b"
-    model.beside = lambda _job, _others: ([nan, 1.5], [False, False])  # of one that is unknown, anything
+    model.beside = lambda _job, _others: ([nan, 1.5], [False, False])  # any two of which one is unknown
     assert made(model).beside(A, Columns([B, C])).slowdowns.tolist()[1] == 1.5
 
 
@@ -146,7 +146,7 @@ def test_errors_survive_pickling() -> None:
     assert (str(error), error.model) == ("contention some:Model: it is tired", "some:Model")
 
 
-# ---------------------------------------------------------------- finding them
+# ---------------------------------------------------------------- finding models
 
 
 @pytest.mark.parametrize(
@@ -159,31 +159,31 @@ def test_errors_survive_pickling() -> None:
         ("lomark", 'unknown contention model "lomark"; did you mean "lomarc"?'),
     ],
 )
-def test_models_that_are_not_there(name: str, text: str) -> None:
+def test_missing_models_are_an_error(name: str, text: str) -> None:
     with pytest.raises(HardwareModelError) as raised:
         load_model(name, ("lomarc", "none"))
     assert str(raised.value).startswith(text)
     assert isinstance(raised.value, ContentionError) == (":" in name) != isinstance(raised.value, UnknownNameError)
 
 
-def test_classes_that_are_no_models() -> None:
+def test_classes_that_are_not_models_are_refused() -> None:
     with pytest.raises(ContentionError, match=r"it has no method slowdown\(job, other\)"):
         CustomModel("some:Model", object).make_pairs(())
     with pytest.raises(ContentionError, match="some:Model: TypeError"):
         CustomModel("some:Model", ByName).make_pairs([("size", 3)])
 
 
-# ---------------------------------------------------------------- the truth of a node
+# ---------------------------------------------------------------- jobs on a node
 
 
-def test_what_others_cost_is_added_up() -> None:
+def test_excess_slowdowns_of_others_add_up() -> None:
     contention = PairContention(made(ByName()), {1: A, 2: B, 3: C})
     assert isinstance(contention, ContentionModel)
     assert contention.name == "some:Model"
     assert contention.penalties(NODE, [load(1)]) == [0.0]
     assert contention.penalties(NODE, [load(1), load(2)]) == [0.25, 0.5]
     assert contention.penalties(NODE, [load(2), load(3), load(1)]) == [1.5, 2.0, 1.25]
-    assert contention.penalties(NODE, [load(1), load(4)]) == [0.0, 0.0]  # of job 4 nothing is known
+    assert contention.penalties(NODE, [load(1), load(4)]) == [0.0, 0.0]  # job 4 is unknown
 
 
 def test_unknown_jobs_cost_nothing_and_unknown_pairs_are_an_error() -> None:
@@ -209,7 +209,7 @@ JOBS = st.builds(
 
 
 @given(st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data())
-def test_the_models_that_ship_cost_the_same_bit_by_bit(jobs: list[Job], seed: int, data: st.DataObject) -> None:
+def test_built_in_models_give_the_same_penalties_bit_by_bit(jobs: list[Job], seed: int, data: st.DataObject) -> None:
     loads = [load(job.id, 1 << place) for place, job in enumerate(jobs)]
     shuffled = data.draw(st.permutations(loads))
     lomarc, statistical = LomarcModel(pair_seed=seed, remainder=True), StatisticalModel(seed)
@@ -224,7 +224,7 @@ def test_the_models_that_ship_cost_the_same_bit_by_bit(jobs: list[Job], seed: in
 
 
 @given(st.lists(JOBS, min_size=1, max_size=6, unique_by=lambda job: job.id), st.integers(0, 9), st.booleans())
-def test_many_at_once_are_as_one_by_one(jobs: list[Job], seed: int, remainder: bool) -> None:
+def test_arrays_agree_with_single_pairs(jobs: list[Job], seed: int, remainder: bool) -> None:
     job, *others = jobs
     for model in (
         LomarcPairs(LomarcModel(pair_seed=seed, remainder=remainder)),

@@ -35,7 +35,7 @@ TABLE_4 = {
     "sno": (25, 45, 12, 5, 13, 0, 0, 0, 0),
     "cos": (0, 68, 17, 7, 3, 2, 1, 1, 1),
 }
-# What it was made from: SL_scr in Tables 2 and 3, SL_sno in Table 3.
+# Its sources: SL_scr in Tables 2 and 3, SL_sno in Table 3.
 TABLE_2 = (131, 146, 130, 142, 105, 119, 100, 116, 161, 151, 148, 157, 129, 115, 109, 121)
 TABLE_3_SCR = (137, 105, 127, 104, 108, 111, 122, 147)
 TABLE_3_SNO = (135, 105, 116, 99, 99, 100, 101, 101)
@@ -45,7 +45,7 @@ NODE = load_preset("g-lomarc-2x2")
 INT64 = st.integers(-(2**63), 2**63 - 1)
 JOBS = st.integers(0, 1 << 40)
 MODEL = StatisticalModel()
-# By degrees of freedom: what chi-square exceeds once in ten thousand times.
+# Quantiles of chi-square by degrees of freedom, exceeded once in ten thousand times.
 RARE = {4: 23.5, 6: 27.9, 7: 29.9, 9: 33.7, 34: 73.7}
 
 
@@ -64,7 +64,7 @@ def chi_square(found: Iterable[int], expected: Iterable[float]) -> float:
 
 
 def by_range(slowdowns_ppm: Sequence[int]) -> list[int]:
-    """Count as Table 4 does; whatever is outside of it fails."""
+    """Count by the ranges of Table 4; a value outside of them fails."""
     counts = [0] * 9
     for slowdown_ppm in slowdowns_ppm:
         assert 900_000 <= slowdown_ppm < 1_800_000
@@ -84,8 +84,8 @@ def pairs_ppm(model: StatisticalModel, jobs: int) -> dict[tuple[int, int], int]:
 # ---------------------------------------------------------------- Table 4
 
 
-def test_table_4_is_what_tables_2_and_3_give() -> None:
-    """SL_scr but for a rounding that makes 100; of SL_sno the paper has moved 5 percent from [1.0, 1.1) to [1.2, 1.3)."""
+def test_table_4_follows_from_tables_2_and_3() -> None:
+    """SL_scr is rounded to a sum of 100; for SL_sno the paper has moved 5 percent from [1.0, 1.1) to [1.2, 1.3)."""
     core = [percent * 10_000 for percent in TABLE_2 + TABLE_3_SCR]
     node = [percent * 10_000 for percent in TABLE_3_SNO]
     of_core = [count * 100 / len(core) for count in by_range(core)]
@@ -95,7 +95,7 @@ def test_table_4_is_what_tables_2_and_3_give() -> None:
     assert [abs(a + b - c) <= 0.5 for a, b, c in zip(of_node, moved, TABLE_4["sno"], strict=True)] == [True] * 9
 
 
-def test_columns_are_table_4() -> None:
+def test_the_shares_are_those_of_table_4() -> None:
     assert (0, *CORE_SHARES, 0) == TABLE_4["scr"]
     assert (*NODE_SHARES, 0, 0, 0, 0) == TABLE_4["sno"]
     assert (0, *MODEL.shares) == TABLE_4["cos"]
@@ -120,7 +120,7 @@ def test_self_slowdowns_are_distributed_as_table_4(seed: int) -> None:
     node, core = ([own[column] for own in drawn] for column in (0, 1))
     assert chi_square(by_range(node), (number * share / 100 for share in TABLE_4["sno"])) < RARE[4]
     assert chi_square(by_range(core), (number * share / 100 for share in TABLE_4["scr"])) < RARE[6]
-    # Neither says anything of the other: a table of five by seven ranges, whose chi-square has 34 degrees of freedom.
+    # The two are independent: a table of five by seven ranges, whose chi-square has 34 degrees of freedom.
     joint = [0] * 35
     for node_ppm, core_ppm in drawn:
         joint[(node_ppm // 100_000 - 9) * 7 + core_ppm // 100_000 - 10] += 1
@@ -130,7 +130,7 @@ def test_self_slowdowns_are_distributed_as_table_4(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 77])
 def test_pairs_are_distributed_as_table_4(seed: int) -> None:
-    """Over all ordered pairs, and over those of one job: both those that it suffers and those that it causes."""
+    """Over all ordered pairs, and over those of one job: as the slowed job and as the other one."""
     found = pairs_ppm(StatisticalModel(seed), 200)
     assert len(found) == 200 * 199
     slowdown = StatisticalModel(seed).coscheduling
@@ -140,7 +140,7 @@ def test_pairs_are_distributed_as_table_4(seed: int) -> None:
         assert chi_square(by_range(drawn), (len(drawn) * share / 100 for share in TABLE_4["cos"])) < RARE[7]
 
 
-def test_even_inside_a_range() -> None:
+def test_slowdowns_are_uniform_inside_a_range() -> None:
     """The tenths of the widest ranges of each column are equally frequent."""
     found = pairs_ppm(MODEL, 200).values()
     drawn = [draw_self_slowdown(1, job) for job in range(20_000)]
@@ -181,8 +181,8 @@ def test_a_range_without_a_share_is_never_drawn(draw: float, expected_ppm: int) 
 
 
 @given(model=models(), word=st.integers(0, 2**53 - 1))
-def test_it_is_the_inverse_of_the_distribution(model: StatisticalModel, word: int) -> None:
-    """In exact fractions; the doubles may be off by the last millionth."""
+def test_draws_invert_the_distribution(model: StatisticalModel, word: int) -> None:
+    """Compared with exact fractions; the doubles may differ by one millionth."""
     position = Fraction(word, 2**53) * 100
     index, below = 0, 0
     while position >= below + model.shares[index]:
@@ -194,8 +194,8 @@ def test_it_is_the_inverse_of_the_distribution(model: StatisticalModel, word: in
     assert 1_000_000 + 100_000 * index <= found < 1_100_000 + 100_000 * index
 
 
-def test_shares_of_jobs_by_formula_8() -> None:
-    """Of parallel jobs, how many run 4, 2 and 1 a node in space sharing, as MODEL.md states it."""
+def test_formula_8_gives_the_stated_shares_of_jobs() -> None:
+    """The shares of parallel jobs with 4, 2 and 1 processes a node in space sharing, as MODEL.md states them."""
     number = 20_000
     counts = {4: 0, 2: 0, 1: 0}
     for node_ppm, core_ppm in (draw_self_slowdown(3, job) for job in range(number)):
@@ -210,8 +210,8 @@ def test_shares_of_jobs_by_formula_8() -> None:
 # ---------------------------------------------------------------- draws
 
 
-def test_golden_numbers() -> None:
-    """Drawn once and kept: a change of them is another workload."""
+def test_draws_have_the_golden_values() -> None:
+    """These numbers were drawn once: a change of them changes all workloads."""
     assert [draw_self_slowdown(1, job) for job in (1, 2, 3)] == [
         (1045831, 1109549),
         (1045434, 1255780),
@@ -233,8 +233,8 @@ def test_draws_are_keyed_by_seed_purpose_and_ids_alone() -> None:
     assert {pair: StatisticalModel(2).coscheduling(*pair) for pair in pairs} != forward
 
 
-def test_the_two_of_a_pair_are_slowed_differently() -> None:
-    """And independently: both are below 1.1 in 0.68² of the pairs."""
+def test_slowdowns_of_a_pair_are_drawn_independently() -> None:
+    """The two directions differ; both are below 1.1 in 0.68² of the pairs."""
     found = pairs_ppm(MODEL, 200)
     both = [(found[a, b], found[b, a]) for a, b in found if a < b]
     assert sum(first == second for first, second in both) < len(both) / 1000
@@ -266,13 +266,15 @@ def test_the_two_of_a_pair_are_slowed_differently() -> None:
         ((3, 5, 3), [4, 19, 34, 14], (2, 3)),
     ],
 )
-def test_spread(shape: tuple[int, int, int], threads: list[int], expected: tuple[int, int]) -> None:
+def test_spread_counts_cpus_and_cores(
+    shape: tuple[int, int, int], threads: list[int], expected: tuple[int, int]
+) -> None:
     node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
     assert spread(node, ThreadMask(sum(1 << thread for thread in threads))) == expected
 
 
 @given(sockets=st.integers(1, 5), cores=st.integers(1, 6), layers=st.integers(1, 3), bits=st.integers(0, (1 << 90) - 1))
-def test_spread_is_what_the_topology_says(sockets: int, cores: int, layers: int, bits: int) -> None:
+def test_spread_agrees_with_the_topology(sockets: int, cores: int, layers: int, bits: int) -> None:
     node = NodeShape("test", sockets, cores, 1024, threads_per_core=layers)
     mask = bits & ((1 << node.threads) - 1)
     where = [node.socket_of(thread) for thread in range(node.threads) if mask >> thread & 1]
@@ -283,7 +285,7 @@ def test_spread_is_what_the_topology_says(sockets: int, cores: int, layers: int,
 
 
 @pytest.mark.parametrize("mask", [1 << 4, 0b10001, -1])
-def test_threads_that_the_node_has_not(mask: int) -> None:
+def test_threads_beyond_the_node_are_an_error(mask: int) -> None:
     with pytest.raises(IndexError, match="of a node with 4"):
         spread(NODE, ThreadMask(mask))
     with pytest.raises(IndexError, match="of a node with 4"):
@@ -317,7 +319,7 @@ OWN = (1_080_000, 1_250_000)
 GAINS = (900_000, 1_000_000)
 
 
-def test_the_papers_cases() -> None:
+def test_penalties_of_the_papers_cases() -> None:
     """Processes a node on two dual-core CPUs: 1, 2 on different CPUs or on one, 4; alone, and beside another job."""
     contention = StatisticalContention(MODEL, {1: OWN})
     assert isinstance(contention, ContentionModel)
@@ -337,7 +339,7 @@ def test_the_papers_cases() -> None:
     assert contention.penalties(NODE, []) == []
 
 
-def test_a_job_may_gain() -> None:
+def test_a_self_slowdown_below_one_is_a_gain() -> None:
     contention = StatisticalContention(MODEL, {1: GAINS})
     (penalty,) = contention.penalties(NODE, [load(1, 0b1111)])
     assert penalty == 0.9 - 1.0
@@ -348,10 +350,10 @@ def test_a_job_may_gain() -> None:
 
 
 @given(model=models(), own=SELVES, job=JOBS, other=JOBS, mask=st.integers(1, 15))
-def test_of_two_one_plus_penalty_is_the_slowdown(
+def test_for_two_jobs_one_plus_penalty_is_the_slowdown(
     model: StatisticalModel, own: SelfSlowdown, job: int, other: int, mask: int
 ) -> None:
-    """Bit for bit: what is planned with the model is what happens."""
+    """Bit for bit, so that plans with the model come true."""
     loads = [load(job, mask)] if job == other else [load(job, mask), load(other, 15 & ~mask)]
     penalty = StatisticalContention(model, {job: own}).penalties(NODE, loads)[0]
     slowdown = self_factor(own, *spread(NODE, ThreadMask(mask))) * (
@@ -361,7 +363,7 @@ def test_of_two_one_plus_penalty_is_the_slowdown(
     assert composition_named("bulk-synchronous").slowdowns([penalty]) == [slowdown]
 
 
-def test_three_on_a_node_add_up_what_each_costs() -> None:
+def test_excess_slowdowns_of_three_jobs_add_up() -> None:
     selves = {1: OWN, 2: GAINS}
     contention = StatisticalContention(MODEL, selves)
     found = contention.penalties(NODE, [load(1, 0b0001), load(2, 0b1010), load(3, 0b0100)])
@@ -369,7 +371,7 @@ def test_three_on_a_node_add_up_what_each_costs() -> None:
     for job, penalty in zip((1, 2, 3), found, strict=True):
         costs = sum(MODEL.coscheduling(job, other) - 1 for other in (1, 2, 3) if other != job)
         assert penalty == pytest.approx(factors[job] * (1 + costs) - 1, abs=1e-15)
-    selves[3] = OWN  # known later: the mapping may grow
+    selves[3] = OWN  # becomes known later: the mapping may grow
     assert contention.penalties(NODE, [load(3, 0b0101)]) == [1.08 - 1.0]
 
 
@@ -387,7 +389,7 @@ def test_three_on_a_node_add_up_what_each_costs() -> None:
         ((2, 2, 2), 0b01010001, 1.35),
     ],
 )
-def test_other_nodes(shape: tuple[int, int, int], mask: int, own: float) -> None:
+def test_penalties_on_other_kinds_of_nodes(shape: tuple[int, int, int], mask: int, own: float) -> None:
     node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
     assert StatisticalContention(MODEL, {1: OWN}).penalties(node, [load(1, mask)]) == [own - 1.0]
 
@@ -398,10 +400,10 @@ def test_other_nodes(shape: tuple[int, int, int], mask: int, own: float) -> None
     masks=st.lists(st.integers(1, 15), min_size=4, max_size=4),
     own=st.lists(SELVES, min_size=4, max_size=4),
 )
-def test_the_order_of_the_loads_is_nothing(
+def test_penalties_do_not_depend_on_the_order_of_loads(
     model: StatisticalModel, jobs: list[int], masks: list[int], own: list[SelfSlowdown]
 ) -> None:
-    """Bit for bit, and of the mapping as well; the last job's own slowdown is not known."""
+    """Bit for bit, and not on the order of the mapping; the last job's own slowdown is not known."""
     loads = [load(job, mask) for job, mask in zip(jobs, masks, strict=False)]
     selves = dict(zip(jobs[:-1], own, strict=False))
     expected = dict(zip(jobs, StatisticalContention(model, selves).penalties(NODE, loads), strict=True))
@@ -410,7 +412,7 @@ def test_the_order_of_the_loads_is_nothing(
         assert again.penalties(NODE, order) == [expected[each.job_id] for each in order]
 
 
-def test_the_order_of_many_loads_is_nothing() -> None:
+def test_penalties_of_many_loads_do_not_depend_on_their_order() -> None:
     """Ten on a node, where sums in the order of the loads would differ in their last bits."""
     for first in range(50):
         loads = [load(first + place, 1) for place in range(10)]
@@ -457,7 +459,7 @@ def test_parameters() -> None:
         ("share", (100,), 'unknown statistical parameter "share"; did you mean "shares"?'),
     ],
 )
-def test_parameters_that_cannot_be(name: str, value: object, text: str) -> None:
+def test_impossible_parameters_are_refused(name: str, value: object, text: str) -> None:
     with pytest.raises(HardwareModelError) as caught:
         StatisticalModel.from_parameters([(name, value)])
     assert str(caught.value).startswith(text)

@@ -1,4 +1,4 @@
-"""Nodes, machines, presets, and what is said about descriptions that cannot be."""
+"""Nodes, machines, presets, and errors of wrong descriptions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_threads_are_numbered_in_layers_over_cores() -> None:
     assert [shape.core_of(thread) for thread in range(16)] == [*range(8), *range(8)]
     assert [shape.socket_of(thread) for thread in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
     assert [shape.socket_of(thread) for thread in range(8, 16)] == [0, 0, 0, 0, 1, 1, 1, 1]
-    # Lowest first takes every core once before any twice.
+    # Taking the lowest threads first uses every core once before any twice.
     assert len({shape.core_of(thread) for thread in range(shape.cores)}) == shape.cores
     for thread in (-1, 16):
         with pytest.raises(IndexError, match="of a node with 16"):
@@ -52,7 +52,7 @@ def test_presets_are_the_published_nodes() -> None:
     assert (lomarc.sockets, lomarc.cores, lomarc.threads, lomarc.memory_mb) == (1, 1, 2, 512)
     assert lomarc.caches == (Cache(2, 512, 1),)
     standard = load_preset("lomarc-standard")
-    assert replace(standard, name="lomarc-ht") == lomarc  # that its contexts take turns is said by the contention model
+    assert replace(standard, name="lomarc-ht") == lomarc  # the contention model states that its contexts take turns
     group = load_preset("g-lomarc-2x2")
     assert (group.sockets, group.cores_per_socket, group.threads) == (2, 2, 4)
     single = load_preset("single")
@@ -198,7 +198,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
 
 
-def test_nothing_here_pays_for_numpy() -> None:
+def test_machine_descriptions_are_loaded_without_numpy() -> None:
     modules = ("topology", "bandwidth", "composition", "demand", "draws", "contention", "rounding")
     program = (
         f"import sys; from cosched_hwmodel import {', '.join(modules)}; draws.uniform(1, 'x'); "

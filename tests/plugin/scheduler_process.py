@@ -1,4 +1,4 @@
-"""The scheduler's process for tests, and a manager that says what a test tells it to."""
+"""The scheduler's process for tests, and a manager that sends what a test tells it to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.processes import Forked
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 
-SOON_S = 10.0  # what must happen at once may take so long on a busy machine
+SOON_S = 10.0  # the longest delay on a busy machine of what must happen at once
 
 
 class Manager:
-    """A manager that says what the test tells it to."""
+    """A manager that sends what the test tells it to."""
 
     def __init__(self, endpoint: str, secret: tuple[bytes, bytes] | None = None) -> None:
         self._context = zmq.Context()
@@ -45,7 +45,7 @@ class Manager:
         return message
 
     def say(self, *messages: m.Message) -> None:
-        """Say this to whom was heard last."""
+        """Send messages to the scheduler that was heard last."""
         for message in messages:
             self.say_frames(encode(message))
 
@@ -61,7 +61,7 @@ class Manager:
         return hello
 
     def drop(self) -> None:
-        """Take in what is there already."""
+        """Discard messages that have arrived."""
         while self.router.poll(0):
             self.router.recv_multipart()
 

@@ -1,7 +1,7 @@
-"""As much of a manager as a scheduler's process can see, as a process of its own that can be killed and frozen.
+"""A minimal manager for a scheduler's process, as a process of its own that can be killed and frozen.
 
-Run as ``python -m tests.plugin.stub_manager ENDPOINT MOMENT``. It says on standard output how far it has come; at the moment
-``bound``, ``hello``, ``welcome``, ``ready``, ``events`` or ``busy`` it freezes itself (SIGSTOP), with ``never`` it goes on.
+Run as ``python -m tests.plugin.stub_manager ENDPOINT MOMENT``. It reports its progress on standard output; at the moment
+``bound``, ``hello``, ``welcome``, ``ready``, ``events`` or ``busy`` it freezes itself (SIGSTOP), with ``never`` it continues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cosched_plugin.protocol.session.base import report_of
 from cosched_plugin.protocol.session.manager import ManagerSession
 
 NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
-LIFE_S = 60.0  # a stub that a test has forgotten ends by itself
+LIFE_S = 60.0  # a stub left over by a test ends by itself
 
 
 def welcome(seq: int) -> m.Welcome:
@@ -37,7 +37,7 @@ def main(endpoint: str, moment: str) -> None:
     def reached(now: str) -> None:
         print(now, flush=True)
         if now == moment:
-            time.sleep(0.2)  # until what was sent has left
+            time.sleep(0.2)  # until sent messages have left
             os.kill(os.getpid(), signal.SIGSTOP)
 
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
@@ -92,7 +92,7 @@ def main(endpoint: str, moment: str) -> None:
 
 
 def job(number: int) -> m.JobSpec:
-    """Return a job as large as the machine: the first starts, and the others wait."""
+    """Return a job as large as the machine: the first one starts, and the others are pending."""
     return m.JobSpec(number, number * 1_000, 16, 1_000_000)
 
 

@@ -1,4 +1,4 @@
-"""The command cosched-plugin: help, errors in one line, exit codes, and no wait without an end."""
+"""The command cosched-plugin: help, errors in one line, exit codes, and bounded waits."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_help_is_quick_and_has_an_example() -> None:
             assert re.search(example, told[f"{command} -h"], re.DOTALL), command
 
 
-def test_no_command_is_forgotten() -> None:
+def test_every_command_is_tested() -> None:
     assert {(name,) for name in cli.commands} == set(HELPS[1:])
 
 
-def test_policies(commands: Commands) -> None:
+def test_the_catalogue_of_policies_is_listed(commands: Commands) -> None:
     code, out, err = commands.plugin("policies", "--json")
     assert (code, err) == (0, "")
     catalogue = json.loads(out)
@@ -79,7 +79,7 @@ def test_policies(commands: Commands) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_configuration_is_told_before_any_manager_is_looked_for(
+def test_wrong_configuration_is_an_error_before_connecting(
     arguments: tuple[str, ...], text: str, commands: Commands
 ) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
@@ -87,7 +87,7 @@ def test_wrong_configuration_is_told_before_any_manager_is_looked_for(
     assert said.startswith(text)
 
 
-def test_endpoints_that_leave_the_machine(commands: Commands) -> None:
+def test_endpoints_beyond_the_machine_need_keys(commands: Commands) -> None:
     said = assert_one_line(commands.plugin("serve", "--connect", "tcp://192.0.2.1:5000"), 2, PROGRAM)
     assert "not a loopback address" in said
 
@@ -95,7 +95,7 @@ def test_endpoints_that_leave_the_machine(commands: Commands) -> None:
 @pytest.mark.parametrize(
     "arguments", [("serve",), ("nope",), ("serve", "--connect", "ipc://x", "--wait", "-1"), ("check",)], ids=" ".join
 )
-def test_wrong_usage(arguments: tuple[str, ...], commands: Commands) -> None:
+def test_wrong_usage_is_an_error(arguments: tuple[str, ...], commands: Commands) -> None:
     code, out, err = commands.plugin(*arguments)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].partition(":")[0].lower() in ("error", PROGRAM)
@@ -113,7 +113,7 @@ def test_wrong_usage(arguments: tuple[str, ...], commands: Commands) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_with_log_json_the_last_word_is_json_too(
+def test_with_log_json_the_error_is_json_too(
     arguments: tuple[str, ...], code: int, text: str, commands: Commands
 ) -> None:
     ran = commands.plugin(*arguments, "--log-json")
@@ -134,7 +134,9 @@ def test_with_log_json_the_last_word_is_json_too(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_status_that_is_not_to_be_had(arguments: tuple[str, ...], code: int, text: str, commands: Commands) -> None:
+def test_an_unavailable_status_is_an_error(
+    arguments: tuple[str, ...], code: int, text: str, commands: Commands
+) -> None:
     assert text in assert_one_line(commands.plugin("status", *arguments), code, PROGRAM)
 
 
@@ -147,13 +149,13 @@ def test_a_status_that_is_not_to_be_had(arguments: tuple[str, ...], code: int, t
         ("--metrics=127.0.0.1", "port"),
     ],
 )
-def test_places_where_nothing_may_be_told(option: str, text: str, commands: Commands) -> None:
+def test_invalid_status_and_metrics_endpoints_are_refused(option: str, text: str, commands: Commands) -> None:
     said = assert_one_line(commands.plugin("serve", "--connect", "ipc://x", option), 2, PROGRAM)
     assert said.startswith(option.partition("=")[2])
     assert text in said
 
 
-def test_no_manager(commands: Commands) -> None:
+def test_without_a_manager_a_plugin_ends_in_time(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     started = time.monotonic()
     ran = commands.plugin("serve", "--connect", endpoint, "--wait", "0.5")
@@ -173,12 +175,12 @@ def test_a_second_plugin_is_refused_while_the_first_lives(commands: Commands) ->
     second = commands.plugin("serve", "--connect", endpoint, "--wait", "0.7", "--quiet")
     said = assert_one_line(second, 3, PROGRAM)
     assert re.search(r"within 0\.7 s: the manager reports busy: scheduler .* is being served", said)
-    assert ended(manager).code == 1  # nothing was ever started
+    assert ended(manager).code == 1  # no job was started
     assert ended(first).code == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopping_a_plugin(number: signal.Signals, code: int, commands: Commands) -> None:
+def test_a_plugin_is_stopped_by_a_signal(number: signal.Signals, code: int, commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint, "--deadline", "1")
     (commands.folder / "slow_policy.py").write_text(
@@ -197,7 +199,7 @@ def test_stopping_a_plugin(number: signal.Signals, code: int, commands: Commands
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_ends_a_decision_that_never_ends(number: signal.Signals, code: int, commands: Commands) -> None:
-    """Nothing else could: the policy catches whatever is raised in it."""
+    """The policy catches every exception, so the first signal has no effect."""
     endpoint = f"ipc://{commands.folder}/socket"
     (commands.folder / "endless.py").write_text(
         "import time\nclass Endless:\n    def decide(self, view):\n"
@@ -216,7 +218,7 @@ def test_a_second_signal_ends_a_decision_that_never_ends(number: signal.Signals,
     assert_one_line(ended(manager), 3)
 
 
-def test_a_killed_manager_is_waited_for_and_given_up(commands: Commands) -> None:
+def test_a_plugin_waits_for_a_killed_manager_and_then_gives_up(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     (commands.folder / "slow_policy.py").write_text(
         "import time\nclass Slow:\n    def decide(self, view):\n"
@@ -236,7 +238,7 @@ def test_a_killed_manager_is_waited_for_and_given_up(commands: Commands) -> None
     ]
 
 
-def test_a_policy_that_decides_the_impossible(commands: Commands) -> None:
+def test_an_impossible_decision_is_reported_by_both_programs(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     (commands.folder / "wrong.py").write_text(
         "from cosched_plugin.api import WakeAt\nclass Wrong:\n    def decide(self, view):\n        yield WakeAt(view.now_us)\n"

@@ -1,4 +1,4 @@
-"""The scheduler's process: it outlives its manager's restarts, stands by, ends in time without an answer, reports its status."""
+"""The scheduler's process: it survives restarts of its manager, stands by, ends in time without an answer, reports its status."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Stub:
         self.process = commands.start("tests.plugin.stub_manager", endpoint, moment)
 
     def wait_for(self, word: str) -> None:
-        """Wait until the stub has come so far."""
+        """Wait until the stub has reported this progress."""
         wait_until(lambda: word in self.process.written()[0].splitlines())
 
     def is_frozen(self) -> bool:
@@ -75,7 +75,7 @@ class Stub:
 
 
 def in_time(child: Process, seconds: float) -> Ran:
-    """Wait for the end of a process, which must come within ``seconds``, but for what a busy machine takes."""
+    """Wait for the end of a process, which must come within ``seconds`` plus the delay of a busy machine."""
     return ended(child, seconds + SOON_S)
 
 
@@ -84,10 +84,10 @@ def endpoint(commands: Commands) -> str:
     return f"ipc://{commands.folder}/socket"
 
 
-# ---------------------------------------------------------------- a manager that is started anew
+# ---------------------------------------------------------------- a manager that is restarted
 
 
-def test_a_killed_and_restarted_manager_is_greeted_anew(commands: Commands, endpoint: str) -> None:
+def test_a_killed_and_restarted_manager_is_greeted_again(commands: Commands, endpoint: str) -> None:
     stub = Stub(commands, endpoint)
     plugin = start(commands, endpoint)
     for _ in range(3):
@@ -114,18 +114,18 @@ def test_a_killed_and_restarted_manager_is_greeted_anew(commands: Commands, endp
     ]
 
 
-def test_a_manager_that_does_not_know_us_any_more_is_greeted_anew(commands: Commands, endpoint: str) -> None:
+def test_a_manager_that_has_forgotten_the_scheduler_is_greeted_again(commands: Commands, endpoint: str) -> None:
     forgotten = m.ErrorReport("state", "type", "say hello first")
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--status", f"ipc://{commands.folder}/status")
         first = manager.serve()
         manager.say(m.Events(1, 1_000, (m.JobSubmitted(job(1)),)))
         assert manager.hear(m.Actions) == m.Actions(1, 1_000, (m.StartJob(1, runs_on((0, 4, 15, 4)), 1_000_000, None),))
-        manager.say(forgotten, forgotten)  # to two messages that were under way
+        manager.say(forgotten, forgotten)  # in answer to two messages
         began = time.monotonic()
         assert manager.serve(seq=7)._replace(greeting=first.greeting) == first
         assert time.monotonic() - began < 2
-        # All that was known is forgotten: the machine is free, and the numbers are the manager's.
+        # The scheduler forgets its state: the machine is free, and the batch numbers are the manager's.
         manager.say(m.Events(8, 9_000, (m.JobSubmitted(job(2)),)))
         assert manager.hear(m.Actions) == m.Actions(8, 9_000, (m.StartJob(2, runs_on((0, 4, 15, 4)), 1_000_000, None),))
         status = ask_status(f"ipc://{commands.folder}/status", SOON_S)
@@ -136,7 +136,7 @@ def test_a_manager_that_does_not_know_us_any_more_is_greeted_anew(commands: Comm
     assert "does not know us any more; saying hello again\ncosched-plugin: resynced by the manager" in ran.err
 
 
-def test_a_manager_that_forgets_all_the_time_is_not_greeted_all_the_time(commands: Commands, endpoint: str) -> None:
+def test_greetings_of_a_manager_that_keeps_forgetting_are_limited(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--quiet")
         greetings = 0
@@ -153,7 +153,7 @@ def test_a_manager_that_forgets_all_the_time_is_not_greeted_all_the_time(command
         assert in_time(plugin, 0).code == 143
 
 
-def test_never_served_and_told_state_is_an_error(commands: Commands, endpoint: str) -> None:
+def test_a_state_error_before_any_service_ends_the_scheduler(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint)
         manager.hear(m.Hello)
@@ -165,7 +165,7 @@ def test_never_served_and_told_state_is_an_error(commands: Commands, endpoint: s
     )
 
 
-def test_a_manager_that_stays_away(commands: Commands, endpoint: str) -> None:
+def test_a_manager_that_does_not_return_is_given_up(commands: Commands, endpoint: str) -> None:
     stub = Stub(commands, endpoint)
     plugin = start(commands, endpoint, "--wait", "1.5", "--quiet")
     stub.wait_for("answered 2")
@@ -195,7 +195,7 @@ def test_a_manager_that_stays_away(commands: Commands, endpoint: str) -> None:
         ("busy", ("--standby",), "no manager welcomed us at .* within 1 s: the manager reports busy: "),
     ],
 )
-def test_a_manager_that_freezes_is_given_up_in_time(
+def test_a_frozen_manager_is_given_up_in_time(
     moment: str, options: tuple[str, ...], match: str, commands: Commands, endpoint: str
 ) -> None:
     stub = Stub(commands, endpoint, moment)
@@ -203,13 +203,13 @@ def test_a_manager_that_freezes_is_given_up_in_time(
     wait_until(stub.is_frozen)
     began = time.monotonic()
     ran = in_time(plugin, 1.5)
-    assert time.monotonic() - began < 4  # the process may not even have been there yet
+    assert time.monotonic() - began < 4  # the scheduler may still be starting at that time
     assert ran.code == 3
     assert ran.err.count("\n") == 1
     assert re.search(match, ran.err)
 
 
-def test_a_frozen_manager_that_comes_to_life_is_asked_and_kept(commands: Commands, endpoint: str) -> None:
+def test_a_silent_manager_that_answers_pings_is_kept(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--silence", "1", "--quiet")
         manager.serve()
@@ -221,7 +221,7 @@ def test_a_frozen_manager_that_comes_to_life_is_asked_and_kept(commands: Command
 
 
 @pytest.mark.parametrize("phase", ["greeting", "standby", "served"])
-def test_a_scheduler_that_was_frozen_goes_on(phase: str, commands: Commands, endpoint: str) -> None:
+def test_a_scheduler_continues_after_a_freeze(phase: str, commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--wait", "2", "--silence", "2", "--quiet", "--standby")
         manager.hear(m.Hello)
@@ -240,7 +240,7 @@ def test_a_scheduler_that_was_frozen_goes_on(phase: str, commands: Commands, end
                 continue
             manager.say(m.Events(1, 0, ()))
         answer = decode(manager.router.recv_multipart()[1:])
-        if type(answer) is m.Ping:  # it may notice the silence before it finds the batch
+        if type(answer) is m.Ping:  # it may notice the silence before it reads the batch
             answer = decode(manager.router.recv_multipart()[1:])
         assert answer == m.Actions(1, 0, ())
         manager.say(m.Bye(""))
@@ -250,7 +250,7 @@ def test_a_scheduler_that_was_frozen_goes_on(phase: str, commands: Commands, end
 # ---------------------------------------------------------------- standby
 
 
-def test_the_life_of_a_standby(commands: Commands, endpoint: str) -> None:
+def test_a_standby_waits_serves_and_ends(commands: Commands, endpoint: str) -> None:
     status_endpoint = f"ipc://{commands.folder}/status"
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--standby", "--wait", "2.5", "--status", status_endpoint)
@@ -275,7 +275,7 @@ def test_the_life_of_a_standby(commands: Commands, endpoint: str) -> None:
         manager.say(m.ErrorReport("replaced", "", "scheduler 3-c has taken over"))
         manager.hear(m.Hello)
         manager.say(BUSY)
-        began = time.monotonic()  # and now no answer any more
+        began = time.monotonic()  # from now on no answer
         ran = in_time(plugin, 2.5)
         assert 2.3 < time.monotonic() - began < 6
     assert ran.code == 3
@@ -343,7 +343,7 @@ def test_garbage_from_the_manager_ends_it_without_a_traceback(
         ("some:Broken", "policy", "the policy failed: RuntimeError: broken", 4),
     ],
 )
-def test_what_a_policy_cannot_do_is_reported_for_what_it_is(
+def test_errors_of_a_policy_are_reported_by_kind(
     policy: str, code: str, text: str, exit_code: int, commands: Commands, endpoint: str
 ) -> None:
     with Manager(endpoint) as manager:
@@ -361,7 +361,7 @@ def test_what_a_policy_cannot_do_is_reported_for_what_it_is(
 
 @pytest.mark.parametrize("named", [False, True])
 def test_a_manager_does_not_choose_what_is_imported(named: bool, commands: Commands, endpoint: str) -> None:
-    """A scheduler makes a contention model of others if its own command line names it."""
+    """A scheduler imports a third-party contention model only if its own command line names it."""
     module = "open('imported', 'w').close()\nclass Flat:\n    slowdown = lambda *_: 1.5\n"
     (commands.folder / "marked.py").write_text(module)
     with Manager(endpoint) as manager:
@@ -409,7 +409,7 @@ def test_signals_in_each_phase(
             plugin.send_signal(number)
             began = time.monotonic()
             if phase == "computing":
-                assert isinstance(manager.hear(m.Actions), m.Actions)  # what was decided is not lost
+                assert isinstance(manager.hear(m.Actions), m.Actions)  # its decisions are not lost
             goodbye = manager.hear(m.Hello) if manager.router.poll(0) and phase in ("greeting", "standby") else None
             assert goodbye is None or isinstance(goodbye, m.Hello)
             assert manager.hear(m.Bye) == m.Bye(number.name)
@@ -423,7 +423,7 @@ def test_signals_in_each_phase(
     assert ran.err.splitlines()[-1] == f"cosched-plugin: leaving on {number.name}"
 
 
-# ---------------------------------------------------------------- being looked into
+# ---------------------------------------------------------------- status and log
 
 
 def test_status_and_metrics_are_answered_while_it_computes(commands: Commands, endpoint: str) -> None:
@@ -470,7 +470,7 @@ def test_status_and_metrics_are_answered_while_it_computes(commands: Commands, e
         ask_status(status_endpoint, 0.3)
 
 
-def test_everything_said_with_log_json_is_json(commands: Commands, endpoint: str) -> None:
+def test_every_line_with_log_json_is_json(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--log-json")
         manager.serve()
@@ -484,7 +484,7 @@ def test_everything_said_with_log_json_is_json(commands: Commands, endpoint: str
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
 
 
-def test_a_log_without_a_reader(commands: Commands, endpoint: str) -> None:
+def test_a_log_without_a_reader_does_not_block(commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = commands.start_python("-m", "cosched_plugin", "serve", "--connect", endpoint)
         writer = os.open(f"/proc/{plugin.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
@@ -504,7 +504,7 @@ def test_a_log_without_a_reader(commands: Commands, endpoint: str) -> None:
 # ---------------------------------------------------------------- keys
 
 
-def test_keys(commands: Commands) -> None:
+def test_a_scheduler_connects_only_with_the_right_keys(commands: Commands) -> None:
     public, secret = write_keys(commands.folder / "keys", "us")
     manager_public, _ = write_keys(commands.folder / "keys", "manager_of_ours")
     other_public, _ = write_keys(commands.folder / "keys", "other")
@@ -537,7 +537,7 @@ def test_keys(commands: Commands) -> None:
         (("--key", "k", "--manager-key", "p"), "p: "),
     ],
 )
-def test_keys_that_are_not_there(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
+def test_missing_keys_are_an_error(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
     ran = commands.plugin("serve", "--connect", "tcp://192.0.2.1:5000", *arguments)
     assert ran.code == 2
     assert ran.err.startswith(f"cosched-plugin: error: {text}")

@@ -41,7 +41,7 @@ def ppn(
     self_sl_2: Number = SELF_SL_2,
     nodes: int = 128,
 ) -> int:
-    """Return the processes a node of a job that has its nodes for itself: formula (8), and more if it needs more nodes than there are.
+    """Return the processes a node of a job alone on its nodes: formula (8), or more if it needs more nodes than there are.
 
     With ``cpus`` CPUs of ``cores`` cores they are 1, ``cpus`` or ``cpus * cores``. Raises ValueError for a job that the
     whole machine cannot hold.
@@ -88,10 +88,10 @@ def run_factor(
 
 
 class Member(NamedTuple):
-    """A job of a group, or one that may become so.
+    """A job of a group, or a candidate.
 
     ``left`` is the work left, as run time alone with one process a node; ``factor`` its run time factor without
-    partners; ``nodes`` those that it holds or needs.
+    partners; ``nodes`` is the number that it holds or needs.
     """
 
     id: int
@@ -108,7 +108,7 @@ def coscheduled(number: int, size: int, left: Number, sl_sno: Number, sl_scr: Nu
 
 
 class Evolution(NamedTuple):
-    """What becomes of a group: all instants count from now.
+    """How a group proceeds: all instants count from now.
 
     ``periods`` are (length, ids of the matched jobs that run) between changes, while the group lasts; ``ends`` are
     those of all members, in the group or after it.
@@ -124,10 +124,10 @@ class Evolution(NamedTuple):
 
 
 def evolve(primary: Member, matched: Sequence[Member], cos: Cos) -> Evolution:
-    """Return how a group goes on until the primary job or all matched ones have ended, and when each ends (section 4.4).
+    """Return the evolution of a group until the primary job or all matched ones have ended, and the ends (section 4.4).
 
-    The primary job is slowed by the worst of the matched jobs that are still there, a matched job by the primary job
-    alone. Jobs that remain when the group is disbanded go on without partners.
+    The primary job is slowed by the worst of the remaining matched jobs, a matched job only by the primary job. Jobs that
+    remain when the group is disbanded continue without partners.
     """
     assert matched, "a group needs a matched job"
     left = {one.id: exact(one.left) for one in (primary, *matched)}
@@ -173,7 +173,7 @@ def u_gain(primary: Member, matched: Sequence[Member], cos: Cos) -> Fraction:
 
 
 def space_gain(processes: int, factor: Number) -> Fraction:
-    """Return the utilization gain of a job that has its nodes for itself, with so many processes a node."""
+    """Return the utilization gain of a job alone on its nodes, with this number of processes a node."""
     return processes / exact(factor) - 1
 
 
@@ -187,7 +187,7 @@ def preselect(
     max_sl: Number = MAX_SL,
     matched_longer: Number = MATCHED_LONGER_S,
 ) -> list[Member]:
-    """Return the candidates that the primary job suits, and they it: step 1.
+    """Return the candidates that suit the primary job, and that it suits: step 1.
 
     Neither slows the other down by more than ``max_sl``, and the candidate takes at most ``matched_longer`` longer than
     the primary job, each at its pace beside the other. Size plays no part: a job that no window holds stays in.
@@ -216,10 +216,10 @@ def fits(primary: Member, matched: Iterable[Member], larger: Number = MATCHED_LA
 
 
 def windows(primary: Member, block: Sequence[Member], larger: Number = MATCHED_LARGER) -> list[tuple[Member, ...]]:
-    """Return what the window sees as it slides over a block, job by job: from each job on, as many neighbours as fit.
+    """Return the sets in the window as it slides over a block, job by job: from each job on, as many neighbours as fit.
 
-    A job that does not fit by itself is never seen, nor anything beyond it from before it; nor one that would share no node with the
-    primary job, as those before it take them all.
+    No set contains a job that does not fit by itself, extends beyond such a job, or contains a job that would share no node with
+    the primary job because the jobs before it use all of its nodes.
     """
     found = []
     for first in range(len(block)):
@@ -262,7 +262,7 @@ def fill(
     cos: Cos,
     larger: Number = MATCHED_LARGER,
 ) -> list[tuple[Member, ...]]:
-    """Return the best group and each better one that a job of the other blocks makes of the last: step 4.
+    """Return the best group, and each better one that results from adding a job of the other blocks: step 4.
 
     A job is added while the primary job has nodes without a partner, if it fits and the gain grows.
     """
@@ -311,10 +311,10 @@ def form_groups(
     matched_longer: Number = MATCHED_LONGER_S,
     larger: Number = MATCHED_LARGER,
 ) -> list[Group]:
-    """Return the groups of steps 1 to 5 by decreasing gain, equal ones as stored: what the check of fairness is to see.
+    """Return the groups of steps 1 to 5 by decreasing gain, equal ones as stored: the input of the fairness check.
 
     Without a group from the first block there is none. ``sort`` false is the variant NS, ``first_block_only`` FBO. The
-    least gain that a group must have is not looked at.
+    least gain of a group is not checked.
     """
     blocks = blocks_of(preselect(primary, candidates, cos, max_sl, matched_longer), block_size, sort)
     best = best_window(primary, blocks[0], cos, larger, wanted) if blocks else None
@@ -338,7 +338,7 @@ class Waiting(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """When a waiting job will start and end."""
+    """The start and the end of a pending job."""
 
     start: Fraction
     end: Fraction
@@ -351,11 +351,11 @@ def forecast(
     waiting: Iterable[Waiting],
     keep_nodes: bool = False,
 ) -> dict[int, Planned]:
-    """Return when waiting jobs start and end if each, in turn, takes the earliest time that delays none before it.
+    """Return the starts and ends of pending jobs if each, in turn, takes the earliest time that delays no job before it.
 
-    ``running`` are (end, nodes that it holds), ends after ``now``; jobs that share a node free it when the last one
-    ends. Nodes are 0 to ``nodes`` - 1, all alike. A job gets its nodes when it starts, so that only their number counts
-    before; ``keep_nodes``: already when it is planned, the lowest numbers of those that are free for all of its span.
+    ``running`` are (end, nodes of the job), with ends after ``now``; jobs that share a node free it when the last one
+    ends. Nodes are 0 to ``nodes`` - 1, all equal. A job gets its nodes when it starts, so that only their number matters
+    before; with ``keep_nodes`` it gets them when it is planned: those with the lowest numbers that are free for its span.
     """
     start_of_time = exact(now)
     free_from = dict.fromkeys(range(nodes), start_of_time)
@@ -365,7 +365,7 @@ def forecast(
             assert node in free_from, f"a running job on node {node} of {nodes}"
             free_from[node] = max(free_from[node], exact(end))
     plans: dict[int, Planned] = {}
-    taken: list[tuple[Planned, int, frozenset[int]]] = []  # with the number of nodes, and which if they are known
+    taken: list[tuple[Planned, int, frozenset[int]]] = []  # with the number of nodes, and the nodes if they are known
     for job in waiting:
         assert job.id not in plans, f"job {job.id} twice"
         assert 0 < job.nodes <= nodes, f"job {job.id}: {job.nodes} of {nodes} nodes"

@@ -1,8 +1,8 @@
-"""A judge of whole schedules of jobs that share nodes, go to disk and come back: sharing no code with what made them.
+"""A judge of whole schedules of jobs that share nodes, go to disk and return; it shares no code with the scheduler.
 
-Times are microseconds; work is summed in exact fractions. A job's run time is that with one process a node; there it
-goes on at 1/f, f being its own factor by how it lies on the node's CPUs, times 1 and what each other job there adds
-(SL_cos - 1). Its slowest node counts at every instant.
+Times are microseconds; work is summed in exact fractions. A job's run time is that with one process a node. On a node a job
+progresses at 1/f, where f is its own factor (by its place on the node's CPUs) times 1 plus the sum of SL_cos - 1 over the other
+jobs there. At every instant its slowest node counts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Stay(Protocol):
 
 
 class Record(Protocol):
-    """What became of a job: the emulator's `JobRecord`."""
+    """The record of a job, as the emulator's `JobRecord` has it."""
 
     @property
     def job(self) -> TrueJob: ...
@@ -63,7 +63,7 @@ class Record(Protocol):
 
 
 class _Life(NamedTuple):
-    """A job's time from a start to its end, or to the failure of one of its nodes that has it begin again."""
+    """A job's time from a start to its end, or to a failure of one of its nodes after which it starts again."""
 
     record: Record
     stays: tuple[Stay, ...]
@@ -72,7 +72,7 @@ class _Life(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """How a job lies on a node: hardware threads, processes, CPUs used, most cores used on one of them."""
+    """The place of a job on a node: hardware threads, processes, CPUs used, most cores used on one of them."""
 
     mask: int
     processes: int
@@ -169,7 +169,7 @@ def _check_node(
     jobs_per_node: int,
     short_alone: bool,
 ) -> dict[tuple[int, int], list[_Meeting]]:
-    """Check the jobs on a node together; return what each (job, start of its stay) meets there."""
+    """Check the jobs on a node together; return what shares the node with each (job, start of its stay)."""
     met: defaultdict[tuple[int, int], list[_Meeting]] = defaultdict(list)
     present: list[tuple[Record, Stay, _Place]] = []
     for record, stay, place in sorted(residents, key=lambda one: (one[1].start_us, one[0].job.spec.id)):
@@ -191,7 +191,7 @@ def _check_node(
 
 
 def own_factor(self_slowdown: tuple[int, int] | None, cpus: int, cores: int) -> Fraction:
-    """Return a job's factor on a node by itself: SL_sno on more than one CPU, SL_scr on more than one core of a CPU."""
+    """Return a job's own factor on a node: SL_sno on more than one CPU, SL_scr on more than one core of a CPU."""
     sno_ppm, scr_ppm = self_slowdown or (WHOLE_PPM, WHOLE_PPM)
     factor = Fraction(1)
     if cpus > 1:
@@ -204,12 +204,12 @@ def own_factor(self_slowdown: tuple[int, int] | None, cpus: int, cores: int) -> 
 def _work_in(
     job: TrueJob, stay: Stay, delay_us: int, places: Mapping[int, _Place], met: Sequence[_Meeting], cos: Cos
 ) -> Fraction:
-    """Return the work of a job in one stay, whose first ``delay_us`` bring none, in microseconds of its run time."""
+    """Return the work of a job in one stay, in microseconds of its run time; the first ``delay_us`` do no work."""
     own = {node: own_factor(job.self_slowdown, place.cpus, place.cores) for node, place in places.items()}
     active_us = stay.start_us + delay_us
     instants = {active_us, stay.end_us, *(since for _, _, since, _ in met), *(until for _, _, _, until in met)}
     edges = sorted(instant for instant in instants if active_us <= instant <= stay.end_us)
-    time_at: defaultdict[Fraction, int] = defaultdict(int)  # factor -> time in which the job had it
+    time_at: defaultdict[Fraction, int] = defaultdict(int)  # factor -> time with this factor
     for since_us, until_us in pairwise(edges):
         others: defaultdict[int, list[int]] = defaultdict(list)
         for node, other, met_us, left_us in met:
@@ -237,7 +237,7 @@ def _check_slices(lives: Iterable[_Life], calendar: Sequence[Slice], class_of: C
         for off_us, on_us in zip((stay.end_us for stay in life.stays), back_us, strict=True):
             if off_us == on_us:
                 continue
-            first = max(bisect_right(starts[of], off_us) - 1, 0)  # none before it lasts beyond off_us
+            first = max(bisect_right(starts[of], off_us) - 1, 0)  # no slice before it lasts beyond off_us
             for start_us, end_us, _ in slices[of][first:]:
                 if start_us >= on_us:
                     break
@@ -260,15 +260,15 @@ def check_schedule(
     short_alone: bool = True,
     tolerance_us: int = 3,
 ) -> None:
-    """Raise AssertionError unless the schedule is possible and every job did its work, no less and no more.
+    """Raise AssertionError unless the schedule is possible and every job did exactly its work.
 
-    No core is held by two jobs at once; at most ``jobs_per_node`` are on a node, all of one class, and of short ones only
-    one (``short_alone``); no more processes of a job than a node has CPUs lie on as many CPUs. A job's stays are all on
-    the same threads, and it makes no progress in the first ``resume_us`` of each but the first, though it disturbs
-    others. All jobs complete, but those of ``ended_early``, with the state they end in. A job one of whose nodes fails,
-    also while it is on disk, begins again (``down``).
+    Two jobs never hold the same core. A node has at most ``jobs_per_node`` jobs, all of one class, and at most one short job
+    (``short_alone``). If a job has no more processes on a node than the node has CPUs, each has a CPU of its own. A job's stays
+    are all on the same threads, and it makes no progress in the first ``resume_us`` of each but the first, though it slows
+    others. All jobs complete, except those of ``ended_early``, which maps them to their end states. A job that loses a node
+    (``down``), also while it is on disk, starts again.
 
-    ``cos(job, other)``: how job slows down beside other, by ids. ``class_bounds_us``: longest estimates of short and
+    ``cos(job, other)``: the slowdown of job beside other, by ids. ``class_bounds_us``: longest estimates of short and
     medium jobs; None: all jobs are of one class. ``calendar``: slices in order, with gaps or without, in which every
     started job of the class must be on its nodes; None: not checked. Ends are rounded up to whole microseconds, hence
     the tolerance.

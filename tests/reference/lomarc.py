@@ -30,7 +30,7 @@ LEVELS: Sequence[Class] = ("short", "medium", "long")
 
 
 class Usage(NamedTuple):
-    """Shares of the run time on each resource, which make up 1, and the memory on a node as a part of the node's."""
+    """Shares of the run time on each resource, which add up to 1, and the memory as a share of a node's."""
 
     bound: Bound
     cpu: Number
@@ -40,7 +40,7 @@ class Usage(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job that waits: nodes, one process on each, and its run time alone as far as is known."""
+    """A pending job: nodes, one process on each, and its run time alone as far as it is known."""
 
     id: int
     size: int
@@ -53,11 +53,11 @@ def _exact(value: Number) -> Number:
     return Fraction(value) if isinstance(value, int) else value
 
 
-# ---------------------------------------------------------------- what two jobs do to each other
+# ---------------------------------------------------------------- slowdowns of two jobs
 
 
 def slowdown(a: Usage, b: Usage, c: Number, remainder: bool = True, paging: Number = PAGING) -> Number:
-    """Return the factor by which both of a pair slow down; at least ``paging`` where their memory does not fit.
+    """Return the factor by which both jobs of a pair slow down; at least ``paging`` where their memory does not fit.
 
     ``remainder``: the time in which neither competes counts as 1; otherwise the formula as printed, cut at 1.
     """
@@ -99,7 +99,7 @@ def response_time_impact(
     """Return the profit in relative response times of moving a job up to share the nodes of the current one.
 
     ``push_down`` are the jobs that the moved one overtakes, ``pull_up`` those behind it, both in queue order.
-    Future arrivals are (expected number, mean work); ``future_long`` are the medium ones too. An expected number m of
+    Future arrivals are (expected number, mean work); ``future_long`` includes medium jobs. An expected number m of
     them is floor(m) jobs of the mean work, one after the other, and one more such job that comes with probability
     m - floor(m): it adds its whole work to the response time, and its gain counts with that probability.
 
@@ -138,7 +138,7 @@ def response_time_impact(
 
 
 def expected_ends(remaining_a: Number, remaining_b: Number, sl: Number) -> tuple[Fraction, Fraction]:
-    """Return when each of a pair ends, from now: at 1/sl until the first one ends, then the other at full speed."""
+    """Return when each job of a pair ends, from now: both run at 1/sl until the first one ends, then the other at full speed."""
     shorter, longer = sorted((Fraction(remaining_a), Fraction(remaining_b)))
     first = shorter * Fraction(sl)
     last = first + (longer - shorter)
@@ -156,7 +156,7 @@ def job_class(time: Number) -> Class:
 def class_order(
     jobs: Iterable[tuple[int, Number, Number]], now: Number, mean_wait: Number | None
 ) -> list[tuple[int, Number, Number]]:
-    """Sort jobs (id, submit, estimate) by (level, submit, id); they rise a level for every mean wait that they waited."""
+    """Sort jobs (id, submit, estimate) by (level, submit, id); a job rises one level for each mean wait that it has waited."""
 
     def key(job: tuple[int, Number, Number]) -> tuple[int, Number, int]:
         number, submit, estimate = job
@@ -187,12 +187,12 @@ def _constraints(a: Job, b: Job, cpu: Cpu, c: Number) -> tuple[bool, bool, bool,
 
 
 def matchable(a: Job, b: Job, cpu: Cpu, c: Number) -> bool:
-    """Say whether ``b`` may share the nodes of ``a``; ``c`` is that of the pair."""
+    """Return whether ``b`` may share the nodes of ``a``; ``c`` is that of the pair."""
     return all(_constraints(a, b, cpu, c))
 
 
 class Funnel(NamedTuple):
-    """How many candidates are left after each constraint, and which of the last ones was taken (from 1; 0: none)."""
+    """The number of candidates left after each constraint, and the position of the one taken among the last (from 1; 0: none)."""
 
     queued: int
     medium_or_long: int
@@ -300,7 +300,7 @@ def _check_stay(stay: Stay, nodes: int, threads_per_node: int) -> dict[int, int]
 def _check_node(
     node: int, residents: Sequence[tuple[Stay, int]], memory_ppm: Mapping[int, int] | None
 ) -> set[tuple[int, int]]:
-    """Check the jobs on a node together; return the pairs of jobs that ever were."""
+    """Check the jobs on a node together; return the pairs of jobs that shared it at any time."""
     pairs: set[tuple[int, int]] = set()
     present: list[tuple[Stay, int]] = []
     for stay, mask in sorted(residents, key=lambda one: (one[0].start_us, one[0].job)):
@@ -329,16 +329,16 @@ def _work_done(
 ) -> Number:
     """Return the work of a job during its stay, in microseconds of its run time alone.
 
-    ``shared`` are its neighbours, ``excess`` is what each of them adds to its slowdown where they run together.
+    ``shared`` are its neighbours; ``excess`` is what each of them adds to its slowdown while both run.
     """
-    # All instants at which something changes: (instant, job, whether it runs from then on).
+    # All changes: (instant, job, whether it runs from then on).
     changes: list[tuple[int, int, bool]] = []
     for job in (stay.job, *shared):
         for since, until in _running_spans(stays[job]):
             changes += [(since, job, True), (until, job, False)]
     now = stay.start_us
     runs: set[int] = set()
-    time_at: defaultdict[Number, int] = defaultdict(int)  # slowdown -> time in which the job had it
+    time_at: defaultdict[Number, int] = defaultdict(int)  # slowdown -> time with this slowdown
     for instant, job, runs_now in sorted(changes):
         if now < instant <= stay.end_us:
             if stay.job in runs:
@@ -363,11 +363,11 @@ def check_schedule(
     exact: bool = True,
     tolerance_us: int = 3,
 ) -> None:
-    """Raise AssertionError unless the schedule is possible and every job did its work, no less and no more.
+    """Raise AssertionError unless the schedule is possible and every job did exactly its work.
 
     No hardware thread is held twice; at most two jobs are on a node, suspended ones included; their memory fits
-    together (``memory_rule``). A job goes on at 1/(1 + p), p being the largest over its nodes of the sum of slowdown - 1
-    over the other jobs there that are not suspended, and not at all while it is suspended itself. ``slowdown_of`` takes
+    together (``memory_rule``). A job runs at 1/(1 + p), where p is the largest over its nodes of the sum of slowdown - 1
+    over the other jobs there that are not suspended; a suspended job makes no progress. ``slowdown_of`` takes
     two job ids. Ends are rounded up to whole microseconds, hence the tolerance. ``exact`` false: work is summed in
     floats.
     """

@@ -1,7 +1,7 @@
 """Brute-force progress of jobs that slow each other down on shared nodes: from event to event, in exact fractions.
 
 A process asks its node for some of each resource. The node's penalty p is the sum over the resources of max(demand,
-capacity)/capacity - 1, and work there goes on at 1/(1 + p). The start times are given; nothing is scheduled.
+capacity)/capacity - 1, and work there proceeds at 1/(1 + p). The start times are given; nothing is scheduled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PlacedJob(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """When and how a job left its nodes; ``work`` is what its slowest part had done by then."""
+    """When and how a job left its nodes; ``work`` is the work of its slowest part by then."""
 
     end: Fraction
     killed: bool
@@ -47,7 +47,7 @@ class _Running:
 
 
 def _penalty(node: int, running: Sequence[_Running], capacity: Amounts, finished_parts_demand: bool) -> Fraction:
-    """Return the penalty of ``node`` with what is on it now."""
+    """Return the penalty of ``node`` with the jobs on it now."""
     here = [one for one in running if node in one.left and (finished_parts_demand or one.left[node] > 0)]
     total = Fraction(0)
     for resource, available in enumerate(capacity):
@@ -65,8 +65,8 @@ def progress(
 ) -> dict[int, Outcome]:
     """Return the outcome of every job, by id.
 
-    ``bulk-synchronous``: a job goes on everywhere at the rate of its worst node. ``paper``: the part on each node goes
-    on by itself, and the job ends with the last part; the parts finished before keep their nodes, and keep asking for
+    ``bulk-synchronous``: a job runs everywhere at the rate of its worst node. ``paper``: the part on each node runs
+    by itself, and the job ends with the last part; the parts finished before keep their nodes, and keep asking for
     resources unless ``finished_parts_demand`` is false. Completion beats a kill at the same instant. ``whole_ends``: a
     job that is done stays on its nodes, and asks for resources, until the next whole unit of time, as with a clock that
     rounds ends up.

@@ -1,4 +1,4 @@
-"""Brute force for the LessConsume world: penalties unit by unit of time, placements by enumeration, exact fractions.
+"""Brute force for LessConsume: penalties unit by unit of time, placements by enumeration, exact fractions.
 
 A machine is a sequence of nodes. A bucket is (node, processor); bucket order is node by node, lowest processor first.
 Times are integers of any one unit; everything is planned over [start, start + run), with the run time as it is
@@ -27,7 +27,7 @@ class Process(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node's size, capacity per resource, and the processes that it has or will have."""
+    """A node's size, capacity per resource, and its running and reserved processes."""
 
     processors: int
     capacity: Amounts
@@ -35,7 +35,7 @@ class Node(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a job asks for: processes, demand of each, and its run time."""
+    """A job's request: processes, demand of each, and its run time."""
 
     processes: int
     demand: Amounts

@@ -1,6 +1,6 @@
 """The calendar of time slices, stepped through slice by slice, in exact fractions.
 
-Every interval has a slice of each class: short first, and only where there is one, then medium, then long. No job makes
+Every interval has a slice of each class: short first, and only in intervals that have one, then medium, then long. No job makes
 progress while the machine switches, at the start of each slice. Times are in seconds, or in any one unit if the lengths
 of the calendar are given in it; interval 0 begins at instant 0. G-LOMARC-TS paper, sections 4.7 and 5.1.
 """
@@ -16,7 +16,7 @@ Class: TypeAlias = Literal["short", "medium", "long"]
 Time: TypeAlias = int | Fraction
 Pattern: TypeAlias = Callable[[int], bool]  # whether the interval of this number has a slice for short jobs
 
-_PATIENCE = 10_000  # intervals without any time for a class, after which there will be none
+_PATIENCE = 10_000  # after so many intervals without time for a class, it gets none
 
 
 class Calendar(NamedTuple):
@@ -70,7 +70,7 @@ def _usable_spans(
 def wall_of(of: Class, needed: Time, wall: Time, pattern: Pattern, calendar: Calendar = PAPERS) -> Fraction:
     """Return the instant at which jobs of a class will have had ``needed`` time of progress, counted from ``wall`` on.
 
-    The first such instant: the end of a slice, if that is all they need, and ``wall`` itself if they need none.
+    It is the first such instant: the end of a slice if the need ends with the slice, and ``wall`` itself without a need.
     """
     left = Fraction(needed)
     if left == 0:

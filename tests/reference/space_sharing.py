@@ -1,4 +1,4 @@
-"""Textbook space sharing, as slow and as plain as possible: the judge of the real scheduler, sharing no code with it.
+"""Textbook space sharing, as plain as possible: a reference for the real scheduler, which shares no code with it.
 
 The machine is a number of equal processors, and only their count matters. Times are integers of any one unit. At one
 instant all ends happen first, then all submissions, then one scheduling pass; there are no passes at other instants
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 
 class Job(NamedTuple):
-    """A rigid job. It ends at start + ``run``; ``estimate`` is all that a scheduler knows. Nothing is killed."""
+    """A rigid job. It ends at start + ``run``; a scheduler knows only ``estimate``. No job is killed."""
 
     id: int
     submit: int
@@ -50,7 +50,7 @@ def used_at(time: int, busy: Iterable[Busy]) -> int:
 
 def fits(start: int, job: Job, busy: Sequence[Busy], processors: int) -> bool:
     """Say whether ``job`` can have its processors for all of [start, start + estimate)."""
-    # Usage rises only where an interval begins, so these are all the instants that matter.
+    # Usage rises only where an interval begins, so no other instant matters.
     instants = [start] + [one.start for one in busy if start < one.start < start + job.estimate]
     return all(used_at(time, busy) + job.processors <= processors for time in instants)
 
@@ -61,7 +61,7 @@ def earliest(now: int, job: Job, busy: Sequence[Busy], processors: int) -> int:
 
 
 class Machine:
-    """The state that a scheduling pass sees and changes."""
+    """The state that a scheduling pass reads and changes."""
 
     def __init__(self, processors: int) -> None:
         self.processors = processors
@@ -75,7 +75,7 @@ class Machine:
         return self.processors - sum(job.processors for job in self.running)
 
     def expected_end(self, job: Job) -> int:
-        """Return when a running job should end; one that has passed its estimate should end in a moment, always."""
+        """Return when a running job should end; one beyond its estimate is expected to end one unit from now."""
         return max(self.starts[job.id] + job.estimate, self.now + 1)
 
     def start(self, job: Job) -> None:
@@ -86,7 +86,7 @@ class Machine:
         self.starts[job.id] = self.now
 
 
-# Does one pass, and returns when it wants another one even if nothing happens (None: never).
+# Does one pass; returns when it wants another one without an event (None: never).
 Pass: TypeAlias = Callable[[Machine], "int | None"]
 
 
@@ -142,7 +142,7 @@ def shortest_first(jobs: Sequence[Job], processors: int, extra_passes: Iterable[
 
 
 def shadow_and_extra(machine: Machine, head: Job) -> tuple[int, int]:
-    """Return when the blocked ``head`` will fit by the expected ends, and the processors then left over."""
+    """Return when the blocked ``head`` will fit by the expected ends, and the processors left over then."""
     for time in sorted(machine.expected_end(job) for job in machine.running):
         left = machine.processors - sum(job.processors for job in machine.running if machine.expected_end(job) > time)
         if left >= head.processors:
@@ -265,7 +265,7 @@ def check_no_overcommit(jobs: Sequence[Job], starts: Mapping[int, int], processo
 
 
 def check_easy_reservation(jobs: Sequence[Job], starts: Mapping[int, int], processors: int) -> None:
-    """Assert what makes a schedule EASY, whatever the order of candidates; needs run <= estimate.
+    """Assert that a schedule is EASY for some order of candidates; needs run <= estimate.
 
     After every pass of the replayed schedule: the blocked head does not fit; its shadow time is not later than after
     any earlier pass, and it starts by then; and no job behind it could still be backfilled.

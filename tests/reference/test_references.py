@@ -48,7 +48,7 @@ def exact(number: int, submit: int, processors: int, run: int) -> Job:
 BLOCKED = [exact(1, 0, 2, 4), exact(2, 1, 4, 2), exact(3, 2, 1, 5), exact(4, 3, 2, 1)]
 
 
-def test_blocked_head() -> None:
+def test_easy_backfills_behind_a_blocked_head() -> None:
     assert fcfs(BLOCKED, 4) == {1: 0, 2: 4, 3: 6, 4: 6}
     assert easy(BLOCKED, 4) == {1: 0, 2: 4, 3: 6, 4: 3}
     assert conservative(BLOCKED, 4) == ({1: 0, 2: 4, 3: 6, 4: 3}, {1: 0, 2: 4, 3: 6, 4: 3})
@@ -72,7 +72,7 @@ def test_easy_may_delay_the_second_and_conservative_may_not() -> None:
     assert conservative(SECOND_DELAYED, 5)[0] == {1: 0, 2: 4, 3: 6, 4: 9}
 
 
-def test_extra_processors_are_used_once() -> None:
+def test_extra_processors_at_the_shadow_time_are_used_once() -> None:
     # Shadow 4, extra 1: of three long single-processor jobs one may run past it, though three processors are free.
     jobs = [exact(1, 0, 2, 4), exact(2, 1, 4, 2), *(exact(number, 1, 1, 9) for number in (3, 4, 5))]
     assert easy(jobs, 5) == {1: 0, 2: 4, 3: 1, 4: 6, 5: 6}
@@ -113,7 +113,7 @@ def test_compression() -> None:
 def test_newcomer_at_the_instant_of_an_end() -> None:
     jobs = [*EARLY_END, exact(4, 4, 1, 2)]
     assert conservative(jobs, 2) == ({1: 0, 2: 4, 3: 7, 4: 7}, {1: 0, 2: 10, 3: 13, 4: 7})
-    # Let in first, job 4 takes [4, 6); then job 2 can only come to 6, and job 3 has the processor beside job 4.
+    # With its reservation first, job 4 takes [4, 6); then job 2 moves only to 6, and job 3 has the processor beside job 4.
     starts, promised = conservative(jobs, 2, newcomers_first=True)
     assert (starts, promised[4]) == ({1: 0, 2: 6, 3: 4, 4: 4}, 4)
 
@@ -192,7 +192,7 @@ def test_random_schedules_have_the_properties(kind: str) -> None:
             check_conservative(jobs, by_conservative, promised, processors)
 
 
-def test_passes_when_nothing_happens_change_nothing() -> None:
+def test_passes_without_events_change_nothing() -> None:
     random = Random("extra passes")
     for _ in range(150):
         processors = random.randint(2, 7)
@@ -205,8 +205,8 @@ def test_passes_when_nothing_happens_change_nothing() -> None:
         assert conservative(jobs, processors) == conservative(jobs, processors, wake_at_reservations=True)
 
 
-def test_unit_time_fcfs_agrees() -> None:
-    """Check the event loop against a loop over every unit of time that holds the machine as a plain list of ends."""
+def test_fcfs_agrees_with_a_loop_over_units_of_time() -> None:
+    """Check the event loop against a loop over every unit of time with a plain list of ends."""
     random = Random("unit time")
     for _ in range(100):
         processors = random.randint(2, 7)
@@ -227,8 +227,8 @@ def test_unit_time_fcfs_agrees() -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "over", "wrong"])
-def test_easy_as_a_profile_agrees(kind: str) -> None:
-    """Check shadow and extra against the other way to say it: others respect the head's reserved interval."""
+def test_easy_agrees_with_a_reserved_interval_for_the_head(kind: str) -> None:
+    """Check shadow and extra against an equivalent rule: other jobs respect the head's reserved interval."""
     random = Random(f"profile {kind}")
     for _ in range(150):
         processors = random.randint(2, 7)

@@ -87,7 +87,7 @@ def table(pairs: Mapping[tuple[int, int], Number]) -> Cos:
     return lambda job, other: pairs.get((job, other), 1)
 
 
-def test_how_a_group_goes_on() -> None:
+def test_evolution_of_a_group() -> None:
     # Job 1 ends first, after 40: at 5/4 the primary job has 68 left, and so has job 2. Without job 1 the primary job
     # is not slowed: 108. Job 2 has done 68 * 4/5 = 54.4 by then, and 13.6 are left, which it does alone.
     primary, first, second = Member(0, 8, 100, 1, 4), Member(1, 4, 40, 1, 2), Member(2, 4, 100, 1, 2)
@@ -105,7 +105,7 @@ def test_how_a_group_goes_on() -> None:
 
 
 def test_a_group_with_slowdowns_of_its_own_jobs() -> None:
-    # Together the primary job is slowed by 1.1 * 1.2 = 1.32, job 1 by .9 * 1.5 = 1.35.
+    # Together: the primary job is slowed by 1.1 * 1.2 = 1.32, job 1 by .9 * 1.5 = 1.35.
     primary, matched = Member(0, 8, 50, 1.1, 4), Member(1, 8, 60, 0.9, 4)
     group = evolve(primary, [matched], table({(0, 1): 1.2, (1, 0): 1.5}))
     assert group.periods == ((F(66), (1,)),)
@@ -120,7 +120,7 @@ def test_all_end_at_once() -> None:
 
 
 @pytest.mark.parametrize("matched", [[], [Member(0, 4, 1, 1, 2)], [Member(1, 4, 0, 1, 2)]])
-def test_what_is_no_group(matched: list[Member]) -> None:
+def test_evolution_without_nodes_or_matched_jobs_is_refused(matched: list[Member]) -> None:
     with pytest.raises(AssertionError, match="group"):
         evolve(Member(0, 4, 1, 1, 2), matched, table({}))
 
@@ -223,12 +223,12 @@ def test_the_window_slides_over_the_block() -> None:
     assert [numbers(one) for one in windows(PRIMARY, block, larger=0)] == [[1, 2], [2], [3], [6, 7], [7]]
     assert fits(PRIMARY, block[3:4])
     assert not fits(PRIMARY, block[4:5])
-    # Of 7 nodes none may stick out: .875.
+    # Of 7 nodes no job may need one more: .875.
     assert not fits(PRIMARY._replace(nodes=7), [candidate(1, 8)])
 
 
 def test_the_best_window() -> None:
-    # All as long as the primary job: what counts is how much of it is shared, and how badly.
+    # All are as long as the primary job: the shared nodes and the slowdowns decide.
     block = [candidate(number, nodes) for number, nodes in enumerate([3, 4, 4, 4, 2], 1)]
     assert numbers(best_window(PRIMARY, block, table({}))) == [2, 3]  # 8 nodes; so are 3 and 4, later
     assert numbers(best_window(PRIMARY, block, table({(0, 2): 1.2}))) == [3, 4]
@@ -241,7 +241,7 @@ def test_the_best_window() -> None:
 def test_other_blocks_fill_what_is_left() -> None:
     blocks = [[candidate(1, 5), candidate(2, 2)], [candidate(3, 1), candidate(4, 1)], [candidate(5, 1)]]
     best = (candidate(6, 4),)
-    # 5 nodes more are 9, which is one too many but fits; then no node is left.
+    # 5 more nodes make 9: one too many is allowed, and no node is left.
     assert [numbers(one) for one in fill(PRIMARY, best, blocks, table({}))] == [[6], [6, 1]]
     # 4 + 2 + 1 + 1 are all; job 3 slows the primary job too much to gain.
     groups = fill(PRIMARY, best, blocks, table({(0, 3): 1.6}), larger=0)
@@ -250,11 +250,12 @@ def test_other_blocks_fill_what_is_left() -> None:
     assert gains == sorted(gains)
     full = (candidate(6, 8),)
     assert fill(PRIMARY, full, blocks, table({})) == [full]
-    # Even if one more would pay: (16/3 + 16/3) / 8 with all of its nodes shared, (16/3 + 16/3 + 2) / 9 with job 7 too.
+    # No job is added without a free node, even if it would gain: (16/3 + 16/3) / 8 with all of its nodes shared, (16/3 + 16/3 +
+    # 2) / 9 with job 7 too.
     slow, full, more = PRIMARY._replace(factor=3), (candidate(6, 8, factor=3),), candidate(7, 1, left=30_000)
     assert u_gain(slow, (*full, more), table({})) > u_gain(slow, full, table({}))
     assert fill(slow, full, [[more]], table({})) == [full]
-    # One that adds exactly nothing: 16 + 12 or 14 + 14.
+    # A job that adds exactly nothing: 16 + 12 or 14 + 14.
     assert len(fill(PRIMARY, (candidate(6, 6),), blocks[2:], table({(0, 5): F(16, 14)}))) == 1
     assert len(fill(PRIMARY, (candidate(6, 6),), blocks[2:], table({(0, 5): F(16, 15)}))) == 2
 
@@ -266,9 +267,9 @@ def test_purified_groups() -> None:
     assert numbers(purify(PRIMARY, group, cos)) == [1]
     assert numbers(purify(PRIMARY, group, cos, wanted=3)) == [1, 2, 3]
     assert numbers(purify(PRIMARY, group, cos, wanted=2)) == [1, 2]
-    assert numbers(purify(PRIMARY, group[2:], cos)) == [3]  # the last one stays, however bad
+    assert numbers(purify(PRIMARY, group[2:], cos)) == [3]  # the last one stays, however slow
     assert numbers(purify(PRIMARY, group, table({(0, 1): 1.2, (0, 3): 1.1}))) == [1, 2, 3]  # the worst contributes
-    # One that adds exactly nothing leaves: 14 + 14 or 16 + 12.
+    # A job that adds exactly nothing leaves: 14 + 14 or 16 + 12.
     even = table({(0, 3): F(16, 14)})
     assert u_gain(PRIMARY, (group[0], group[2]), even) == u_gain(PRIMARY, (group[0],), even)
     assert numbers(purify(PRIMARY, (group[0], group[2]), even)) == [1]
@@ -306,7 +307,7 @@ def test_drawn_groups_keep_the_rules(seed: int) -> None:
             rest = [other for other in members if other is not one]
             slows = all(pairs[0, one.id] > pairs[0, other.id] for other in rest)
             assert not slows or u_gain(primary, rest, table(pairs)) < group.gain
-    # No neighbours of the first block, as many as fit, are better than the best group.
+    # No window of the first block is better than the best group.
     first = blocks_of(preselect(primary, jobs, table(pairs)), 8)[0]
     for start in range(len(first)):
         sets = [first[start:stop] for stop in range(start + 1, len(first) + 1) if fits(primary, first[start:stop])]
@@ -333,8 +334,8 @@ def test_a_forecast() -> None:
     assert forecast(4, 7, [(9, [0])], [Waiting(1, 4, 1)]) == {1: Planned(F(9), F(10))}
 
 
-def test_nodes_kept_from_the_beginning_cost_time() -> None:
-    # Job 1 is to have nodes 0 and 1 at 4. Job 2 could be on node 1 from 3 to 5, if job 1 had node 2.
+def test_reserving_nodes_at_planning_may_delay_a_job() -> None:
+    # Job 1 is planned on nodes 0 and 1 at 4. Job 2 could be on node 1 from 3 to 5, if job 1 had node 2.
     running: list[tuple[Number, list[int]]] = [(4, [0]), (3, [1]), (4, [2])]
     waiting = [Waiting(1, 2, 1), Waiting(2, 1, 2)]
     assert forecast(3, 0, running, waiting) == {1: Planned(F(4), F(5)), 2: Planned(F(3), F(5))}
@@ -352,7 +353,7 @@ def test_nodes_kept_from_the_beginning_cost_time() -> None:
         ([], [Waiting(1, 1, 1), Waiting(1, 1, 1)]),
     ],
 )
-def test_what_cannot_be_forecast(running: list[tuple[Number, list[int]]], waiting: list[Waiting]) -> None:
+def test_impossible_forecasts_are_refused(running: list[tuple[Number, list[int]]], waiting: list[Waiting]) -> None:
     with pytest.raises(AssertionError, match="job"):
         forecast(2, 0, running, waiting)
 
@@ -443,7 +444,7 @@ def test_wall_clock(of: Class, needed: int, wall: int, pattern: Callable[[int], 
     assert wall_of(of, needed, wall, pattern) == expected
 
 
-def test_a_class_without_slices_is_noticed() -> None:
+def test_a_class_without_slices_is_an_error() -> None:
     with pytest.raises(AssertionError, match="no time for short jobs"):
         wall_of("short", 1, 0, never)
 

@@ -1,4 +1,4 @@
-"""The judge of schedules in slices: a schedule worked by hand, what is wrong in many ways, and drawn ones."""
+"""The judge of schedules in slices: a schedule worked by hand, many wrong variants of it, and drawn schedules."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_wrong_schedule_is_refused(jobs: list[JobRecord], error: str) -> None:
     ("job", "own_ppm"),
     [(JOB_1, (1_000_000, 1_200_000)), (JOB_3, (960_000, 1_000_000)), (JOB_3, (1_000_000, 1_250_000)), (JOB_3, None)],
 )
-def test_how_a_job_slows_itself_counts(job: JobRecord, own_ppm: tuple[int, int] | None) -> None:
+def test_a_jobs_own_slowdown_counts(job: JobRecord, own_ppm: tuple[int, int] | None) -> None:
     changed = job._replace(job=job.job._replace(self_slowdown=own_ppm))
     with pytest.raises(AssertionError, match=rf"job {job.job.spec.id}: [0-9.]+ us of work done"):
         check([changed, *(other for other in JOBS if other is not job)])
@@ -143,7 +143,7 @@ def test_time_lost_on_the_way_back_from_disk_counts(resume_us: int) -> None:
 
 
 @pytest.mark.parametrize("pair", sorted(COS))
-def test_how_each_slows_the_other_counts(pair: tuple[int, int]) -> None:
+def test_slowdowns_between_jobs_count(pair: tuple[int, int]) -> None:
     wrong = {**COS, pair: F(11, 10)}
     with pytest.raises(AssertionError, match=rf"job {pair[0]}: [0-9.]+ us of work done"):
         check_schedule(JOBS, MACHINE, table(wrong), RESUME_US)
@@ -162,12 +162,12 @@ def test_one_job_on_each_cpu_and_processes_on_all_cores() -> None:
     check_schedule([one, other], MACHINE, table({(1, 7): 1.05}), 0, tolerance_us=0)
 
 
-def test_jobs_that_may_be_on_a_node() -> None:
+def test_only_allowed_jobs_share_a_node() -> None:
     three = [record(job, 10_000, [(0, 10_000)], runs_on((0, 1, 1 << job, 1))) for job in (0, 1, 3)]
     check(three[1:])
     with pytest.raises(AssertionError, match=r"jobs \[0, 1, 3\]: more than 2 jobs"):
         check(three)
-    # Several others add what they cost: 1 + .25 + .5.
+    # The excess slowdowns of several others add up: 1 + .25 + .5.
     costs: dict[tuple[int, int], Number] = {(0, 1): 1.25, (0, 3): 1.5}
     jobs = [record(0, 10_000, [(0, 17_500)], runs_on((0, 1, 1, 1)))]
     jobs += [record(job, 17_500, [(0, 17_500)], runs_on((0, 1, 1 << job, 1))) for job in (1, 3)]
@@ -192,7 +192,7 @@ def test_jobs_that_may_be_on_a_node() -> None:
         check_schedule(pair, threaded, table({}), 0)
 
 
-def test_slices_and_jobs_that_run_in_other_slices() -> None:
+def test_jobs_run_in_their_slices_and_may_run_in_others() -> None:
     # Beside its own slices a job may run in others, and a job that has not started may wait.
     late = record(4, 10_000, [(60_000, 70_000)], runs_on((2, 1, ALL, 4)), None)
     backfilled = record(5, 39_000, [(0, 35_000), (50_000, 55_000)], runs_on((2, 1, ALL, 4)), None)
@@ -207,7 +207,7 @@ def test_slices_and_jobs_that_run_in_other_slices() -> None:
         check(JOBS, calendar=[(0, 11, "medium"), (10, 20, "long")])
 
 
-def test_a_failed_node() -> None:
+def test_jobs_of_a_failed_node_start_again() -> None:
     # Node 2 is down from 10,000 to 30,000. Job 6 begins again on node 1; job 7 was on disk, and does not end.
     runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
     job_6 = record(6, 12_000, [(0, 10_000)], runs, None)
@@ -229,16 +229,16 @@ def test_a_failed_node() -> None:
         check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: CANCELLED}})
     with pytest.raises(AssertionError, match=r"jobs \[8\]: no record"):
         check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: NODE_FAIL, 8: CANCELLED}})
-    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it goes on where it was
+    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it runs longer than its work needs
         check([*JOBS, moved(job_6, 1, end_us=88_010), job_7], **settings)
     with pytest.raises(AssertionError, match=r"job 7: 5000\.0 us of work done by 60000 us, of 4000 us"):
         check([*JOBS, job_6, job_7._replace(job=job_7.job._replace(run_us=4000))], **settings)
-    # At once, on another node; and after a failure while it was on disk for the second time.
+    # It may start again at once on another node, also after a failure during its second time on disk.
     at_once = moved(job_6, 1, start_us=100_000, end_us=112_000)
     check([*JOBS, at_once, job_7], **{**settings, "down": [(2, 100_000, 10**6)]})
     twice = record(6, 12_000, [(0, 5000), (6000, 7000)], runs, None)
     check([*JOBS, twice._replace(intervals=(*twice.intervals, again), end_us=88_000), job_7], **settings)
-    # One that completes as its node fails has done all of its work.
+    # A job that completes as its node fails has done all of its work.
     check([*JOBS, record(6, 10_000, [(0, 10_000)], runs, None), job_7], **settings)
     with pytest.raises(AssertionError, match=r"job 6: 10000\.0"):
         check([*JOBS, record(6, 12_000, [(0, 10_000)], runs, None), job_7], **settings)
@@ -258,7 +258,7 @@ def test_jobs_that_end_early() -> None:
 
 
 class Drawn:
-    """A job of a drawn schedule: which half of which nodes, and what is left of its work."""
+    """A job of a drawn schedule: its half of its nodes, and its remaining work."""
 
     def __init__(self, random: Random, number: int) -> None:
         self.id = number

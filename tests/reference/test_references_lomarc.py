@@ -40,7 +40,7 @@ def usage(bound: Bound, percents: str, memory: int = 10) -> Usage:
     return Usage(bound, cpu, network, disk, F(memory, 100))
 
 
-# ---------------------------------------------------------------- what two jobs do to each other
+# ---------------------------------------------------------------- slowdowns of two jobs
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_printed_formula_is_cut_at_one() -> None:
     assert slowdown(one, one, F(7, 5), remainder=False) == F(152, 100)
 
 
-def test_memory_that_does_not_fit() -> None:
+def test_memory_that_does_not_fit_costs_at_least_the_paging_slowdown() -> None:
     big, rest, more = (usage("cpu", "60 20 20", memory) for memory in (60, 40, 41))
     assert slowdown(big, rest, 2) == 2
     assert slowdown(big, more, 2) == F(5, 2)
@@ -75,7 +75,7 @@ def test_memory_that_does_not_fit() -> None:
     assert slowdown(big, more, 2, paging=F(3, 2)) == 2
 
 
-def test_which_c_counts() -> None:
+def test_effective_c_by_cpu_and_scope() -> None:
     good, bad = F(7, 5), F(2)
     assert [effective_c("cpu", "cpu", one, "hyperthreaded", "cpu_cpu") for one in (good, bad)] == [good, bad]
     assert [effective_c("cpu", "disk", one, "hyperthreaded", "cpu_cpu") for one in (good, bad)] == [good, good]
@@ -106,7 +106,7 @@ def test_expected_ends() -> None:
 
 
 def test_impacts_of_the_specification() -> None:
-    # Only what depends on delay and improvement is left when only one other job is pending, behind, of work 12.5 * 128:
+    # With one other pending job, behind, of work 12.5 * 128, only terms of delay and improvement remain:
     # response times 6.25, 12.5 (moved) and 25.
     behind = [(16, 100)]
     # delay 0, improvement 6.25: dec = (12.5 - 6.25)/12.5 + 6.25/25 = .75
@@ -184,9 +184,9 @@ def test_order_of_classes_and_aging() -> None:
         return [number for number, _, _ in class_order(jobs, 100, mean_wait)]
 
     assert order(None) == order(0) == order(101) == [6, 7, 3, 2, 5, 4]
-    assert order(100) == [6, 7, 5, 3, 2, 4]  # job 5 is as a medium one now
+    assert order(100) == [6, 7, 5, 3, 2, 4]  # job 5 counts as a medium one now
     assert order(50) == [5, 3, 6, 7, 4, 2]  # job 5 rises by two levels, 4 and 3 by one
-    # A level is not left behind: a long job after 25 and a short one after 10 are equal, and the first comes first.
+    # At equal levels the earlier submission comes first: a long job after 25 and a short one after 10.
     assert [number for number, _, _ in class_order([(1, 90, 10), (2, 75, 9000)], 100, 10)] == [2, 1]
     assert order(F(1, 1000)) == [5, 4, 3, 2, 6, 7]  # all as short: no job rises further
 
@@ -275,7 +275,7 @@ def test_best_match_by_response_time() -> None:
     assert find_match(current, queue, "response", always(F(2)), n_nodes=4)[0] == 1
     assert response_time_impact(4, (4, 100), (4, 100), F(7, 5), [], [(4, 100)]) == F(1, 10)
     assert response_time_impact(4, (4, 100), (4, 100), F(6, 5), [(4, 100)], []) == F(3, 10)
-    # Four short jobs to come, a minute each: index 0 loses 4 * 40/60, index 1 4 * 20/60; neither is worth it.
+    # Four short arrivals, a minute each: index 0 loses 4 * 40/60, index 1 4 * 20/60; both profits are negative.
     assert find_match(current, queue, "response", always(F(2)), 4, future_short=(4, 1))[0] is None
     # Alone in the queue, index 0 has inc = .4 and dec = 60/200; nine long jobs of no work at all gain 60/200 each.
     assert find_match(current, queue[:1], "response", always(F(2)), 4)[0] is None
@@ -344,7 +344,7 @@ def test_a_wrong_schedule_is_refused(job_1: Stay, job_2: Stay, error: str) -> No
         check([JOB_1, JOB_2], [job_1, job_2])
 
 
-def test_a_job_left_out_is_noticed() -> None:
+def test_a_missing_job_is_refused() -> None:
     with pytest.raises(AssertionError, match=r"jobs \[2\]: no stay"):
         check([JOB_1, JOB_2], [STAY_1])
 
@@ -354,12 +354,12 @@ def test_memory_of_jobs_that_share_a_node() -> None:
     with pytest.raises(AssertionError, match=r"node 0 at 20000 us: jobs \[1, 2\]: 1000001 ppm"):
         check([JOB_1, big], [STAY_1, STAY_2])
     check([JOB_1, big], [STAY_1, STAY_2], memory_rule=False)
-    # One after the other they need no room together.
+    # Jobs that run one after the other need no common room.
     apart = STAY_2._replace(start_us=130_000, end_us=190_000)
     check([JOB_1._replace(run_us=130_000), big], [STAY_1, apart])
 
 
-def test_three_on_a_node() -> None:
+def test_three_jobs_on_a_node_are_refused() -> None:
     jobs = [FinishedJob(job, 50_000) for job in (5, 6, 7)]
     stays = [Stay(job, 0, 50_000, (run(0, 1, mask),)) for job, mask in ((5, 1), (6, 2), (7, 4))]
     check(jobs[:2], stays[:2], threads_per_node=4)
@@ -370,7 +370,7 @@ def test_three_on_a_node() -> None:
 
 
 def test_the_worst_node_counts() -> None:
-    # Job 1 meets job 2 (3/2) on node 0 and job 3 (2) on node 1: all go on until 60, at 1/2, 2/3 and 1/2.
+    # Job 1 meets job 2 (3/2) on node 0 and job 3 (2) on node 1: all run until 60, at 1/2, 2/3 and 1/2.
     stays = [
         Stay(1, 0, 60_000, (run(0, 2, 1),)),
         Stay(2, 0, 60_000, (run(0, 1, 2),)),
@@ -443,8 +443,8 @@ def drawn_schedule(
 ) -> tuple[list[FinishedJob], list[Stay], Callable[[int, int], Number]]:
     """Return a schedule with ends computed by the reference of progress.
 
-    Demands are such that a pair on a node slows down by its sum of demands / capacity. No thread is given away before
-    twice the run time is over, when a job has ended for sure.
+    Demands are such that a pair on a node slows down by its sum of demands / capacity. A thread is reused only
+    after twice the run time, when its job has ended for sure.
     """
     random = Random(seed)
     free_us = {(node, thread): 0 for node in range(nodes) for thread in (0, 1)}

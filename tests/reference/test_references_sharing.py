@@ -78,7 +78,7 @@ def test_less_consume_keeps_what_a_swap_would_not_improve() -> None:
     # Node 1 has three high residents to the end: a fourth there is as bad as a fourth on node 0.
     machine = [node(), node(*(resident(p, 30) for p in range(3)))]
     assert less_consume(machine, Request(4, HIGH, 30), 0) == placed(0, "00 01 02 03", F(4, 3))
-    # If they leave after half of the time, it is half as bad.
+    # If they leave after half of the time, the penalty is half.
     machine = [node(), node(*(resident(p, 15) for p in range(3)))]
     assert less_consume(machine, Request(4, HIGH, 30), 0) == placed(0, "00 01 02 13", F(7, 6))
     assert less_consume(machine, Request(6, HIGH, 30), 0) is None
@@ -168,7 +168,7 @@ def test_waiting_for_an_end_never_raises_the_best_factor() -> None:
 
 
 def test_a_reservation_can_make_waiting_worse() -> None:
-    # Not so with reservations: the processor's future neighbour comes closer.
+    # With reservations the best factor may rise: the planned neighbour is closer in time.
     machine = [Node(2, (3000,), (Process(0, 0, 2, LOW), Process(0, 4, 9, HIGH)))]
     request = Request(1, HIGH, 4)
     assert best_factor(machine, request, 0) == 1
@@ -176,7 +176,7 @@ def test_a_reservation_can_make_waiting_worse() -> None:
 
 
 @pytest.mark.parametrize("threshold", [F(1), F(115, 100), F(5, 4), F(3, 2)])
-def test_threshold_is_met_first_where_the_best_factor_meets_it(threshold: Fraction) -> None:
+def test_the_threshold_placement_is_at_the_first_end_whose_best_factor_meets_it(threshold: Fraction) -> None:
     random = Random(f"threshold {threshold}")
     for _ in range(100):
         machine, request = random_case(random, False)
@@ -225,7 +225,7 @@ ALTERNATING = [
 
 
 def test_compositions_differ() -> None:
-    # Bulk-synchronous: always one bad node, 12 work at 3/4 -> 16. By itself each: node 0 does 6 until 8, then 6 more
+    # Bulk-synchronous: always one slow node, 12 work at 3/4 -> 16. By itself each: node 0 does 6 until 8, then 6 more
     # -> 14; node 1 does 8 until 8, then 4 at 3/4 -> 8 + 16/3 = 40/3. The job ends with node 0, at 14.
     assert progress(ALTERNATING, [CAPACITY] * 2)[1] == completed(16, 12)
     assert progress(ALTERNATING, [CAPACITY] * 2, "paper")[1] == completed(14, 12)
@@ -264,7 +264,7 @@ def test_whole_ends() -> None:
 # ---------------------------------------------------------------- progress, at random
 
 
-def test_unchanging_neighbours_cost_the_planned_factor() -> None:
+def test_with_unchanging_neighbours_progress_takes_the_planned_factor() -> None:
     """Check that plan and progress agree where they must: if no neighbour comes or goes, end = start + run * factor."""
     random = Random("plan and progress")
     for _ in range(60):
@@ -289,7 +289,7 @@ def test_unchanging_neighbours_cost_the_planned_factor() -> None:
 
 
 def test_random_progress() -> None:
-    """Check that ends lie between the work and the work under all that could ever be there, and what kills say."""
+    """Check that ends lie between the run time alone and the run time beside all possible neighbours, and the work of kills."""
     random = Random("progress")
     for _ in range(60):
         nodes = random.randint(1, 3)

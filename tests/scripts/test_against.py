@@ -68,7 +68,7 @@ def silent(_done: int, _count: int, _text: str) -> None:
     pass
 
 
-def test_a_commit_is_checked_out_and_goes_away(project: Path) -> None:
+def test_a_commit_is_checked_out_and_removed_afterwards(project: Path) -> None:
     with checkout(project, "HEAD") as (name, tree):
         assert re.fullmatch("[0-9a-f]{7,}", name)
         assert "0.05" in (tree / "emulator" / "cosched_emulator" / "__main__.py").read_text()
@@ -82,7 +82,7 @@ def test_a_commit_is_checked_out_and_goes_away(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_slower_is_said(
+def test_a_slower_subject_is_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(main, "PROJECT", project)
@@ -100,7 +100,7 @@ def test_what_is_slower_is_said(
     assert 1.5 < row["interval"][0] <= row["ratio"] <= row["interval"][1] < 6
 
 
-def test_other_schedules_and_failing_runs_are_said(tmp_path: Path) -> None:
+def test_changed_schedules_and_failing_runs_are_reported(tmp_path: Path) -> None:
     write_program(tmp_path / "old", 0.0)
     write_program(tmp_path / "other", 0.0, schedule="2")
     rows = compare(
@@ -112,7 +112,7 @@ def test_other_schedules_and_failing_runs_are_said(tmp_path: Path) -> None:
     lines = against_lines(rows, "abc", 1)
     assert "**differs**" in lines[2]
     assert lines[3].endswith("- |")
-    assert list(slower(rows, 0.0)) == []  # a single pair says nothing
+    assert list(slower(rows, 0.0)) == []  # a single pair proves nothing
     write_program(tmp_path / "new", 0.0, last="sys.exit('no more\\nof this')")
     rows = compare(tmp_path / "old", tmp_path / "new", [SIMULATION], 1, silent)
     assert rows[0]["reason"] == "new: exit code 1: of this"
@@ -120,7 +120,7 @@ def test_other_schedules_and_failing_runs_are_said(tmp_path: Path) -> None:
     assert list(slower(rows, 1e9)) == ["easy could not be compared"]
 
 
-def test_a_limit_is_exceeded_only_beyond_doubt() -> None:
+def test_a_limit_is_exceeded_only_where_the_whole_interval_is_above() -> None:
     rows = [{"subject": "easy", **ratio_figures([1.0] * 6, [1.2, 1.2, 1.2, 1.2, 1.2, last])} for last in (1.2, 1.0)]
     assert [row["ratio"] for row in rows] == [1.2, 1.2]
     assert [row["interval"] for row in rows] == [[1.2, 1.2], [1.0, 1.2]]
@@ -182,15 +182,15 @@ def test_runs_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "said"),
     [
         (["--against", "no such commit"], "bench: there is no commit 'no such commit' in "),
-        (["--pairs", "3"], "--pairs, --instructions and --limit want --against"),
-        (["--against", "HEAD", "--instructions", "--pairs", "3"], "--instructions goes without --pairs"),
-        (["--against", "HEAD", "--quick"], "--against goes without --quick and --write-docs"),
+        (["--pairs", "3"], "--pairs, --instructions and --limit need --against"),
+        (["--against", "HEAD", "--instructions", "--pairs", "3"], "--instructions does not go with --pairs"),
+        (["--against", "HEAD", "--quick"], "--against does not go with --quick and --write-docs"),
         (["--against", "HEAD", "--only", "latency"], "--only: choose from easy, "),
         (["--only", "easy"], "--only: choose from goals, "),
-        (["--against", "HEAD", "--limit", "1.03", "--pairs", "5"], "--limit wants 6 pairs at least"),
+        (["--against", "HEAD", "--limit", "1.03", "--pairs", "5"], "--limit needs at least 6 pairs"),
     ],
 )
-def test_command_lines_that_cannot_be(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines_are_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code: object = main.main(arguments)
     except SystemExit as end:
@@ -200,7 +200,7 @@ def test_command_lines_that_cannot_be(arguments: list[str], said: str, capsys: p
 
 
 @pytest.mark.parametrize("name", [name for name, subject in SUBJECTS.items() if subject.starts == 1])
-def test_the_program_understands_the_subjects(name: str, tmp_path: Path) -> None:
+def test_the_program_accepts_the_options_of_the_subjects(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     cli.main([*SUBJECTS[name].arguments, "--lublin", "10", "--out", str(out)], standalone_mode=False)
     assert (out / "jobs.csv").exists()

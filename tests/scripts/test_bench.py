@@ -58,7 +58,7 @@ def test_a_process_returns_figures_or_the_reason() -> None:
 
 @pytest.mark.parametrize("load", [0.7, 1.3])
 @pytest.mark.parametrize("policy", ["easy", "rua", "lomarc-r", "glts"])
-def test_a_run_has_the_load_that_was_asked_for(policy: str, load: float) -> None:
+def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
     table = model(policy, 60, 16)
     assert offered_load(prepare_at(table, load)) == pytest.approx(load, rel=0.001)
     found = simulate(table, load, policy, (), 1)
@@ -93,7 +93,7 @@ def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 4
 
 
-def test_goals_are_not_reached_with_fewer_jobs_than_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goals_are_not_judged_with_fewer_jobs_than_they_state(monkeypatch: pytest.MonkeyPatch) -> None:
     goal = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
     grown = [
         {"name": "growth", "goal": 1.5, "unit": "x", "jobs": 30, "measured": 1.0, "reached": True, "peak_mb": 50.0}
@@ -160,7 +160,7 @@ def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
     assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
 
 
-@pytest.mark.slow  # its parts are tested above, and that it starts below
+@pytest.mark.slow  # quick tests cover its parts (above) and its start (below)
 def test_the_command_measures_one_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,11 +75,11 @@ def test_the_command_tries_all(
     assert "| fewer  | **stale** | one less" in capsys.readouterr().out
 
 
-def test_defects_have_names_of_their_own_and_change_something() -> None:
+def test_defects_have_distinct_names_and_change_the_code() -> None:
     assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) == 20
     assert all(defect.old != defect.new for defect in DEFECTS)
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a copy of the project to which a defect has been applied")
-def test_every_defect_still_fits() -> None:
+def test_the_old_text_of_every_defect_occurs_once() -> None:
     assert [defect.name for defect in DEFECTS if occurrences(defect, ROOT) != 1] == []

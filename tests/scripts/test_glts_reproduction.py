@@ -48,7 +48,7 @@ from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = {"g-lomarc-ts", "g-lomarc-ts-delay", "g-lomarc-ts-blocks", "g-lomarc-ts-slack", "g-lomarc-ts-load"}
-# Relative to SSP, in the order that the paper's claims want.
+# Relative to SSP, in the order that the paper claims.
 LEVEL = {"SSP": 1.0, "CSTWS": 0.8, "CST": 0.7, "GLTS": 0.6, "GLTS-FBO": 0.6, "GLTS-NS": 0.605, "GLTS-NH": 0.61}
 
 
@@ -60,7 +60,7 @@ def finished(task: Task, jobs: int) -> tuple[list[JobRecord], Any]:
 # ---------------------------------------------------------------- runs
 
 
-def test_the_first_seeds_of_everything_come_first() -> None:
+def test_the_first_seeds_of_all_experiments_run_first() -> None:
     tasks = tasks_of(10)
     assert len(tasks) == len(set(tasks)) == len({(task.series, task.seed) for task in tasks})
     everything = len(AARR) * len(SCHEDULERS)
@@ -76,7 +76,7 @@ def test_the_first_seeds_of_everything_come_first() -> None:
     assert set(quick) <= set(tasks)
 
 
-def test_every_run_can_be_held_against_the_same_jobs() -> None:
+def test_every_run_has_a_space_sharing_run_of_the_same_jobs() -> None:
     tasks = set(tasks_of(10))
     assert {task.space_sharing for task in tasks} <= tasks
     for task in tasks:
@@ -91,7 +91,7 @@ def test_figures_8_and_9_and_the_load_have_all_their_runs() -> None:
     assert wanted <= tasks
 
 
-def test_scenarios_and_settings_are_understood() -> None:
+def test_scenarios_and_settings_are_accepted() -> None:
     for task in tasks_of(1):
         scenario = read_scenario(None, scenario_of(task, 10))
         assert scenario.workload.aarr == AARR[task.workload]
@@ -105,7 +105,7 @@ def test_scenarios_and_settings_are_understood() -> None:
             assert scenario.workload.gap_factor == float(value)
 
 
-def test_relative_responses_are_those_of_the_results() -> None:
+def test_relative_responses_agree_with_the_class_figures() -> None:
     records, nodes = finished(Task("W1", "SSP"), 120)
     for bound in (60, 600):
         theirs = class_figures(records, nodes, ClassRules(bound_s=bound)).jobs
@@ -117,7 +117,7 @@ def test_relative_responses_are_those_of_the_results() -> None:
     assert relative_responses([], 60, 0.0) == dict.fromkeys(("short", "medium", "long", "all"))
 
 
-def test_a_run_tells_of_groups_and_delays() -> None:
+def test_a_run_reports_groups_and_delays() -> None:
     result = json.loads(json.dumps(simulate(Task("W2", "GLTS"), 250)))
     assert result["jobs"] == result["ended"] == 250
     groups = result["groups"]
@@ -265,7 +265,7 @@ def test_percentages_are_paired_by_seed(results: dict[Task, dict[str, Any]]) -> 
     assert changes(results, "rr_60.medium", task, Task("W1", "AC")) == {}
 
 
-def test_variants_are_held_against_space_sharing_of_the_same_jobs(results: dict[Task, dict[str, Any]]) -> None:
+def test_variants_are_compared_with_space_sharing_of_the_same_jobs(results: dict[Task, dict[str, Any]]) -> None:
     for seed in (1, 2, 3):
         results[Task("W1", "SSP", seed, "gap-0.9")]["rr_60"]["all"] *= 2
     assert against(results, "rr_60.all", task_of_gap("0.9"), "SSP") == pytest.approx(dict.fromkeys((1, 2, 3), -70))
@@ -286,7 +286,9 @@ def test_orderings_hold_on_the_means_and_count_seeds(results: dict[Task, dict[st
 def test_claims_that_hold_and_one_that_does_not(results: dict[Task, dict[str, Any]]) -> None:
     lines = claims(results)
     failing = [line for line in lines if "**no**" in line]
-    assert failing == [line for line in lines if "slack" in line and "higher" in line]  # slack changes nothing here
+    assert failing == [
+        line for line in lines if "slack" in line and "higher" in line
+    ]  # slack has no effect on these figures
     assert "| RR of all jobs, bound 600 s: GLTS at least 25 % below SSP | W1 | -40.0 ± 0.0 % | yes |" in lines
     assert "| long jobs benefit more than medium ones | W1 | -40.0, -64.0 % against SSP | yes |" in lines
     assert (
@@ -301,7 +303,7 @@ def test_claims_that_hold_and_one_that_does_not(results: dict[Task, dict[str, An
     assert [line.partition(":")[0] for line in changed] == ["| GLTS keeps up", *["| response / expected response"] * 2]
 
 
-def test_short_jobs_follow_from_what_is_printed() -> None:
+def test_values_of_short_jobs_follow_from_the_printed_ones() -> None:
     assert short_of_all(SSP_W2) == pytest.approx(1.84, abs=0.005)
 
 
@@ -328,7 +330,7 @@ def test_report_of_all_results(results: dict[Task, dict[str, Any]]) -> None:
             assert before.count("|") == line.count("|"), line
 
 
-def test_report_of_what_there_is(results: dict[Task, dict[str, Any]]) -> None:
+def test_report_of_incomplete_results(results: dict[Task, dict[str, Any]]) -> None:
     few = {task: result for task, result in results.items() if task.variant == BASE and task.seed == 1}
     few = {task: result for task, result in few.items() if task.scheduler in ("SSP", "GLTS")}
     lines = report(few, 50)
@@ -370,7 +372,7 @@ def test_pictures_have_their_published_points(results: dict[Task, dict[str, Any]
 
 
 @pytest.mark.slow
-def test_in_small(tmp_path: Path) -> None:
+def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = reproduce("g-lomarc-ts", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
     assert done.code == 0, done.err

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from scripts.intervals import T_95, mean_interval, median_interval
 from scripts.papers import frame as reproduction
 from scripts.papers.frame import by_seed, load, run_all
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
@@ -55,7 +54,7 @@ from cosched_plugin.config import choose
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tables: written by scripts/reproduce lomarc -->", "<!-- end of tables -->"
-# Relative to PSS, in the order that the paper's claims want.
+# Relative to PSS, in the order that the paper claims.
 LEVEL = {"PSS": 1.0, "AC": 1.4, "AM": 0.9, "L-N": 0.7, "L-FM": 0.6, "L-U1": 0.5, "L-U2": 0.55, "L-R": 0.45}
 
 
@@ -72,36 +71,10 @@ def square(task: Square) -> dict[str, Any]:
     return {"value": task.seed**2}
 
 
-# ---------------------------------------------------------------- what both have in common
+# ---------------------------------------------------------------- the common parts
 
 
-def test_interval_is_students() -> None:
-    mean, half = mean_interval([1.0, 2.0, 3.0])
-    assert mean == 2.0
-    assert half == pytest.approx(4.303 / math.sqrt(3))
-    assert mean_interval([5.0, 5.0]) == (5.0, 0.0)
-    assert math.isnan(mean_interval([5.0])[1])
-    ten = [float(value) for value in range(10)]
-    assert mean_interval(ten)[1] == pytest.approx(2.262 * math.sqrt(110 / 12) / math.sqrt(10))
-
-
-def test_points_of_student_hold_95_percent() -> None:
-    for freedom, point in enumerate(T_95, 1):
-        scale = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
-        steps = [point * (step + 0.5) / 2000 for step in range(2000)]  # the midpoint rule, on one half
-        inside = 2 * math.fsum(scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2) for t in steps) * point / 2000
-        assert inside == pytest.approx(0.95, abs=1e-4)
-
-
-def test_median_lies_between_order_statistics() -> None:
-    assert median_interval([1.0] * 5) is None
-    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
-    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
-    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
-    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
-
-
-def test_cells_say_what_there_is() -> None:
+def test_cells_show_mean_and_interval() -> None:
     assert cell([]) == "-"
     assert cell([12.345]) == "12.35"
     assert cell([1000.0, 3000.0]) == "2,000 ± 12,706"
@@ -109,7 +82,7 @@ def test_cells_say_what_there_is() -> None:
 
 
 class Here(ThreadPoolExecutor):
-    """In place of processes, which a test's own process had better not fork; a later test has them."""
+    """Threads in place of processes, which pytest's process should not fork; a later test uses processes."""
 
     def __init__(self, workers: int, initializer: Callable[[], None]) -> None:
         super().__init__(workers)
@@ -121,7 +94,7 @@ def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_threads")
-def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
+def test_stored_runs_are_not_run_again(tmp_path: Path) -> None:
     told: list[int] = []
 
     def tell(task: Square, result: Mapping[str, Any]) -> str:
@@ -162,14 +135,14 @@ def test_pages_have_their_markers() -> None:
         assert text.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == text.count(END) == 1
 
 
-def test_rua_says_how_it_is_used() -> None:
+def test_rua_has_a_help_text() -> None:
     done = reproduce("rua", "--help")
     assert done.code == 0, done.err
     assert "--report-only" in done.out
 
 
 @pytest.mark.slow  # test_glts_reproduction runs the same command, with its own paper, by default
-def test_lomarc_in_small(tmp_path: Path) -> None:
+def test_a_small_reproduction_of_lomarc_runs_and_reports(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     options = ("lomarc", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
     done = reproduce(*options)
@@ -213,7 +186,7 @@ def test_rua_compares_with_ff() -> None:
     )
 
 
-def test_rua_runs_on_logs_that_are_elsewhere(tmp_path: Path) -> None:
+def test_rua_reads_logs_from_another_folder(tmp_path: Path) -> None:
     task = rua_runs.Task("CTC", "med", "LCT=1", 1, "paper")
     rows = [
         f"{job} {60 * job} -1 600 {1 + job % 7} -1 -1 {1 + job % 7} 900 -1 1 1 1 1 1 -1 -1 -1\n" for job in range(1, 31)
@@ -229,7 +202,7 @@ def test_rua_runs_on_logs_that_are_elsewhere(tmp_path: Path) -> None:
     assert done.err.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
 
 
-def test_stored_runs_of_rua_need_not_say_how_many_jobs_they_have(tmp_path: Path) -> None:
+def test_stored_runs_of_rua_without_a_number_of_jobs_are_read(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     keys = (
         "killed",
@@ -256,7 +229,7 @@ def test_stored_runs_of_rua_need_not_say_how_many_jobs_they_have(tmp_path: Path)
 # ---------------------------------------------------------------- LOMARC: runs
 
 
-def test_the_first_seeds_of_everything_come_first() -> None:
+def test_the_first_seeds_of_all_experiments_run_first() -> None:
     tasks = tasks_of(10, variants=True)
     assert len(tasks) == len(set(tasks)) == len({(task.series, task.seed) for task in tasks})
     everything = len(CELLS) * len(SCHEDULERS)
@@ -270,7 +243,7 @@ def test_the_first_seeds_of_everything_come_first() -> None:
     assert tasks_of(2, variants=False) == [task for task in first if task.seed < 3]
 
 
-def test_every_run_can_be_held_against_the_same_jobs() -> None:
+def test_every_run_has_a_baseline_run_of_the_same_jobs() -> None:
     tasks = set(tasks_of(10, variants=True))
     assert {task.space_sharing for task in tasks} <= tasks
     for task in tasks:
@@ -278,7 +251,7 @@ def test_every_run_can_be_held_against_the_same_jobs() -> None:
         assert (mine["seed"], mine["workload"]) == (other["seed"], other["workload"])
 
 
-def test_scenarios_and_settings_are_understood() -> None:
+def test_scenarios_and_settings_are_accepted() -> None:
     for task in {task._replace(seed=1) for task in tasks_of(1, variants=True)}:
         scenario = read_scenario(None, scenario_of(task, 10))
         assert (scenario.workload.aarr, scenario.workload.characteristics) == (AARR[task.workload], task.mix)
@@ -338,7 +311,7 @@ def test_percentages_are_paired_by_seed(results: dict[Task, dict[str, Any]]) -> 
     assert list(against_pss(results, "response_s", task).values()) == pytest.approx([-55.0] * 3)
     results[task._replace(seed=2)]["response_s"] *= 1.2
     found = against_pss(results, "response_s", task).values()
-    # The mean of ratios, not the ratio of means, which the large third seed would rule.
+    # The mean of ratios, not the ratio of means, which the large third seed would dominate.
     assert list(found) == pytest.approx([-55.0, -46.0, -55.0])
     assert percent_cell(found) == "-52.0 ± 12.9"
     del results[task.space_sharing._replace(seed=3)]
@@ -387,7 +360,7 @@ def test_report_of_all_results(results: dict[Task, dict[str, Any]]) -> None:
             assert before.count("|") == line.count("|"), line
 
 
-def test_report_of_what_there_is(results: dict[Task, dict[str, Any]]) -> None:
+def test_report_of_incomplete_results(results: dict[Task, dict[str, Any]]) -> None:
     few = {task: result for task, result in results.items() if task.workload == "W2" and task.variant == BASE}
     few = {task: result for task, result in few.items() if task.seed == 1 and task.form == BASE_FORM}
     text = "\n".join(report(few, 50))

@@ -15,7 +15,7 @@ from tests import processes
 from tests.processes import ROOT
 
 SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
-# These have quicker tests, too, without the shell.
+# Slow scenarios, each with the quicker tests that cover the same without the shell.
 SLOW = {
     "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
     "bad-input": "emulator/cli/test_bad_input.py: the same cases",
@@ -60,7 +60,7 @@ def test_scenario(script: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "runs", "said"),
     [
-        # .ci/run runs this one beside the tests, and looks at its exit code; the others have other words in their options.
+        # .ci/run also runs this one and checks its exit code; the others differ only in their options.
         pytest.param((), {"PSS", "LOMARC-R"}, "efficiency, nodes", id="lomarc", marks=pytest.mark.slow),
         pytest.param(("--rua",), {"FF", "LC", "RUA"}, "killed at limit", id="rua", marks=pytest.mark.slow),
         pytest.param(("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job", id="glts", marks=pytest.mark.slow),
@@ -76,7 +76,7 @@ def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str],
     assert (out / "comparison.png").stat().st_size > 10_000
 
 
-def test_the_demo_says_what_the_manager_said_when_a_run_fails(tmp_path: Path) -> None:
+def test_the_demo_repeats_the_managers_error_when_a_run_fails(tmp_path: Path) -> None:
     done = run(ROOT / "scripts" / "demo", "--swf", "missing.swf", "--out", str(tmp_path / "out"), tmp_path=tmp_path)
     assert done.code == 1
     assert "missing.swf: expected a file that can be read" in done.err
@@ -108,28 +108,28 @@ def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, tmp_p
 
 
 def in_session(session: int) -> list[str]:
-    """Return the commands of the processes in a session, `sleep` and the like left out."""
+    """Return our commands among the processes in a session, without `sleep` and the like."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
             command = (status.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            continue  # gone meanwhile
+            continue  # it has ended meanwhile
         if int(fields[3]) == session and fields[0] != "Z" and ("cosched" in command or "scripts/demo" in command):
             found.append(command)
     return found
 
 
 @pytest.mark.parametrize("script", [*EXECUTABLE, ROOT / ".ci" / "run"], ids=lambda path: path.name)
-def test_script_is_executable_and_bash_understands_it(script: Path) -> None:
+def test_script_is_executable_and_valid_bash(script: Path) -> None:
     assert os.access(script, os.X_OK)
     assert script.read_text().startswith("#!/usr/bin/env bash\n")
     assert processes.run_command("bash", "-n", script).code == 0
 
 
 @pytest.mark.parametrize("script", SCENARIOS, ids=lambda path: path.name)
-def test_scenario_says_what_it_shows_and_shares_the_library(script: Path) -> None:
+def test_scenario_has_a_description_and_uses_the_library(script: Path) -> None:
     lines = script.read_text().splitlines()
     assert lines[1].startswith("# ")
     assert lines[2] == '. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     import pandas
 
     from cosched_emulator.api.tables import AllocationTable, JobTable
+    from cosched_emulator.results.harm.figures import LaterRule
+    from cosched_emulator.results.harm.harm import Harm
+    from cosched_emulator.results.harm.outcomes import LoserClasses
 
 STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
@@ -113,8 +117,9 @@ class Run:
     def metrics(self, population: str = "finished", statistic: str = "mean") -> dict[str, float | None]:
         """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.
 
-        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean, median,
-        p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises ConfigurationError.
+        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean,
+        median, p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises
+        ConfigurationError.
         """
         if population not in POPULATIONS:
             raise ConfigurationError.unknown_name("population", population, POPULATIONS)
@@ -123,6 +128,25 @@ class Run:
         of_jobs = {key: self.summary[population][key][statistic] for key in QUANTITIES}
         return {**of_jobs, **self.summary["machine"]}
 
+    def against(
+        self,
+        baseline: Run | str | os.PathLike[str],
+        *more: Run | str | os.PathLike[str],
+        rule: LaterRule | None = None,
+        classes: LoserClasses | None = None,
+    ) -> Harm:
+        """Compare each job with the same job in a baseline: how many respond later, by how much, and why.
+
+        A baseline is a run or a run folder; those after the first are the first one with slightly shaken run times. ``rule`` says
+        when a job counts as later (None: above 1.05 times the baseline's response + 60 s), ``classes`` what short, medium and
+        wide jobs are. Raises InputError for a folder that is no
+        run, ConfigurationError for a baseline of other jobs.
+        """
+        from cosched_emulator.api.against import compare_runs  # noqa: PLC0415 - costs 5 % of the start of `simulate`
+
+        baselines = [each.finished if isinstance(each, Run) else each for each in (baseline, *more)]
+        return compare_runs(self.finished, baselines, rule, classes)
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return the jobs as a pandas DataFrame; ImportError where pandas is not installed."""
         return self.jobs.to_pandas()
@@ -130,8 +154,8 @@ class Run:
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run folder, as ``cosched-emulator simulate --out`` does, and return its path.
 
-        With ``force`` an older run folder is replaced. A run with ``out`` is copied from there. Raises InputError if the folder exists
-        or cannot be written, UsageError for settings of the policy that JSON cannot represent.
+        With ``force`` an older run folder is replaced. A run with ``out`` is copied from there. Raises InputError if the folder
+        exists or cannot be written, UsageError for settings of the policy that JSON cannot represent.
         """
         check_plain(self.policy, self.settings)
         if self.folder is not None:

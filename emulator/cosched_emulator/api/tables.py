@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +38,16 @@ class _Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the columns as a pandas DataFrame; ImportError if pandas is not installed; nothing else needs it."""
-        try:
-            import pandas  # noqa: PLC0415 - an optional package, slow to load
-        except ImportError as error:
-            raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
-        return pandas.DataFrame({name: getattr(self, name) for name in self.columns()})
+        return frame_of({name: getattr(self, name) for name in self.columns()})
+
+
+def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pandas.DataFrame:
+    """Return columns as a pandas DataFrame; ImportError if pandas is not installed."""
+    try:
+        import pandas  # noqa: PLC0415 - an optional package, slow to load
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
+    return pandas.DataFrame(columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

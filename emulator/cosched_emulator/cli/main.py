@@ -18,6 +18,9 @@ COMMANDS: Final = {
         "cosched_emulator.cli.commands.simulate": {
             "simulate": "Run a workload under a policy in virtual time, and print the results.",
         },
+        "cosched_emulator.cli.commands.study": {
+            "study": "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.",
+        },
         "cosched_emulator.cli.commands.explain": {
             "explain": "Explain why JOB, a number in the run, started when and where it did.",
         },
@@ -35,6 +38,9 @@ COMMANDS: Final = {
             "compare": "Compare the figures of several runs, one column per RUN_DIR.",
             "classes": "Compare short, medium and long jobs, one column per RUN_DIR.",
             "plot": "Draw a picture of a run.",
+        },
+        "cosched_emulator.cli.commands.losers": {
+            "losers": "List the jobs that respond later than in a baseline, by how much, and why.",
         },
     },
     "Live cluster, manager": {

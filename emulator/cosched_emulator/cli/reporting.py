@@ -1,4 +1,4 @@
-"""What a run says to people: a bar while it goes on, a table and warnings when it is over."""
+"""The terminal output of a run: a progress bar during the run, a table and warnings at its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -14,22 +15,28 @@ import click
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
+from cosched_emulator.results.files.policy_of_run import part_name
+from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Yield what to call with the number of ended jobs; a bar appears on a terminal if the run takes more than two seconds."""
+def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
+    """Yield a function of the number of ended jobs, or other units, and of a new total if that changes.
+
+    It shows a bar on a terminal after two seconds; None without a terminal.
+    """
     if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
         yield None
         return
     began = time.monotonic()
     shown = began + 2.0
 
-    def update(ended: int) -> None:
-        nonlocal shown
+    def update(ended: int, new_total: int | None = None) -> None:
+        nonlocal shown, total
+        total = total if new_total is None else new_total
         now = time.monotonic()
         if now < shown:
             return
@@ -37,7 +44,7 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None] | None]:
         share = min(1.0, ended / max(1, total))
         left_s = (now - began) * (1 - share) / share if share else 0.0
         bar = "#" * round(30 * share)
-        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} jobs, about {left_s:.0f} s left ")
+        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
         sys.stderr.flush()
 
     try:
@@ -52,10 +59,13 @@ def warn(text: str) -> None:
     click.echo(f"{WARNING}{text}", err=True)
 
 
-def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> None:
-    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
+def report(
+    finished: Finished, policy: str, began: float, *, as_json: bool, settings: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Print the summary. Raises EmulatorError if jobs never ended although nothing was due any more.
 
-    ``began`` is when reading began, of `time.perf_counter`. Warnings of the workload are printed before the run, not here.
+    ``settings`` are the policy's, as far as they are known; ``began`` is the time of `time.perf_counter` when reading began.
+    Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
@@ -64,7 +74,11 @@ def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> N
         for note in finished.prepared.workload.notes:
             if not note.startswith(WARNING):
                 click.echo(note, err=True)
-        click.echo(text_table([policy], rows_of([finished.summary])), nl=False)
+        prepared = finished.prepared
+        if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
+            click.echo(sharing_note([policy]), err=True)
+        rows = rows_of([finished.summary], shapes=[part_name(settings, "shape")])
+        click.echo(text_table([policy], rows), nl=False)
         _tell_cut_runs(finished.summary)
         jobs = len(finished.jobs)
         simulated = _speed(jobs, finished.wall_s)
@@ -72,7 +86,7 @@ def report(finished: Finished, policy: str, began: float, *, as_json: bool) -> N
         click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
-        warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
+        warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
@@ -85,7 +99,7 @@ def _speed(jobs: int, wall_s: float) -> str:
 
 
 def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
-    """Say what the cutting of run times did to the offered load."""
+    """Print the effect of cutting run times on the offered load."""
     cut = summary.get("cut_runs")
     if cut is not None and cut["offered_load"] is not None:
         click.echo(

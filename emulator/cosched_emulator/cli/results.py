@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +15,46 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
+from cosched_emulator.results.files.completed import same_jobs_completed, with_common_jobs
 from cosched_emulator.results.files.folder import read_summary
-from cosched_emulator.results.files.reader import StoredRun, read_run
+from cosched_emulator.results.files.policy_of_run import configuration_of, part_name, policy_settings
+from cosched_emulator.results.files.reader import StoredRun, read_machine, read_run
 from cosched_emulator.results.files.workload_key import workload_key
+from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 
 NOT_ALIKE = "note: the runs are of different workloads: no best is marked"
+OTHER_JOBS = "note: not the same jobs completed, or count, in all runs: the best is marked for numbers of jobs only"
+COMPARE_COMMON = f"{OTHER_JOBS}; --common compares the jobs that completed in all runs"
+MACHINE_OF_OTHER_JOBS = (
+    "note: not the same jobs completed in all runs, and the machine's figures are of all jobs: no best is marked there"
+)
 
 
 def compare(
-    run_dirs: tuple[Path, ...], population: str, as_json: bool, markdown: bool, plot_file: Path | None, title: str
+    run_dirs: tuple[Path, ...],
+    population: str,
+    common: bool,
+    as_json: bool,
+    markdown: bool,
+    plot_file: Path | None,
+    title: str,
 ) -> None:
     """Compare the figures of several runs, one column per RUN_DIR."""
     if as_json and markdown:
         raise click.UsageError("--json and --markdown exclude each other")
+    if common and population == "all":
+        raise click.UsageError("--common and --jobs all exclude each other: a killed job has no response to compare")
     names = run_names(run_dirs)
     summaries = [read_summary(folder) for folder in run_dirs]
-    alike = len({workload_key(folder) for folder in run_dirs}) == 1
+    alike = _are_alike(run_dirs)
+    if common:
+        if not alike:
+            raise ConfigurationError("--common", "runs of the same workload", "runs of different workloads")
+        summaries, population = with_common_jobs(run_dirs, summaries), comparison.COMMON
+    same_jobs = alike and same_jobs_completed(run_dirs, summaries)
     if plot_file is not None:
-        pictures.plot_comparison(plot_file, names, summaries, population, title, mark_best=alike)
+        best = same_jobs or (alike and common)
+        pictures.plot_comparison(plot_file, names, summaries, population, title, mark_best=best)
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "summary": summary}
@@ -39,10 +62,38 @@ def compare(
         ]
         click.echo(json.dumps({"runs": runs}, indent=2, ensure_ascii=False))
         return
-    if not alike:
-        click.echo(NOT_ALIKE, err=True)
+    for note in _notes(alike=alike, same_jobs=same_jobs, common=common) + _sharing_notes(names, run_dirs):
+        click.echo(note, err=True)
     show = comparison.markdown_table if markdown else comparison.text_table
-    click.echo(show(names, comparison.compare(summaries, population, mark_best=alike)), nl=False)
+    shapes = [part_name(policy_settings(configuration_of(folder)), "shape") for folder in run_dirs]
+    rows = comparison.compare(summaries, population, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
+    click.echo(show(names, rows), nl=False)
+
+
+def _are_alike(run_dirs: Sequence[Path]) -> bool:
+    """Tell whether the runs are of the same workload."""
+    return len({workload_key(folder) for folder in run_dirs}) == 1
+
+
+def _notes(*, alike: bool, same_jobs: bool, common: bool) -> list[str]:
+    """Return why no best is marked, where none is."""
+    if not alike:
+        return [NOT_ALIKE]
+    if same_jobs:
+        return []
+    return [MACHINE_OF_OTHER_JOBS if common else COMPARE_COMMON]
+
+
+def _sharing_notes(names: Sequence[str], run_dirs: Sequence[Path]) -> list[str]:
+    """Return a note of the runs whose policy may place several jobs on one node unasked, if there is any."""
+    found = []
+    for name, folder in zip(names, run_dirs, strict=True):
+        config = configuration_of(folder)
+        workload = config.get("workload")
+        exclusive = isinstance(workload, dict) and bool(workload.get("exclusive"))
+        if may_share_nodes(policy_settings(config), read_machine(folder), exclusive=exclusive):
+            found.append(name)
+    return [sharing_note(found)] if found else []
 
 
 def classes(
@@ -53,9 +104,11 @@ def classes(
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names(run_dirs)
     rules = ClassRules(short_s, medium_s, bound_s, high_load)
-    figures = [
-        class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict() for run in map(read_run, run_dirs)
-    ]
+    figures: list[dict[str, Any]] = []
+    completed: list[bytes] = []
+    for run in map(read_run, run_dirs):
+        figures.append(class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict())
+        completed.append(run.jobs.id[metrics.population(run.jobs, "finished")].tobytes())
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": found}
@@ -63,11 +116,13 @@ def classes(
         ]
         click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
         return
-    alike = len({workload_key(folder) for folder in run_dirs}) == 1
-    if not alike:
-        click.echo(NOT_ALIKE, err=True)
+    alike = _are_alike(run_dirs)
+    same_jobs = len(set(completed)) == 1
+    if not alike or not same_jobs:
+        click.echo(OTHER_JOBS if alike else NOT_ALIKE, err=True)
+    compared = partial(comparison.compare, figures, mark_best=alike, same_jobs=same_jobs)
     tables = [
-        f"{heading}\n{comparison.text_table(names, comparison.compare(figures, figures=rows, mark_best=alike))}"
+        f"{heading}\n{comparison.text_table(names, compared(figures=rows))}"
         for heading, rows in class_tables(rules).items()
     ]
     click.echo("\n".join(tables), nl=False)

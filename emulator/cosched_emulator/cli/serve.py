@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.folder import check_run_folder

@@ -1,4 +1,4 @@
-"""What the command ``simulate`` does."""
+"""The command ``simulate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from cosched_emulator.api.policies import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import progress_bar, report, warn
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
@@ -28,7 +28,7 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a workload under a policy in virtual time, and print what came of it."""
+    """Run a workload under a policy in virtual time, and print the results."""
     began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:
@@ -50,4 +50,4 @@ def simulate(
             warn=warn,
             began=began,
         )
-    report(made.finished, made.policy, began, as_json=as_json)
+    report(made.finished, made.policy, began, as_json=as_json, settings=made.settings)

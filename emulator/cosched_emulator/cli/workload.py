@@ -16,8 +16,8 @@ from cosched_emulator.scenario.rules import check_cluster
 from cosched_emulator.workload.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
-from cosched_emulator.workload.describe import as_table
-from cosched_emulator.workload.describe import describe as statistics_of
+from cosched_emulator.workload.description.describe import as_table
+from cosched_emulator.workload.description.describe import describe as statistics_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
@@ -55,7 +55,7 @@ def describe(
     as_logged: bool,
     as_json: bool,
 ) -> None:
-    """Print statistics of a workload: an SWF file (plain or gzip), or the Lublin model."""
+    """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
     if (file is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     draw_seed = 1 if seed is None else seed

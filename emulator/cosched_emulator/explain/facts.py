@@ -38,10 +38,10 @@ class _Collector:
         self.mentioned = False
         self._job = job
         self._reserved: Record | None = None  # the last reservation, of any job
-        self._searches: dict[int, Record] = {}  # searches for partners, by the jobs that started at this instant
+        self._searches: dict[int, Record] = {}  # searches for partners by the jobs that started at this instant, by job
         self._at_us = -1
         self._response_us: int | None = None  # expected at its submission
-        self._since_us: int | None = None  # it is on disk
+        self._since_us: int | None = None  # start of its present time on disk
         self._wait()
 
     def _wait(self) -> None:
@@ -90,7 +90,7 @@ class _Collector:
             parts.append("it was the reserved head of the queue")
         looked = self._looked_at.total()
         if looked:
-            parts.append(f"times it was looked at as a partner: {looked}")
+            parts.append(f"times it was considered as a partner: {looked}")
         return "".join(f"; {part}" for part in parts)
 
     def _reserve(self, record: Record, *, mine: bool) -> None:

@@ -1,27 +1,27 @@
-"""Warnings before a run: of a policy that can do little with the scenario, and of what the scenario loses or leaves out."""
+"""Warnings before a run: about a policy that has little effect in the scenario, and about the scenario's workload."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
 
-NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
-    """Return all that is to be said before a run: first of the policy, then of the workload."""
+    """Return the warnings before a run: first those about the policy, then those about the workload."""
     of_policy = (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared))
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return why the policy's matching will never pair jobs, if it needs to be told what it is not told; None: it can."""
-    name = _part_name(choice, "matching")
+    """Return why the policy's matching will never pair jobs: the scheduler lacks knowledge that it needs; None if it can."""
+    name = part_name(choice.settings, "matching")
     if name in NEEDS_NOTHING:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
@@ -38,12 +38,12 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
     else:
         missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
-    return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
+    return f"matching {name} will pair no jobs: the scheduler is told nothing {missing}"
 
 
 def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
-    name = _part_name(choice, "slices")
+    """Return why the policy's time slices may be unable to preempt jobs: too little swap space for their memory; None if they can."""
+    name = part_name(choice.settings, "slices")
     if name in (None, "none"):
         return None
     jobs = columns_of(prepared.workload.jobs)
@@ -53,12 +53,12 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     return (
         f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
-        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
+        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in the slices of other jobs"
     )
 
 
 def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return that the truth speaks of two jobs, where more than two may meet on a node; None: it says what it should."""
+    """Return a warning if the truth is a model of two jobs and more than two may share a node; None otherwise."""
     truth = prepared.hardware
     most = max(item.threads for item in prepared.nodes)
     if (
@@ -68,15 +68,9 @@ def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
         or prepared.scenario.workload.exclusive
     ):
         return None
-    if _part_name(choice, "shape") == "nodes" and _part_name(choice, "matching") != "group":
+    if part_name(choice.settings, "shape") == "nodes" and part_name(choice.settings, "matching") != "group":
         return None  # one job on a node, or a pair
     return (
-        f'truth.contention = "{truth.contention}" speaks of two jobs on a node, and up to {most} may meet on one here: '
-        "what a job loses to each of its neighbours is added up"
+        f'truth.contention = "{truth.contention}" is a model of two jobs on a node, and up to {most} may share one here: '
+        "the slowdowns that a job has from each of its neighbours are added up"
     )
-
-
-def _part_name(choice: PolicyChoice, kind: str) -> Any:
-    """Return the name of the policy's part of a kind; None: it has none."""
-    part = choice.settings.get(kind)
-    return part.get("name") if isinstance(part, Mapping) else None

@@ -22,7 +22,7 @@ def build_machine(cluster: ClusterSection, log_processors: int | None = None) ->
     try:
         classes = _classes(cluster, log_processors)
     except HardwareModelError as error:
-        raise ConfigurationError("cluster", "a machine that can be", str(error)) from error
+        raise ConfigurationError("cluster", "a possible machine", str(error)) from error
     nodes = sum(item.nodes for item in classes)
     if nodes > MAX_NODES:
         raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))

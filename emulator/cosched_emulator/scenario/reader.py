@@ -23,8 +23,14 @@ def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
 
     A relative path in the file is relative to the file's folder. Raises InputError or ConfigurationError.
     """
-    table = {} if file is None else _anchor(_parse(file), Path(file).parent)
-    return scenario_of_table(table, overrides, file or "")
+    return scenario_of_table({} if file is None else read_table(file), overrides, file or "")
+
+
+def read_table(file: str) -> dict[str, Any]:
+    """Return the table in a TOML file, of a scenario or with one in it; relative paths in its sections become relative to the
+    file's folder. Raises InputError.
+    """
+    return anchor(_parse(file), Path(file).parent)
 
 
 def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], file: str = "") -> Scenario:
@@ -61,7 +67,8 @@ def _parse(file: str) -> dict[str, Any]:
         raise InputError(file, "TOML", str(error)) from error
 
 
-def _anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a scenario's table with the paths in its sections relative to ``folder``."""
     for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):

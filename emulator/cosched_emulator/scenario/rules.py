@@ -52,7 +52,7 @@ def check_cluster(cluster: ClusterSection) -> None:
         raise ConfigurationError("cluster", "either a file or other keys", f"file and {', '.join(others)}")
     if cluster.cores is not None and parse_layout(cluster.preset) is not None:
         raise ConfigurationError(
-            "cluster.cores", f"nothing: preset = {cluster.preset!r} tells the cores", str(cluster.cores)
+            "cluster.cores", f"nothing: preset = {cluster.preset!r} gives the cores", str(cluster.cores)
         )
     if cluster.nodes is not None and cluster.processors is not None:
         raise ConfigurationError("cluster", "either nodes or processors", "both")
@@ -69,13 +69,19 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
         if (value := getattr(workload, key)) != getattr(_DEFAULTS, key):
             expected = "it selects jobs of a log" if key in _SELECTS else f"it has no effect on {source}"
             raise ConfigurationError(f"workload.{key}", f"nothing: {expected}", _toml(value))
+    if workload.load is not None and workload.gap_factor != _DEFAULTS.gap_factor:
+        raise ConfigurationError(
+            "workload.gap_factor", "nothing: workload.load scales the gaps", _toml(workload.gap_factor)
+        )
+    if workload.load_method == "users" and workload.swf is None:
+        raise ConfigurationError("workload.load_method", '"gaps": jobs of the Lublin model have no users', '"users"')
     if workload.estimate_factor != _DEFAULTS.estimate_factor and workload.estimates != "f-model":
         expected = 'nothing: it has an effect with estimates = "f-model" (--estimates f-model) only'
         raise ConfigurationError("workload.estimate_factor", expected, _toml(workload.estimate_factor))
 
 
 def settings_without_effect(scenario: Scenario) -> list[str]:
-    """Return a line for each setting that changes nothing, because another one that it belongs to is not there."""
+    """Return a line for each setting without effect, because a setting that it needs is missing."""
     workload, belief = scenario.workload, scenario.belief
     of_usage = workload.characteristics is not None or workload.annotations is not None
     of_self = workload.self_slowdowns is not None or workload.annotations is not None
@@ -88,6 +94,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
             workload.mix is not None,
             "workload.mix",
         ),
+        (workload, "workload", ("load_method",), workload.load is not None, "workload.load"),
+        (workload, "workload", ("shake_seed",), workload.shake != 0, "workload.shake"),
         (workload, "workload", ("grow_max_slowdown", "grow_max_slowdown_cpus"), workload.grow, "workload.grow"),
         (belief, "belief", ("demand",), workload.mix is not None or users, "workload.mix"),
         (

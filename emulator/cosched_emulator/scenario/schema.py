@@ -49,6 +49,7 @@ Share: TypeAlias = Annotated[float, between(0, 1)]
 Slowdown: TypeAlias = Annotated[float, between(1, 1_000)]
 SlowdownLimit: TypeAlias = Annotated[float, between(0, 1_000)]
 Noise: TypeAlias = Annotated[float, Range("a number from 0 to below 1", 0, 1, most_open=True)]
+OfferedLoad: TypeAlias = Annotated[float, Range("a number above 0, at most 1000", 0, 1_000, least_open=True)]
 Bias: TypeAlias = Annotated[float, Range("a number above -1, at most 1000", -1, 1_000, least_open=True)]
 
 ClockMode: TypeAlias = Annotated[str, Choice(("virtual", "scaled", "real"))]
@@ -58,6 +59,7 @@ CScope: TypeAlias = Annotated[str, Choice(C_SCOPES)]
 Cpu: TypeAlias = Annotated[str, Choice(CPUS)]
 Knowledge: TypeAlias = Annotated[str, Choice(("exact", "unknown"))]
 SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
+LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
 
 
@@ -128,6 +130,10 @@ class WorkloadSection:
     aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
     gap_factor: float = 1.0  # of the model: multiply gaps between arrivals
     run_factor: float = 1.0  # of the model: multiply run times
+    load: OfferedLoad | None = None  # offered load that the jobs are brought to, as `summary.json` defines it
+    load_method: LoadMethod = "gaps"  # one factor for all gaps; or users: users of a log are left out, or copied
+    shake: Noise = 0.0  # run times are multiplied by 1 + U, U uniform in [-shake, shake)
+    shake_seed: int = 0  # of these draws, beside the scenario's
     limits: str | None = None  # estimate: killed when the estimate ends; none. Logs: estimate; models: none
     estimates: str | None = None  # exact or f-model, instead of the source's estimates
     estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)

@@ -16,6 +16,8 @@ from cosched_emulator.workload.estimates import with_estimates
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.scaling.load import with_load
+from cosched_emulator.workload.scaling.shake import with_shaken_runs
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import DemandTuple
@@ -23,6 +25,8 @@ from cosched_plugin.protocol.messages import DemandTuple
 
 def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     """Return the scenario's jobs, for a machine with these numbers of cores and nodes; a log needs them only if its jobs grow.
+
+    A log's load without them is that on the machine that it names.
 
     Raises InputError for a file that cannot be read, and ConfigurationError for an impossible workload.
     """
@@ -42,6 +46,19 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
                 memory_mb=Same(section.memory_mb) if section.memory_mb else jobs.memory_mb,
             )
         )
+    return _with_load(workload, scenario, cores)
+
+
+def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
+    """Return the complete jobs brought to the scenario's load, and then shaken: load and submissions do not depend on shaking."""
+    section = scenario.workload
+    if section.load is not None:
+        machine = cores or workload.processors
+        if machine is None:
+            raise ConfigurationError("workload.load", "a size of the cluster: the log names no machine", "none")
+        workload = with_load(workload, section.load, machine, section.load_method, scenario.seed)
+    if section.shake:
+        workload = with_shaken_runs(workload, section.shake, section.shake_seed, scenario.seed)
     return workload
 
 

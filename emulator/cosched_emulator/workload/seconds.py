@@ -1,4 +1,4 @@
-"""Seconds as text, exactly: results are integer microseconds inside and decimals of seconds in files."""
+"""Exact conversion of times: integer microseconds in the program, decimals of seconds in files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parse_seconds(text: str) -> int:
     """Return the microseconds that `seconds_text` wrote as ``text``; raise ValueError on anything else."""
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     whole, point, fraction = digits.partition(".")
-    # isdecimal alone would let digits of other scripts through.
+    # isdecimal alone accepts digits of other scripts.
     good = digits.isascii() and whole.isdecimal() and (fraction.isdecimal() and len(fraction) <= 6 if point else True)
     if not good:
         raise ValueError(f"not a decimal of seconds with at most six places: {text!r}")

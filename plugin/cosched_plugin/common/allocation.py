@@ -87,7 +87,7 @@ _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
 
 
 def is_plain(job: JobSpec) -> bool:
-    """Tell whether the job takes one thread a process on any nodes: then counting threads is exact."""
+    """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
     return job[7:12] in _PLAIN
 
 
@@ -185,7 +185,7 @@ class ThreadPool:
 
     @property
     def all_up(self) -> bool:
-        """Tell whether every node is in service."""
+        """Return whether every node is in service."""
         return self.up == self._everything
 
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
@@ -340,7 +340,7 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
 
 
 def share_nodes(a: Layers, b: Layers) -> bool:
-    """Tell whether two sets of threads lie on a common node."""
+    """Return whether two sets of threads have a common node."""
     nodes = others = 0
     for x, y in zip(a, b, strict=True):
         nodes |= x

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.intervals import mean_interval
 from scripts.papers.glts.claims import task_of_block, task_of_gap, task_of_slack
 from scripts.papers.glts.figures import Results, changes, values
 from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
 from scripts.papers.glts.runs import BLOCK, BLOCKS, GAPS, SCHEDULERS, SLACK, SLACKS, TENTHS, Task
-from scripts.papers.pictures import MARK, Axes, Point, bars, legend, pyplot, whisker
+from scripts.papers.pictures import MARK, Axes, Point, bars, legend, point_of, pyplot, whisker
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
@@ -48,7 +48,7 @@ def point(results: Results, key: str, task: Task) -> Point | None:
         published = SSP_W2[which]
     elif key in GROUPS.values() and task.variant == "base" and task.workload == "W1" and task.scheduler != "SSP":
         published = _from_percentages(results, key, task)
-    return Point(*mean_interval(found), published)
+    return point_of(found, published)
 
 
 def _from_percentages(results: Results, key: str, task: Task) -> float | None:
@@ -57,7 +57,7 @@ def _from_percentages(results: Results, key: str, task: Task) -> float | None:
     base = list(values(results, key, task.space_sharing).values())
     if not base or (task.scheduler != "GLTS" and task.scheduler not in RELATIVE_RESPONSE):
         return None
-    level = mean_interval(base)[0] * (1 + RELATIVE_RESPONSE["SSP"][which] / 100)
+    level = statistics.fmean(base) * (1 + RELATIVE_RESPONSE["SSP"][which] / 100)
     return level if task.scheduler == "GLTS" else level / (1 + RELATIVE_RESPONSE[task.scheduler][which] / 100)
 
 
@@ -131,7 +131,7 @@ def _against(
     for x, task in tasks.items():
         found = [change for seed, change in changes(results, key, task, base).items() if seed in seeds]
         if found:
-            line.append((x, Point(*mean_interval(found))))
+            line.append((x, point_of(found)))
     return line
 
 
@@ -181,7 +181,7 @@ def _load(results: Results) -> Any:
                 changed = changes(results, key, task, task._replace(scheduler=rival))
                 found = [change for seed, change in changed.items() if seed in seeds]
                 if found:
-                    line.append((1 / float(gap) + 0.003 * (rank - 1.5), Point(*mean_interval(found))))
+                    line.append((1 / float(gap) + 0.003 * (rank - 1.5), point_of(found)))
             _line(axis, line, name, LINES[rank])
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)

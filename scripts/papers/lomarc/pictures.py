@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from scripts.intervals import mean_interval
 from scripts.papers.frame import by_seed
 from scripts.papers.lomarc.published import AGAINST_PSS
 from scripts.papers.lomarc.report import against_pss
 from scripts.papers.lomarc.runs import AARR, SCHEDULERS, Task
-from scripts.papers.pictures import Point, bars, legend, pyplot
+from scripts.papers.pictures import Point, bars, legend, point_of, pyplot
 
 Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
@@ -57,12 +56,12 @@ def absolute(results: Results, key: str, task: Task, factor: float) -> Point | N
     values = list(by_seed(results, key, task).values())
     if not values:
         return None
-    mean, half = mean_interval([value * factor for value in values])
+    scaled = [value * factor for value in values]
     change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
     base = list(by_seed(results, key, task.space_sharing).values())
     if change is None or not base:
-        return Point(mean, half)
-    return Point(mean, half, statistics.fmean(base) * factor * (1 + change / 100))
+        return point_of(scaled)
+    return point_of(scaled, statistics.fmean(base) * factor * (1 + change / 100))
 
 
 def relative(results: Results, key: str, task: Task) -> Point | None:
@@ -71,7 +70,7 @@ def relative(results: Results, key: str, task: Task) -> Point | None:
     if not values:
         return None
     change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
-    return Point(*mean_interval(values), None if change is None else 1 + change / 100)
+    return point_of(values, None if change is None else 1 + change / 100)
 
 
 def _headline(results: Results, key: str, title: str) -> Panel:

@@ -1,4 +1,4 @@
-"""The accounts: every fact once, however often the manager is killed; full disks, locks, and foreign files."""
+"""The accounts: every fact exactly once after any number of kills; full disks, locks, and foreign files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def ended(number: int, end_us: int, state: str = m.COMPLETED) -> list[Any]:
 # ---------------------------------------------------------------- files
 
 
-def test_a_new_file_is_its_owners_alone(accounts: Accounting, path: str) -> None:
+def test_a_new_file_is_readable_by_its_owner_only(accounts: Accounting, path: str) -> None:
     assert accounts.meta == META
     assert accounts.path == path
     names = sorted(name for name in os.listdir(Path(path).parent))
@@ -97,14 +97,14 @@ def test_an_old_file_is_never_replaced(path: str) -> None:
     assert Path(path).read_text() == "a letter"
 
 
-def test_what_a_lost_database_left_behind_is_in_the_way(path: str) -> None:
+def test_a_log_without_its_database_is_an_error(path: str) -> None:
     Path(path + "-wal").write_bytes(b"frames")
     with pytest.raises(InputError, match="put that back, or remove this"):
         Accounting.create(path, META)
     assert os.listdir(Path(path).parent) == [os.path.basename(path) + "-wal"]
 
 
-def test_no_folder_no_file(tmp_path: Path) -> None:
+def test_missing_paths_and_other_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file or directory"):
         Accounting.create(str(tmp_path / "nowhere" / "a.db"), META)
     with pytest.raises(InputError, match="No such file or directory"):
@@ -117,7 +117,7 @@ def test_no_folder_no_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_two_managers_cannot_share(accounts: Accounting, path: str) -> None:
+def test_two_managers_cannot_share_a_database(accounts: Accounting, path: str) -> None:
     with pytest.raises(InputError, match="no other manager has open, got one that is in use"):
         Accounting.open(path)
     code = "import sys; from cosched_emulator.accounting.accounts import Accounting; Accounting.open(sys.argv[1])"
@@ -192,7 +192,7 @@ def without_progress(path: str) -> None:
         (without_progress, "expected a journal without gaps"),
     ],
 )
-def test_files_that_are_left_alone(make: Callable[[str], object], text: str, path: str) -> None:
+def test_other_files_are_refused_and_unchanged(make: Callable[[str], object], text: str, path: str) -> None:
     make(path)
     before = Path(path).read_bytes()
     for _ in range(2):
@@ -206,7 +206,7 @@ def test_files_that_are_left_alone(make: Callable[[str], object], text: str, pat
 # ---------------------------------------------------------------- facts
 
 
-def test_a_job_can_be_built_again() -> None:
+def test_a_job_is_restored_from_json() -> None:
     plain = job(3)
     assert job_from_json(job_to_json(plain)) == plain
     spec = plain.spec._replace(
@@ -221,7 +221,7 @@ def test_a_job_can_be_built_again() -> None:
     assert all(type(value) is tuple for value in (back.demand, back.usage, back.spec.usage, back.spec.self_slowdown))
 
 
-def test_the_story_of_a_job(accounts: Accounting, path: str) -> None:
+def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     one = job(7, 10, processes=4, limit_us=500, demand=(1, 2, 3))
     one = one._replace(spec=one.spec._replace(name="a\ud800", user="b"))
     accounts.append(Step("command", 10, b"submit"))
@@ -264,7 +264,7 @@ def test_the_story_of_a_job(accounts: Accounting, path: str) -> None:
     ]
 
 
-def test_the_latest_come_first(accounts: Accounting) -> None:
+def test_history_lists_the_latest_first(accounts: Accounting) -> None:
     for number in range(1, 6):
         accounts.record([JobEntered(0, job(number), Origin("ann" if number % 2 else "bob"))])
     for number, end_us in ((3, 30), (1, 40), (2, 40)):
@@ -286,7 +286,7 @@ def test_arrays_and_ends_are_as_of_the_last_step(path: str) -> None:
     assert accounts.tasks(10) == [12, 11, 10]
     assert accounts.ended_state(12) == m.FAILED
     assert accounts.ended_state(11) is None
-    accounts.fill(True)  # what cannot be written counts all the same
+    accounts.fill(True)  # counts although it cannot be written
     accounts.append(Step("advance", 4, b""))
     accounts.record([*ended(11, 4), JobEntered(4, job(40), Origin("", 40, 0))])
     assert accounts.ended_state(11) == m.COMPLETED
@@ -305,9 +305,9 @@ def test_arrays_and_ends_are_as_of_the_last_step(path: str) -> None:
     again.close()
 
 
-def test_contradictions_are_noticed(accounts: Accounting) -> None:
+def test_contradictory_facts_are_an_error(accounts: Accounting) -> None:
     accounts.record([JobChanged(0, 3, "RUNNING")])
-    with pytest.raises(InvariantError, match="never told of job 3: JobChanged"):
+    with pytest.raises(InvariantError, match="job 3 was never entered into the accounting: JobChanged"):
         accounts.flush()
     accounts._buffer.clear()
     accounts.record([JobEntered(0, job(3), ANN)] * 2)
@@ -318,7 +318,7 @@ def test_contradictions_are_noticed(accounts: Accounting) -> None:
     assert accounts.flush()
 
 
-def test_a_job_that_never_left_the_disk(accounts: Accounting, path: str) -> None:
+def test_a_job_that_is_on_disk_at_the_end(accounts: Accounting, path: str) -> None:
     record = JobRecord(job(1), "SUSPENDED", None, (), 0, 100, None, "", 0, (OnDisk(1, 2), OnDisk(5, None)))
     accounts.record([JobEntered(0, job(1), ANN), JobFinished(9, record)])
     accounts.flush()
@@ -330,7 +330,7 @@ def test_a_job_that_never_left_the_disk(accounts: Accounting, path: str) -> None
 # ---------------------------------------------------------------- the journal
 
 
-def test_the_journal_comes_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_journal_is_replayed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting_module, "_CHUNK", 3)
     steps = [Step("advance", number, bytes(number)) for number in range(10)]
     accounts = Accounting.create(path, META)
@@ -342,7 +342,7 @@ def test_the_journal_comes_back(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     again = Accounting.open(path)
     assert again.meta == META
     assert again.unplayed == 10
-    with pytest.raises(InvariantError, match="10 steps of the journal have not been played"):
+    with pytest.raises(InvariantError, match="10 steps of the journal have not been replayed"):
         again.append(steps[0])
     assert list(again.replay()) == steps
     again.append(Step("more", 11, b""))
@@ -365,7 +365,7 @@ def test_in_memory_there_is_no_journal() -> None:
     accounts.close()
 
 
-def test_a_durable_step_is_synced_and_nothing_else_is(accounts: Accounting) -> None:
+def test_only_a_durable_step_is_synced(accounts: Accounting) -> None:
     said: list[str] = []
     accounts._connection.set_trace_callback(said.append)
     accounts.append(Step("advance", 1, b""))
@@ -379,7 +379,7 @@ def test_a_durable_step_is_synced_and_nothing_else_is(accounts: Accounting) -> N
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_killed_at_random_every_fact_is_there_once(seed: int, tmp_path: Path) -> None:
+def test_after_random_kills_every_fact_is_there_once(seed: int, tmp_path: Path) -> None:
     keep_accounts(str(tmp_path / "undisturbed.db"))
     kills = killed("accounts", tmp_path / "killed.db", seed)
     assert kills > 20
@@ -391,7 +391,7 @@ def test_killed_at_random_every_fact_is_there_once(seed: int, tmp_path: Path) ->
         assert disturbed[name] == expected, name
 
 
-def test_what_a_flush_cut_in_two_is_completed(path: str) -> None:
+def test_an_interrupted_flush_is_completed(path: str) -> None:
     """At every cut of the last step's facts: a replay skips written facts and writes the others."""
     facts = facts_of(10)
     assert len(facts) > 8
@@ -422,7 +422,7 @@ def test_what_a_flush_cut_in_two_is_completed(path: str) -> None:
         )
 
 
-def test_faults_of_the_present_life_are_added(path: str) -> None:
+def test_faults_of_a_restarted_manager_are_added(path: str) -> None:
     lost = FaultHappened(5, "scheduler lost", "it was killed")
     node = FaultHappened(5, "node fail", "node 1")
     accounts = Accounting.create(path, META)
@@ -439,7 +439,7 @@ def test_faults_of_the_present_life_are_added(path: str) -> None:
         assert rows(path, "SELECT count(*) FROM changes") == [(1,)]
 
 
-# ---------------------------------------------------------------- trouble
+# ---------------------------------------------------------------- failures
 
 
 @contextmanager
@@ -451,7 +451,7 @@ def full_disk(accounts: Accounting, path: str) -> Iterator[None]:
 
 @contextmanager
 def largest_file(accounts: Accounting, path: str) -> Iterator[None]:
-    """Make the kernel refuse files larger than the log is now."""
+    """Make the kernel refuse files larger than the current log."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path + "-wal"), hard))
     try:
@@ -468,7 +468,7 @@ def locked(accounts: Accounting, path: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("trouble", [full_disk, largest_file, locked])
-def test_trouble_that_passes(trouble: Any, accounts: Accounting, path: str) -> None:
+def test_writing_resumes_after_a_temporary_failure(trouble: Any, accounts: Accounting, path: str) -> None:
     for number in range(1, 4):
         accounts.append(step_number(number))
         accounts.record(facts_of(number))
@@ -489,7 +489,7 @@ def test_trouble_that_passes(trouble: Any, accounts: Accounting, path: str) -> N
         accounts.record(facts_of(7))
         assert [row["id"] for row in accounts.history("", 10)] == []
     assert tables_of(path) == before
-    accounts.append(step_number(8), durable=True)  # takes all before it along
+    accounts.append(step_number(8), durable=True)  # also writes all earlier steps
     assert (accounts.backlog, accounts.trouble) == (0, "")
     accounts.record(facts_of(8))
     assert accounts.flush()
@@ -499,7 +499,7 @@ def test_trouble_that_passes(trouble: Any, accounts: Accounting, path: str) -> N
     assert [row["id"] for row in accounts.history("", 10)] == [2, 1]
 
 
-def test_trouble_is_over_when_nothing_waits(accounts: Accounting) -> None:
+def test_a_failure_is_over_when_nothing_waits(accounts: Accounting) -> None:
     accounts.fill(True)
     with pytest.raises(AccountingError, match="full"):
         accounts.append(Step("command", 0, b""), durable=True)
@@ -508,7 +508,7 @@ def test_trouble_is_over_when_nothing_waits(accounts: Accounting) -> None:
     assert not accounts.trouble
 
 
-def test_the_backlog_has_an_end(accounts: Accounting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backlog_is_bounded(accounts: Accounting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting_module, "MOST_BUFFERED", 10)
     for number in range(25):
         accounts.append(Step("advance", number, b""))
@@ -525,7 +525,7 @@ def test_the_backlog_has_an_end(accounts: Accounting, monkeypatch: pytest.Monkey
     assert accounts.backlog == 1
 
 
-def test_a_loss_at_the_end_is_told(path: str) -> None:
+def test_a_loss_at_the_end_is_an_error(path: str) -> None:
     accounts = Accounting.create(path, META)
     accounts.append(Step("advance", 0, b""))
     accounts.fill(True)
@@ -535,7 +535,7 @@ def test_a_loss_at_the_end_is_told(path: str) -> None:
     Accounting.open(path).close()
 
 
-def test_a_database_that_breaks_meanwhile(path: str) -> None:
+def test_a_database_damaged_meanwhile_is_an_error(path: str) -> None:
     keep_accounts(path)
     accounts = Accounting.open(path)
     for _ in accounts.replay():
@@ -549,7 +549,7 @@ def test_a_database_that_breaks_meanwhile(path: str) -> None:
     accounts.close()
 
 
-def test_a_table_that_is_gone(accounts: Accounting, path: str) -> None:
+def test_a_missing_table_is_an_error(accounts: Accounting, path: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE faults")
     accounts.record([FaultHappened(0, "node fail")])
@@ -562,7 +562,7 @@ def test_a_table_that_is_gone(accounts: Accounting, path: str) -> None:
 
 
 @pytest.mark.slow
-def test_memory_stays_flat(path: str) -> None:
+def test_memory_does_not_grow(path: str) -> None:
     """Written data is not kept in memory: neither in the object nor, beyond its page cache, in SQLite."""
     accounts = Accounting.create(path, META)
     peaks = []
@@ -578,7 +578,7 @@ def test_memory_stays_flat(path: str) -> None:
     assert peaks[3] - peaks[1] < 1_000_000, peaks
 
 
-# ---------------------------------------------------------------- what the page says
+# ---------------------------------------------------------------- the page
 
 
 def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:

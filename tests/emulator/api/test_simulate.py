@@ -76,7 +76,7 @@ def stored(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "timing.json"}
 
 
-def test_it_is_the_run_of_the_command_line(folder: Path) -> None:
+def test_a_run_equals_that_of_the_command_line(folder: Path) -> None:
     Path("site.toml").write_text(TOML)
     arguments = ["simulate", "site.toml", "--seed", "5", "--set", "order=fcfs", "--out", "typed"]
     said = CliRunner().invoke(cli, [*arguments, "--trace", "typed/trace.jsonl"], catch_exceptions=False)
@@ -118,7 +118,7 @@ def test_every_coupling_gives_the_same_run(folder: Path) -> None:
 
 
 def test_jobs_are_columns() -> None:
-    # A job that is cancelled, and nodes that do not come back: larger jobs never start, and never end.
+    # A cancelled job, and nodes that do not return: larger jobs never start or end.
     failing = [{"at_s": 20_000, "do": "fail-node", "node": node} for node in range(12)]
     script = [{"at_s": 1, "do": "cancel", "job": 1}, *failing]
     run = simulate({**SMALL, "script": script}, "fcfs", overrides={"workload": {"limits": "estimate"}})
@@ -151,7 +151,7 @@ def test_jobs_are_columns() -> None:
     assert held.threads.tolist() == [mask.bit_count() for mask in held.thread_mask]
 
 
-def test_metrics_are_those_of_the_summary() -> None:
+def test_metrics_equal_the_summary() -> None:
     run = simulate(SMALL, "easy")
     found = run.metrics()
     assert (
@@ -204,7 +204,7 @@ def test_a_policy_may_be_given_in_several_ways(folder: Path) -> None:
     assert simulate(machine).policy == "easy"
 
 
-def test_a_class_is_a_policy_and_so_is_a_function(folder: Path) -> None:
+def test_classes_and_functions_are_policies(folder: Path) -> None:
     longest = simulate(SMALL, Greedy, settings={"longest": True})
     assert longest.policy == f"{__name__}:Greedy"
     assert longest.settings == {"longest": True}
@@ -279,17 +279,17 @@ def test_a_scheduler_that_does_not_answer_in_time_is_an_error(folder: Path) -> N
         simulate(SMALL, "slow:Slow", link="zmq", overrides={"clock": {"deadline_s": 0.3}})
 
 
-def test_progress_and_warnings_are_told() -> None:
+def test_progress_and_warnings_are_reported() -> None:
     told: list[tuple[int, int]] = []
     warned: list[str] = []
     simulate(SMALL, "lomarc-r", progress=lambda ended, jobs: told.append((ended, jobs)), warn=warned.append,
              overrides={"cluster": {"preset": "lomarc-ht"}})  # fmt: skip
     assert told[-1] == (40, 40)
     assert told == sorted(told)
-    assert warned[0].startswith("matching response will pair nobody")
+    assert warned[0].startswith("matching response will pair no jobs")
 
 
-def test_warnings_of_the_workload_are_told_too(folder: Path) -> None:
+def test_warnings_of_the_workload_are_reported_too(folder: Path) -> None:
     row = "{} 0 -1 {} 2 -1 -1 2 60 -1 1 1 1 1 -1 -1 -1 -1\n"
     Path("cut.swf").write_text("; MaxProcs: 4\n" + row.format(1, 90) + row.format(2, 60))
     warned: list[str] = []
@@ -297,13 +297,15 @@ def test_warnings_of_the_workload_are_told_too(folder: Path) -> None:
     sharing = {"truth": {"contention": "lomarc"}, "workload": {"characteristics": "M1"}, "monitoring": {"above": 1.5}}
     run = simulate(scenario, "easy", overrides=sharing, warn=warned.append)
     assert len(warned) == 3
-    assert warned[0].startswith('truth.contention = "lomarc" speaks of two jobs on a node, and up to 4 may meet')
+    assert warned[0].startswith(
+        'truth.contention = "lomarc" is a model of two jobs on a node, and up to 4 may share one'
+    )
     assert warned[1] == "run times cut to the estimate: 1 jobs, 20.0 % of the work lost (--no-cap-runs keeps it)"
     assert warned[2] == "monitoring.above has no effect without monitoring.after_s"
     assert (run.summary["cut_runs"]["jobs"], run.summary["cut_runs"]["work_lost"]) == (1, 0.2)
 
 
-def test_the_time_with_reading_and_writing_is_told(folder: Path) -> None:
+def test_the_time_with_reading_and_writing_is_reported(folder: Path) -> None:
     def total_s(place: str) -> float:
         timing = json.loads((folder / place / "timing.json").read_text())
         assert timing["total_jobs_per_second"] == pytest.approx(40 / timing["total_s"], rel=0.01)
@@ -320,7 +322,7 @@ def test_the_time_with_reading_and_writing_is_told(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_clock_that_runs_is_for_a_live_manager() -> None:
+def test_the_clock_of_a_scenario_is_ignored_in_virtual_time() -> None:
     """Nodes that fail repeatedly do not prevent the end of a run in virtual time."""
     failing = {**SMALL, "requeue": True, "faults": {"nodes": {"mean_up_s": 30_000, "mean_down_s": 1_000}}}
     run = simulate(failing, "easy")
@@ -328,7 +330,7 @@ def test_a_clock_that_runs_is_for_a_live_manager() -> None:
     assert simulate(failing, "easy", overrides={"clock": {"mode": "real"}}).records == run.records
 
 
-def test_accounts_are_continued(folder: Path) -> None:
+def test_a_run_resumes_from_its_database(folder: Path) -> None:
     first = simulate(SMALL, "easy", db="run.db")
     again = simulate(SMALL, "easy", db=Path("run.db"))
     assert first.records == again.records
@@ -336,7 +338,7 @@ def test_accounts_are_continued(folder: Path) -> None:
         simulate(SMALL, "easy", db="run.db", seed=2)
 
 
-def test_a_run_can_be_pickled_and_written_there(folder: Path) -> None:
+def test_a_pickled_run_can_be_written(folder: Path) -> None:
     run = simulate(SMALL, "easy")
     copy: Run = pickle.loads(pickle.dumps(run))
     run.write("a")
@@ -348,7 +350,7 @@ def test_a_run_can_be_pickled_and_written_there(folder: Path) -> None:
     assert "records" not in repr(copy)
 
 
-def test_pandas_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_convert_to_pandas_if_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = simulate(SMALL, "easy")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="needs pandas, which is not installed: pip install pandas"):
@@ -359,7 +361,7 @@ def test_pandas_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame["wait_s"] is run.jobs.wait_s
 
 
-def test_importing_the_package_is_cheap() -> None:
+def test_importing_the_package_imports_nothing_else() -> None:
     code = (
         "import sys, cosched_emulator; print([name for name in sys.modules if name.startswith(('numpy', 'cosched_'))])"
     )

@@ -1,4 +1,4 @@
-"""A manager's user endpoint that answers as a test tells it, in a thread of its own."""
+"""A manager's user endpoint with the answers of a test, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FakeManager:
         self.endpoint = endpoint
         self.requests: list[Request] = []
         self.answer = answer
-        self.stale = stale  # an answer to another request comes before every answer
+        self.stale = stale  # an answer to another request precedes every answer
         self._context = zmq.Context()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

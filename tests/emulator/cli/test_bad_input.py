@@ -101,7 +101,7 @@ def test_bad_input_is_refused_in_one_line(program: str, commands: Commands) -> N
     ],
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_output_that_takes_nothing(arguments: tuple[str, ...], unbuffered: str) -> None:
+def test_output_to_a_full_disk_is_one_line(arguments: tuple[str, ...], unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
             [sys.executable, "-m", *arguments],

@@ -23,6 +23,12 @@ HELPS = [
     ("presets",),
     ("compare",),
     ("classes",),
+    ("losers",),
+    ("study",),
+    ("study", "run"),
+    ("study", "status"),
+    ("study", "table"),
+    ("study", "plot"),
     ("plot",),
     ("explain",),
     ("workload",),
@@ -49,7 +55,7 @@ HELPS = [
     ("top",),
 ]
 
-# A policy with which a run takes long: every pass prints its process, then sleeps.
+# A slow policy: every pass writes its process id, then sleeps.
 SLOW = """
 import os, time
 from cosched_plugin.policies.composition.composed import compose
@@ -108,7 +114,7 @@ def test_help_is_quick_and_has_an_example() -> None:
             assert re.search(rf"Examples?(, [a-z, ]+)?:\s+cosched-emulator {command}", told[f"{command} -h"]), command
 
 
-def test_no_command_is_forgotten() -> None:
+def test_every_command_is_tested() -> None:
     names = {(name,) for name in cli.commands}
     assert names == {command for command in HELPS if len(command) == 1}
 
@@ -203,7 +209,7 @@ def test_a_run_folder_appears_whole(commands: Commands) -> None:
     assert files_of(folder / "a")["jobs.csv"] != first["jobs.csv"]
 
 
-def test_force_never_removes_what_is_no_run(commands: Commands) -> None:
+def test_force_never_removes_other_folders(commands: Commands) -> None:
     mine = commands.folder / "thesis"
     mine.mkdir()
     (mine / "chapter").write_text("1")
@@ -273,12 +279,12 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--node", "2x16"), "single, two-socket-2x32, got '2x16'"),
         (
             ("--node", "2x0x2"),
-            "cluster: expected a machine that can be, got cores_per_socket: must be at least 1, not 0",
+            "cluster: expected a possible machine, got cores_per_socket: must be at least 1, not 0",
         ),
         (("--node", "rua-4wai"), "got 'rua-4wai'; did you mean 'rua-4way'?"),
         (
             ("--node", "2x8x2", "--cores", "4"),
-            "cluster.cores: expected nothing: preset = '2x8x2' tells the cores, got 4",
+            "cluster.cores: expected nothing: preset = '2x8x2' gives the cores, got 4",
         ),
         (("--memory-gb", "nan"), "Invalid value for '--memory-gb': expected a number, got nan"),
         (("--memory-gb", "0.0001"), "memory_mb: must be at least 1, not 0"),
@@ -301,7 +307,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_usage_is_told_in_one_line(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
+def test_wrong_usage_is_an_error_in_one_line(arguments: tuple[str, ...], text: str, commands: Commands) -> None:
     given = [argument.replace("{here}", commands.folder.name) for argument in arguments]
     said = assert_one_line(commands.emulator("simulate", *SMALL, *given, "--out", "run"), 2)
     assert text in said
@@ -316,19 +322,19 @@ def test_a_trace_beside_the_run_folder_stays_there(commands: Commands) -> None:
         assert not (commands.folder / out / "trace.jsonl").exists()
 
 
-def test_what_was_forgotten_is_warned_of(commands: Commands) -> None:
+def test_missing_settings_give_warnings(commands: Commands) -> None:
     (commands.folder / "usage.csv").write_text("job,cpu,network,memory\n99,0.5,0.5,1\n")
     asked = ("simulate", *SMALL, "--policy", "lomarc-r", "--annotations", "usage.csv", "--json")
     code, out, err = commands.emulator(*asked)
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
-        "warning: matching response will pair nobody: the scheduler is told nothing of pairs "
+        "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
         '(truth.contention = "bandwidth"; give --contention lomarc or statistical)\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )
 
 
-def test_wrong_keys_in_a_scenario(commands: Commands) -> None:
+def test_wrong_keys_in_a_scenario_are_named(commands: Commands) -> None:
     (commands.folder / "s.toml").write_text("[cluster]\nnods = 4\n")
     assert "s.toml: cluster.nods: expected one of cores" in assert_one_line(commands.emulator("simulate", "s.toml"), 2)
     (commands.folder / "s.toml").write_text("[policy]\npreset = 'easy'\n[workload]\nlublin = 3\n")
@@ -336,7 +342,7 @@ def test_wrong_keys_in_a_scenario(commands: Commands) -> None:
     assert said == "s.toml: policy: expected no policy: the scheduler that connects brings its own, got one"
 
 
-def test_logs_that_cannot_be_read(commands: Commands) -> None:
+def test_unreadable_logs_are_an_error(commands: Commands) -> None:
     row = ROW.format(1, 0, 50, 2, 2, 60)
     files: dict[str, tuple[bytes | None, str]] = {
         "missing.swf": (None, "missing.swf: expected a file that can be read, got No such file or directory"),
@@ -358,7 +364,7 @@ def test_logs_that_cannot_be_read(commands: Commands) -> None:
     assert code == 0
 
 
-def test_presets(commands: Commands) -> None:
+def test_presets_are_listed(commands: Commands) -> None:
     code, out, _ = commands.emulator("presets", "--json")
     assert code == 0
     shapes = {shape["name"]: shape for shape in json.loads(out)}
@@ -367,7 +373,7 @@ def test_presets(commands: Commands) -> None:
     assert [line.split()[0] for line in out.splitlines()] == list(shapes)
 
 
-def test_version_and_a_command_that_is_none(commands: Commands) -> None:
+def test_an_unknown_command_is_an_error(commands: Commands) -> None:
     assert "No such command 'simulat'" in assert_one_line(commands.emulator("simulat"), 2)
 
 
@@ -418,7 +424,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_no_files(
     number: signal.Signals, code: int, word: str, commands: Commands
 ) -> None:
     (commands.folder / "slow_policy.py").write_text(SLOW)
-    deadline = "30" if word else "1.5"  # how long the plugin bears a silent manager follows from it
+    deadline = "30" if word else "1.5"  # the plugin's patience with a silent manager follows from it
     emulator = commands.start(
         "cosched_emulator", "simulate", "--lublin", "500", "--policy", "slow_policy:Slow", "--link", "zmq", "--deadline", deadline,
         "--out", "run",
@@ -449,7 +455,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_no_files(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopping_a_run_in_one_process(number: signal.Signals, code: int, commands: Commands) -> None:
+def test_a_run_in_one_process_is_stopped_by_a_signal(number: signal.Signals, code: int, commands: Commands) -> None:
     (commands.folder / "slow_policy.py").write_text(SLOW)
     emulator = commands.start("cosched_emulator", "simulate", "--lublin", "500", "--policy", "slow_policy:Slow")
     wait_until((commands.folder / "pid").exists)
@@ -458,7 +464,7 @@ def test_stopping_a_run_in_one_process(number: signal.Signals, code: int, comman
     assert (ran.code, ran.out, ran.err.strip().count("\n")) == (code, "", 0)
 
 
-def test_no_plugin_comes(commands: Commands) -> None:
+def test_without_a_plugin_serve_ends_in_time(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     ran = commands.emulator("serve", *SMALL, "--bind", endpoint, "--wait", "0.3", "--out", "run")
     assert assert_one_line(ran, 3) == f"{endpoint}: no scheduler was ready within 0.3 s"
@@ -471,7 +477,7 @@ def test_no_plugin_comes(commands: Commands) -> None:
     )
 
 
-def test_a_file_or_another_manager_is_not_pushed_aside(commands: Commands) -> None:
+def test_an_existing_file_or_socket_in_use_is_not_replaced(commands: Commands) -> None:
     precious = commands.folder / "precious.csv"
     precious.write_text("kept\n")
     refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{precious}", "--wait", "0.2")
@@ -483,7 +489,7 @@ def test_a_file_or_another_manager_is_not_pushed_aside(commands: Commands) -> No
         other.listen()
         refused = commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2")
         assert "no other process" in assert_one_line(refused, 2)
-    # Left over by one that is gone: free again.
+    # A socket left over by an ended process is replaced.
     assert "no scheduler" in assert_one_line(
         commands.emulator("serve", *SMALL, "--bind", f"ipc://{path}", "--wait", "0.2"), 3
     )
@@ -509,7 +515,7 @@ while True:
 """
 
 
-def test_a_plugin_that_never_answers(commands: Commands) -> None:
+def test_a_plugin_that_never_answers_is_an_error(commands: Commands) -> None:
     (commands.folder / "mute.py").write_text(MUTE)
     endpoint = f"ipc://{commands.folder}/socket"
     for said, expected in (
@@ -526,7 +532,7 @@ def test_a_plugin_that_never_answers(commands: Commands) -> None:
         assert not (commands.folder / "run").exists()
 
 
-def test_policies_that_fail(commands: Commands) -> None:
+def test_errors_of_a_policy_end_the_run(commands: Commands) -> None:
     (commands.folder / "slow_policy.py").write_text(SLOW)
     for link, code in (("direct", 4), ("zmq", 3)):
         ran = commands.emulator("simulate", *SMALL, "--policy", "slow_policy:Wrong", "--link", link)
@@ -538,8 +544,8 @@ def test_policies_that_fail(commands: Commands) -> None:
     assert commands.left_over() == []
 
 
-def test_a_plugin_that_cannot_start(commands: Commands) -> None:
-    # The policy can be made here but not there: a module of the current folder, which the plugin's process finds, that minds who asks.
+def test_a_plugin_that_cannot_start_is_an_error(commands: Commands) -> None:
+    # The policy can be made here but not in the plugin's process: a module of the current folder that checks where it is.
     (commands.folder / "moody.py").write_text(
         "import sys\nclass Moody:\n    def __init__(self):\n"
         "        if 'cosched_plugin.server' in sys.modules: raise ValueError('not here')\n"
@@ -553,7 +559,7 @@ def test_a_plugin_that_cannot_start(commands: Commands) -> None:
     assert "policy moody:Moody: ValueError: not here" in said
 
 
-def test_output_that_is_not_read(commands: Commands) -> None:
+def test_closed_output_gives_no_traceback(commands: Commands) -> None:
     child = commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--json")
     assert child.stdout is not None
     child.stdout.close()
@@ -562,7 +568,7 @@ def test_output_that_is_not_read(commands: Commands) -> None:
     assert "Traceback" not in err
 
 
-def test_the_load_without_cutting_is_told(commands: Commands) -> None:
+def test_the_load_without_cut_run_times_is_reported(commands: Commands) -> None:
     rows = ROW.format(1, 0, 90, 2, 2, 60) + ROW.format(2, 100, 60, 2, 2, 60)
     (commands.folder / "cut.swf").write_text("; MaxProcs: 4\n" + rows)
     code, _, err = commands.emulator("simulate", "--swf", "cut.swf")

@@ -1,4 +1,4 @@
-"""Options of a job, on the command line and in a script: every form, precedence, contradictions, and places of errors."""
+"""Options of a job, on the command line and in a script: all forms, precedence, contradictions, and places of errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.cli.commands.begin_time import read_begin
-from cosched_emulator.cli.commands.job_options import (
+from cosched_emulator.cli.commands.options.begin_time import read_begin
+from cosched_emulator.cli.commands.options.job_options import (
     Array,
     read_array,
     read_dependency,
@@ -64,12 +64,12 @@ def test_times_have_slurms_forms(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a", "1:2:3:4", "1-", "-1", "1.5", "1:", ":1", "2-3:4:5:6", "²", "9" * 13, "1-1-1"]
 )
-def test_what_is_no_time(text: str) -> None:
+def test_malformed_times_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"d-h:m:s|at most"):
         read_time(text)
 
 
-def test_amounts() -> None:
+def test_amounts_of_memory_time_and_usage() -> None:
     assert [read_memory(text) for text in ("1", "1500", "500M", "2G", "1.5g", "1T", "1K", "1025k")] == [
         1, 1500, 500, 2048, 1536, 1024**2, 1, 2,
     ]  # fmt: skip
@@ -108,13 +108,13 @@ def test_sets_of_numbers() -> None:
             list(read_job(bad))
 
 
-def test_nothing_given() -> None:
+def test_defaults_of_a_request() -> None:
     request, notes = request_of({})
     assert request == SubmitJob(processes=1, estimate_us=HOUR_US, limit_us=HOUR_US, ppn_max=0)
     assert notes == []
 
 
-def test_where_processes_lie() -> None:
+def test_layout_of_processes_on_nodes() -> None:
     assert laid_out(ntasks=8) == (8, 1, 0)
     assert laid_out(ntasks=8, ntasks_per_node=2) == (8, 1, 2)
     assert laid_out(ntasks_per_node=4) == (4, 4, 4)
@@ -129,7 +129,7 @@ def test_where_processes_lie() -> None:
     assert notes == ["2 processes take no more than 2 nodes"]
 
 
-def test_every_layout_takes_as_many_nodes_as_were_asked_for() -> None:
+def test_every_layout_takes_the_requested_number_of_nodes() -> None:
     refused = set()
     for processes in range(1, 30):
         for nodes in range(1, processes + 1):
@@ -160,7 +160,7 @@ def test_every_layout_takes_as_many_nodes_as_were_asked_for() -> None:
         ({"array": Array(tuple(range(10_001)), 0)}, "--array: expected at most 10000 tasks"),
     ],
 )
-def test_what_contradicts(options: dict[str, Any], text: str) -> None:
+def test_contradictory_options_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         request_of(options)
     assert text in str(caught.value)
@@ -206,14 +206,14 @@ def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
     )
 
 
-def test_the_later_line_and_the_command_line_win(tmp_path: Path) -> None:
+def test_later_lines_and_the_command_line_take_precedence(tmp_path: Path) -> None:
     lines = ("#SBATCH -n 4", "#COSCHED -n 5", "#SBATCH --requeue")
     assert asked(tmp_path, *lines).processes == 5
     assert asked(tmp_path, *lines, ntasks=6, requeue=False)[0] == 6
     assert asked(tmp_path, *lines, requeue=False).requeue is False
 
 
-def test_what_means_nothing_is_named_once(tmp_path: Path) -> None:
+def test_ignored_options_are_named_once(tmp_path: Path) -> None:
     lines = (
         "#SBATCH -o out.txt -p batch",
         "#SBATCH --output=other --mail-type=END --nice --wait --parsable",
@@ -224,7 +224,7 @@ def test_what_means_nothing_is_named_once(tmp_path: Path) -> None:
     assert found.values == {"ntasks": 2}
 
 
-def test_values_that_may_be_left_out(tmp_path: Path) -> None:
+def test_options_with_optional_values(tmp_path: Path) -> None:
     lines = ("#SBATCH --nice --get-user-env --no-kill -N 2", "#SBATCH --nice=-7 --get-user-env=10L -k --propagate=NONE")
     found = read_script(script(tmp_path, *lines))
     assert found.ignored == ("--nice", "--get-user-env", "--no-kill", "--propagate")
@@ -237,7 +237,7 @@ def test_values_that_may_be_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_all_memory_of_a_node(tmp_path: Path) -> None:
+def test_mem_0_requests_all_memory_of_a_node(tmp_path: Path) -> None:
     request = asked(tmp_path, "#SBATCH --mem=0 -N 2 --ntasks-per-node=4")
     assert (request.all_memory, request.memory_mb, request.ppn_min, request.ppn_max) == (True, 0, 4, 4)
     assert not asked(tmp_path, "#SBATCH --mem=1").all_memory
@@ -287,7 +287,7 @@ def test_begin_times_have_slurms_forms(text: str, begin: datetime) -> None:
         "now+999999999weeks",
     ],
 )
-def test_what_is_no_begin_time(text: str) -> None:
+def test_malformed_begin_times_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HH:MM|COUNT|at most"):
         read_begin(text, NOW)
 
@@ -321,7 +321,7 @@ def test_an_error_names_file_and_line(line: str, text: str, tmp_path: Path) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_script(tmp_path: Path) -> None:
+def test_other_files_are_no_script(tmp_path: Path) -> None:
     file = tmp_path / "x"
     with pytest.raises(InputError, match=r"x: expected a script that can be read \(No such file"):
         read_script(str(file))

@@ -11,7 +11,7 @@ from tests.commands import Commands, assert_one_line
 from cosched_plugin.common.curve import Keyring
 
 
-def test_from_nothing_to_a_keyring(commands: Commands) -> None:
+def test_a_keyring_is_made_step_by_step(commands: Commands) -> None:
     ran = commands.emulator("keys", "manager", "ring")
     assert (ran.code, ran.out) == (0, "keyring: ring\npublic key: ring/manager.key\n")
     ran = commands.emulator("keys", "new", "own", "alice")
@@ -65,13 +65,13 @@ def test_from_nothing_to_a_keyring(commands: Commands) -> None:
         (("list", "nothing"), "nothing/manager.key_secret: cannot read it: No such file"),
     ],
 )
-def test_mistakes(arguments: tuple[str, ...], text: str, keyring: Commands) -> None:
+def test_wrong_arguments_change_nothing(arguments: tuple[str, ...], text: str, keyring: Commands) -> None:
     before = files(keyring)
     assert text in assert_one_line(keyring.emulator("keys", *arguments), 2)
     assert files(keyring) == before
 
 
-def test_a_keyring_that_others_may_read(keyring: Commands) -> None:
+def test_a_secret_key_readable_by_others_is_refused(keyring: Commands) -> None:
     os.chmod(keyring.folder / "ring" / "manager.key_secret", 0o644)
     said = assert_one_line(keyring.emulator("keys", "list", "ring"), 2)
     assert "chmod 600" in said

@@ -16,7 +16,7 @@ from cosched_emulator.cli.commands.lazy import Implementation
 from cosched_emulator.cli.main import COMMANDS, cli
 
 NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
-# What the users' programs do not need: the server, the scheduler, and numpy.
+# Modules that users' programs do not need: the server, the scheduler, and numpy.
 SERVER = (
     "numpy",
     *(
@@ -61,7 +61,7 @@ def test_the_function_of_a_command_takes_its_options(command: click.Command) -> 
     implementation = inspect.unwrap(command.callback, stop=lambda each: isinstance(each, Implementation))
     assert isinstance(implementation, Implementation)
     passed = {str(option.name) for option in command.params if option.expose_value}
-    if "manager_key" in passed:  # `common_options` makes one argument of these
+    if "manager_key" in passed:  # `common_options` combines these in one argument
         passed = passed - {"manager", "key", "manager_key", "as_json", "timeout_s"} | {"caller"}
     context = [object()] if command.name == "submit" else []
     inspect.signature(implementation.load()).bind(*context, **dict.fromkeys(passed))

@@ -14,10 +14,12 @@ from tests.processes import run_python
 from cosched_emulator.cli.commands.results import classes, compare, plot
 from cosched_emulator.cli.results import run_names
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.workload_key import workload_key
+from cosched_plugin.protocol.messages import TIMEOUT
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def output_of(command: Any, *arguments: object) -> str:
 
 
 def test_compare_prints_a_table(runs: Path) -> None:
-    output = output_of(compare, runs / "easy", runs / "rua")
+    output = invoke(compare, runs / "easy", runs / "rua").stdout
     assert output.splitlines()[0].split() == ["easy", "rua"]
     killed = next(line for line in output.splitlines() if line.startswith("killed at limit"))
     assert killed.split() == ["killed", "at", "limit", "1", "0*"]
@@ -62,7 +64,64 @@ def test_runs_of_different_workloads_have_no_best(runs: Path) -> None:
     assert "**" not in marked
 
 
-def test_the_seed_of_a_mix_makes_another_workload(tmp_path: Path) -> None:
+def written(folder: Path, records: list[JobRecord], policy: dict[str, Any] | None = None, **settings: Any) -> Path:
+    """Write a run of the worked example's jobs."""
+    config = {"policy": {"name": folder.name, **(policy or {})}, "workload": settings}
+    arguments: Any = {"summary": summarise(records, TWO_NODES), "resolved_config": config, "timing": {}}
+    return write_run(folder, records, TWO_NODES, workload=workload_of(six_jobs()), **arguments)
+
+
+def killed(job_id: int) -> list[JobRecord]:
+    """Return the records of the worked example, with another job killed at its limit."""
+    return [one._replace(state=TIMEOUT) if one.job.spec.id == job_id else one for one in six_jobs()]
+
+
+def test_runs_that_completed_different_jobs(tmp_path: Path) -> None:
+    # Jobs 1, 2 and 4 completed; here 2 was killed, there 4: as many, but others.
+    folders = [written(tmp_path / "a", killed(2)), written(tmp_path / "b", killed(4))]
+    for command, hint in ((compare, "; --common compares the jobs that completed in all runs"), (classes, "")):
+        output = output_of(command, *folders)
+        note = "note: not the same jobs completed, or count, in all runs: the best is marked for numbers of jobs only"
+        assert f"{note}{hint}\n" in output
+        assert not [line for line in output.splitlines() if "*" in line and "mean" in line]
+    assert "not the same jobs" not in output_of(compare, folders[0], written(tmp_path / "c", killed(2)))
+
+
+def test_compare_only_what_completed_in_all_runs(tmp_path: Path) -> None:
+    folders = [
+        written(tmp_path / "a", killed(2)),
+        written(tmp_path / "b", killed(4)),
+        written(tmp_path / "c", six_jobs()),
+    ]
+    lines = {line[:28].strip(): line.split() for line in output_of(compare, *folders, "--common").splitlines()}
+    assert lines["completed in all runs"][-3:] == ["1", "1", "1"]
+    # Job 1 starts at once and takes 100 s.
+    assert lines["wait, mean"][-3:] == ["0.00", "0.00", "0.00"]
+    assert lines["response, mean"][-3:] == ["100.0", "100.0", "100.0"]
+    assert lines["completed"][-3:] == ["2", "2", "3*"]
+    found = json.loads(output_of(compare, *folders, "--common", "--json"))["runs"]
+    assert [run["summary"]["common"]["response_s"]["count"] for run in found] == [1, 1, 1]
+    assert found[2]["summary"]["finished"]["response_s"]["count"] == 3
+    result = invoke(compare, *folders, "--common", "--jobs", "all")
+    assert (result.exit_code, "exclude each other" in result.output) == (2, True)
+    other = invoke(compare, folders[0], written(tmp_path / "d", six_jobs(), mix="high"), "--common")
+    assert str(other.exception) == "--common: expected runs of the same workload, got runs of different workloads"
+
+
+def test_policies_that_may_share_nodes_are_named(tmp_path: Path) -> None:
+    threads, nodes = ({"shape": {"name": name}, "placement": {"name": "first-fit"}} for name in ("threads", "nodes"))
+    folders = [written(tmp_path / "easy", six_jobs(), threads), written(tmp_path / "pss", six_jobs(), nodes)]
+    output = output_of(compare, *folders)
+    assert "note: easy may place several jobs on one node; --set shape=nodes for whole nodes\n" in output
+    rows = [line.split()[2:4] for line in output.splitlines() if line.startswith("efficiency")]
+    assert rows == [["threads", "%"], ["nodes", "%"]]
+    alone = [folders[1], written(tmp_path / "serve", six_jobs())]
+    assert "may place" not in output_of(compare, *alone)
+    exclusive = written(tmp_path / "exclusive", six_jobs(), threads, exclusive=True)
+    assert "may place" not in output_of(compare, exclusive)
+
+
+def test_another_seed_of_a_mix_is_another_workload(tmp_path: Path) -> None:
     for name, seed, mix in (("a", 1, "high"), ("b", 2, "high"), ("c", 1, None), ("d", 2, None)):
         config = {"seed": seed, "workload": {"mix": mix}}
         arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": config, "timing": {}}
@@ -86,7 +145,8 @@ def test_compare_as_json(runs: Path) -> None:
 
 
 def test_compare_as_markdown(runs: Path) -> None:
-    assert output_of(compare, runs / "easy", runs / "rua", "--markdown").startswith("|  | easy | rua |\n| --- |")
+    table = invoke(compare, runs / "easy", runs / "rua", "--markdown").stdout
+    assert table.startswith("|  | easy | rua |\n| --- |")
     result = invoke(compare, runs / "easy", "--markdown", "--json")
     assert result.exit_code == 2
     assert "exclude each other" in result.output
@@ -117,7 +177,7 @@ def test_classes_prints_a_table_for_each_group(runs: Path) -> None:
     assert run[1] == ["makespan", "s", "106.0", "106.0"]
 
 
-def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
+def test_classes_as_json_use_the_papers_rules_by_default(runs: Path) -> None:
     found = json.loads(output_of(classes, runs / "easy", runs / "rua", "--json"))
     assert [run["name"] for run in found] == ["easy", "rua"]
     assert found[1]["folder"] == str(runs / "rua")
@@ -129,7 +189,7 @@ def test_classes_as_json_go_by_the_same_rules_as_the_paper(runs: Path) -> None:
     assert other["figures"] == class_figures(six_jobs(), TWO_NODES, ClassRules(9, 99, 1, 2)).as_dict()
 
 
-def test_classes_out_of_order(runs: Path) -> None:
+def test_class_bounds_out_of_order_are_refused(runs: Path) -> None:
     result = invoke(classes, runs / "easy", "--short-s", "10801")
     assert isinstance(result.exception, ConfigurationError)
     assert str(result.exception) == "--short-s: expected at most --medium-s, 10800, got 10801"
@@ -137,14 +197,14 @@ def test_classes_out_of_order(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--short-s=-1", "--medium-s=1.5", "--bound-s=0", "--high-load=0"])
-def test_classes_by_rules_out_of_range(runs: Path, option: str) -> None:
+def test_class_rules_out_of_range_are_refused(runs: Path, option: str) -> None:
     result = invoke(classes, runs / "easy", option)
     assert result.exit_code == 2
     assert f"Invalid value for '{option.partition('=')[0]}'" in result.output
 
 
 @pytest.mark.parametrize("command", [compare, classes])
-def test_what_is_no_run_folder_is_named(command: Any, runs: Path) -> None:
+def test_a_missing_or_damaged_run_folder_is_named(command: Any, runs: Path) -> None:
     result = invoke(command, runs / "easy", runs / "nowhere")
     assert isinstance(result.exception, InputError)
     assert str(result.exception) == f"{runs / 'nowhere'}: expected a run folder, got nothing of that name"
@@ -193,7 +253,9 @@ def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyP
         (["--kind", "load"], "Missing argument 'RUN_DIR...'"),
     ],
 )
-def test_misuse_of_plot(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+def test_wrong_arguments_of_plot_are_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
     monkeypatch.chdir(runs)
     result = invoke(plot, *arguments, "--out", "x.png")
     assert result.exit_code == 2
@@ -201,7 +263,7 @@ def test_misuse_of_plot(runs: Path, monkeypatch: pytest.MonkeyPatch, arguments: 
     assert not (runs / "x.png").exists()
 
 
-def test_runs_are_named_by_the_shortest_ends_that_differ() -> None:
+def test_runs_are_named_by_the_shortest_distinct_ends_of_paths() -> None:
     assert run_names([Path("/a/easy"), Path("/a/rua")]) == ["easy", "rua"]
     assert run_names([Path("/a/x/easy"), Path("/a/y/easy")]) == ["x/easy", "y/easy"]
     with pytest.raises(ConfigurationError, match="every run once"):

@@ -49,10 +49,10 @@ def texts(lines: list[Line]) -> list[str]:
     return ["".join([text for text, _ in line]) for line in lines]
 
 
-# ---------------------------------------------------------------- the picture
+# ---------------------------------------------------------------- the display
 
 
-def test_the_picture_has_everything() -> None:
+def test_the_display_shows_machine_nodes_and_queue() -> None:
     lines = frame(OVERVIEW, Look(), 120, 30)
     shown = texts(lines)
     assert len(shown) == 30
@@ -65,7 +65,7 @@ def test_the_picture_has_everything() -> None:
     assert shown[-2:] == ["       0:02  start together 2, 3", "       0:01  start 1"]
 
 
-def test_a_chosen_node_and_a_scrolled_queue() -> None:
+def test_the_chosen_node_and_the_scrolled_queue_are_shown() -> None:
     lines = frame(OVERVIEW, Look(3, 5), 120, 20)
     assert lines[4] == [("2", SHARED), ("1", "one"), (".", "dim"), ("dx", OUT), ("1", CHOSEN)]
     shown = texts(lines)
@@ -76,7 +76,7 @@ def test_a_chosen_node_and_a_scrolled_queue() -> None:
     assert "node 3: DRAINED (fans), 0 of 4 threads;  . idle" in texts(frame(OVERVIEW, Look(0, 3), 120, 20))[5]
 
 
-def test_a_picture_fits_any_window() -> None:
+def test_the_display_fits_any_window() -> None:
     many = overview([job_row(1, name="\x1b[31m\u4e2d" * 9)], [node_row(n) for n in range(1000)])
     for width in (1, 2, 3, 10, 33, 80, 400):
         for height in (0, 1, 2, 3, 5, 8, 9, 24, 100):
@@ -90,7 +90,7 @@ def test_a_picture_fits_any_window() -> None:
                         assert lines[0] == "in trouble"[:width]
 
 
-def test_the_chosen_node_of_many_is_on_the_map() -> None:
+def test_the_chosen_node_of_many_is_visible() -> None:
     many = overview([], [node_row(n) for n in range(1000)])
     for node in (0, 499, 999):
         lines = frame(many, Look(0, node), 40, 24)
@@ -98,7 +98,7 @@ def test_the_chosen_node_of_many_is_on_the_map() -> None:
         assert any(text.startswith(f"node {node}: IDLE") for text in texts(lines))
 
 
-def test_without_a_scheduler_and_with_a_full_disk() -> None:
+def test_a_missing_scheduler_and_a_full_disk_are_shown() -> None:
     told = overview([], [], policy="", speed=None, accounting={"backlog": 9, "trouble": "disk full"})
     shown = texts(frame(told, Look(), 100, 10))
     assert shown[0] == "cosched  emulated 1-02:03:04   no scheduler: jobs wait"
@@ -195,10 +195,10 @@ def answer(request: Request) -> Done | Refused | None:
     return Done(OVERVIEW)
 
 
-LEFT = rb"\x1b\[\?1049l"  # xterm: back to the screen of before
+LEFT = rb"\x1b\[\?1049l"  # xterm: back to the previous screen
 
 
-def test_it_draws_follows_the_size_and_leaves_as_it_came(endpoint: str) -> None:
+def test_top_follows_the_window_size_and_restores_the_terminal(endpoint: str) -> None:
     top = ("top", "--manager", endpoint, "--interval", "0.1")
     with fake_manager(endpoint, answer) as manager, terminal(*top) as screen:
         screen.until(rb"\x1b\[\?1049h.*cosched.*policy easy.*node 0: ALLOCATED.*JOBID.*last decisions")
@@ -227,7 +227,7 @@ def test_it_draws_follows_the_size_and_leaves_as_it_came(endpoint: str) -> None:
         screen.until(LEFT)
 
 
-def test_a_manager_that_goes_away_and_comes_back(endpoint: str) -> None:
+def test_top_waits_for_a_manager_to_return(endpoint: str) -> None:
     first = FakeManager(endpoint, answer)
     with terminal("top", "--manager", endpoint, "--interval", "0.1", "--timeout", "0.5") as screen:
         try:
@@ -242,7 +242,7 @@ def test_a_manager_that_goes_away_and_comes_back(endpoint: str) -> None:
         assert screen.is_restored()
 
 
-def test_q_is_heard_without_an_answer(endpoint: str) -> None:
+def test_q_ends_top_without_an_answer(endpoint: str) -> None:
     with fake_manager(endpoint, lambda _: None), terminal("top", "--manager", endpoint, "--timeout", "60") as screen:
         screen.until(rb"asking the manager")
         began = time.monotonic()
@@ -253,7 +253,7 @@ def test_q_is_heard_without_an_answer(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals, code: int, endpoint: str) -> None:
+def test_after_a_signal_the_terminal_is_restored(number: signal.Signals, code: int, endpoint: str) -> None:
     with fake_manager(endpoint, answer), terminal("top", "--manager", endpoint) as screen:
         screen.until(rb"policy easy")
         screen.child.send_signal(number)
@@ -264,7 +264,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals, code: in
 COLOURS = rb"\x1b\[(?:\d+;)*3[0-7]m"
 
 
-def test_colours_where_they_are_wanted(endpoint: str) -> None:
+def test_colours_depend_on_the_terminal_and_no_color(endpoint: str) -> None:
     with fake_manager(endpoint, answer):
         for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)):
             with terminal("top", "--manager", endpoint, **environment) as screen:
@@ -279,14 +279,14 @@ def test_colours_where_they_are_wanted(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dumb", "unheard-of", ""])
-def test_a_terminal_that_cannot_do_it(kind: str, endpoint: str) -> None:
+def test_an_unsuitable_terminal_is_refused(kind: str, endpoint: str) -> None:
     with terminal("top", "--manager", endpoint, TERM=kind) as screen:
         assert screen.ended() == 2
         assert b"cosched-emulator: error: TERM: expected a terminal whose cursor can be moved" in screen.written
         assert screen.written.count(b"\n") == 1
 
 
-def test_waiting_tells_how_it_goes_on_a_terminal(endpoint: str) -> None:
+def test_waiting_shows_progress_on_a_terminal(endpoint: str) -> None:
     states = iter(["RUNNING", "RUNNING", "COMPLETED"])
 
     def end(_: Request) -> Done:

@@ -68,7 +68,7 @@ def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path
         simulate(*SMALL, "--out", "runs/b", "--trace", "runs/b/my.jsonl")
 
 
-def test_what_is_in_the_way_is_told_before_the_run(tmp_path: Path) -> None:
+def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     there = tmp_path / "t.jsonl"
     there.write_text('{"at_us":1}\n')
     with pytest.raises(UsageError, match=r"t\.jsonl: expected a new file for the trace, got one that exists"):
@@ -86,7 +86,7 @@ def test_what_is_in_the_way_is_told_before_the_run(tmp_path: Path) -> None:
         TraceFile("/dev/null", force=True)
 
 
-def test_an_unwritable_trace_is_one_line(commands: Commands) -> None:
+def test_an_unwritable_trace_is_an_error_in_one_line(commands: Commands) -> None:
     ran = commands.emulator("simulate", *SMALL, "--link", "zmq", "--trace", "none/t.jsonl")
     assert assert_one_line(ran, 2) == "none/t.jsonl: expected a file that can be written, got No such file or directory"
 
@@ -101,7 +101,7 @@ def test_a_plugin_writes_a_trace_and_refuses_an_old_one(commands: Commands) -> N
     assert again == "t.jsonl: expected a new file for the trace, got one that exists"
 
 
-def test_a_failing_run_leaves_what_was_told(tmp_path: Path) -> None:
+def test_a_failing_run_leaves_its_trace(tmp_path: Path) -> None:
     choice = choose("lomarc-r")
 
     class Failing:
@@ -121,7 +121,7 @@ def test_a_failing_run_leaves_what_was_told(tmp_path: Path) -> None:
     assert [record["kind"] for record in read_trace(str(file))].count("start") > 5
 
 
-def test_values_that_json_lacks_are_the_policys_fault(tmp_path: Path) -> None:
+def test_values_without_a_form_in_json_are_the_policys_fault(tmp_path: Path) -> None:
     with TraceFile(tmp_path / "t.jsonl") as file:
         for value in (float("nan"), {1}):
             with pytest.raises((TypeError, ValueError)):

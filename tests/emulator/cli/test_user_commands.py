@@ -62,7 +62,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end
     """Run one of the commands to its end, as the program does."""
     for name in ("COSCHED_MANAGER", "COSCHED_KEY", "COSCHED_MANAGER_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("signal.signal", lambda *_: None)  # a test keeps its own
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # a test may set its own
 
     def run_it(*arguments: str, manager: bool = True) -> Ran:
         place = ("--manager", endpoint) if manager else ()
@@ -81,7 +81,7 @@ def always(result: Mapping[str, Any] | Refused) -> Answer:
 
 
 def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:
-    """Return the one request of a command, and the result."""
+    """Return the only request of a command, and its result."""
     with fake_manager(endpoint, always(result), stale=True) as manager:
         ran = run(*arguments)
     (request,) = manager.requests
@@ -102,10 +102,10 @@ def test_every_command_has_help_with_an_example(run: Run) -> None:
     assert "[default: 1:00:00]" in run("submit", "--help", manager=False).out
 
 
-# ---------------------------------------------------------------- what they ask and print
+# ---------------------------------------------------------------- requests and output
 
 
-def test_submit(run: Run, endpoint: str, tmp_path: Path) -> None:
+def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH -n 4 -t 2:00 -o x.out --mail-type=END\n#SBATCH -p batch\nhostname\n")
     result = {"job_ids": [12]}
@@ -123,7 +123,7 @@ def test_submit(run: Run, endpoint: str, tmp_path: Path) -> None:
     assert ran.err == "note: 2 processes take no more than 2 nodes\n"
 
 
-def test_changes_of_jobs_and_nodes(run: Run, endpoint: str) -> None:
+def test_changes_of_jobs_and_nodes_send_their_requests(run: Run, endpoint: str) -> None:
     cases: list[tuple[tuple[str, ...], Request]] = [
         (("cancel", "12", "13_4"), CancelJobs((Target(12), Target(13, 4)))),
         (("cancel", "12_[1-2,7]"), CancelJobs((Target(12, 1), Target(12, 2), Target(12, 7)))),
@@ -144,7 +144,7 @@ def test_changes_of_jobs_and_nodes(run: Run, endpoint: str) -> None:
     assert assert_one_line(ran, 1).endswith("node 19: no; 10 more")
 
 
-def test_queue(run: Run, endpoint: str) -> None:
+def test_queue_prints_a_table(run: Run, endpoint: str) -> None:
     rows = [
         job_row(1, shares_with=[2], slowdown=1.234567),
         job_row(2, state="SUSPENDED", node_list="[3-5]", nodes=3, shares_with=[1], limit_s=None),
@@ -181,7 +181,7 @@ def test_queue(run: Run, endpoint: str) -> None:
     assert "exclude each other" in assert_one_line(run("queue", "--me", "--user", "ann"), 2)
 
 
-def test_nodes(run: Run, endpoint: str) -> None:
+def test_nodes_prints_a_table(run: Run, endpoint: str) -> None:
     rows = [
         node_row(0, state="MIXED", threads_used=2, jobs=[1, 2], memory_used_mb=7),
         node_row(1, slowed=1.5),
@@ -207,7 +207,7 @@ def test_nodes(run: Run, endpoint: str) -> None:
     assert json.loads(ran.out)["nodes"] == rows
 
 
-def test_job(run: Run, endpoint: str) -> None:
+def test_job_prints_all_fields(run: Run, endpoint: str) -> None:
     row = job_row(12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5)
     request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "11_1")
     assert request == ShowJobs((Target(11, 1),))
@@ -221,7 +221,7 @@ def test_job(run: Run, endpoint: str) -> None:
     assert (ran.code, ran.err) == (1, "cosched-emulator: error: there is no such job: 99\n")
 
 
-def test_history(run: Run, endpoint: str) -> None:
+def test_history_prints_a_table(run: Run, endpoint: str) -> None:
     ended = [
         {"job_id": n, "array_id": None, "name": "a", "user": "ann", "state": "COMPLETED", "submit_s": 1.0, "start_s": 61.0,
          "end_s": 100.0 * n, "elapsed_s": 5.0, "wait_s": 60.0, "starts": 1, "reason": ""}
@@ -275,7 +275,7 @@ def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> N
     assert "no such file" in assert_one_line(run("history", "--db", str(tmp_path / "none"), manager=False), 2)
 
 
-def test_status(run: Run, endpoint: str) -> None:
+def test_status_prints_the_state(run: Run, endpoint: str) -> None:
     status = overview([], [], latency_s={"p50": 0.0012, "max": None}, standby=False)["status"]
     request, ran = asked(run, endpoint, status, "status")
     assert request == ShowStatus()
@@ -289,7 +289,7 @@ def test_status(run: Run, endpoint: str) -> None:
     assert json.loads(asked(run, endpoint, status, "status", "--json")[1].out) == status
 
 
-def test_top_once(run: Run, endpoint: str) -> None:
+def test_top_prints_one_picture_on_request(run: Run, endpoint: str) -> None:
     result = overview([job_row(1)], [node_row(0), node_row(1, state="MIXED", jobs=[1], threads_used=2)])
     request, ran = asked(run, endpoint, result, "top", "--once", "--most", "5")
     assert request == ShowOverview(5)
@@ -301,10 +301,10 @@ def test_top_once(run: Run, endpoint: str) -> None:
     assert "a terminal (--once" in assert_one_line(run("top"), 2)
 
 
-# ---------------------------------------------------------------- how they fail
+# ---------------------------------------------------------------- errors
 
 
-def test_without_a_manager(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_manager_commands_fail_in_time(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "COSCHED_MANAGER" in assert_one_line(run("queue", manager=False), 2)
     assert assert_one_line(run("queue", *QUICK), 3) == f"{endpoint}: no manager there within 0.3 s"
     began = time.monotonic()
@@ -330,17 +330,17 @@ def test_without_a_manager(run: Run, endpoint: str, monkeypatch: pytest.MonkeyPa
         assert why in assert_one_line(run("queue", "--manager", bad, manager=False), 2)
 
 
-def test_a_manager_that_does_not_answer(run: Run, endpoint: str) -> None:
+def test_requests_without_an_answer_are_not_repeated(run: Run, endpoint: str) -> None:
     with fake_manager(endpoint, lambda _: None) as manager:
         text = assert_one_line(run("submit", *QUICK), 3)
         assert "did not answer within 0.3 s; whether it carried the request out is not known" in text
         assert assert_one_line(run("queue", *QUICK), 3).endswith("did not answer within 0.3 s")
-    assert len(manager.requests) == 2  # nothing was sent again
+    assert len(manager.requests) == 2  # no request was repeated
     with fake_manager(endpoint, lambda _: b"nonsense"):
         assert "expected the endpoint that serve has as --users, not as --bind" in assert_one_line(run("queue"), 3)
 
 
-def test_a_manager_that_comes_later(run: Run, endpoint: str) -> None:
+def test_commands_wait_for_a_manager_that_starts_later(run: Run, endpoint: str) -> None:
     managers: list[FakeManager] = []
     later = threading.Timer(0.3, lambda: managers.append(FakeManager(endpoint, always({"job_ids": [3]}))))
     later.start()
@@ -360,7 +360,7 @@ def test_every_field_of_a_submission_has_an_option() -> None:
     }  # any value of these is fine
 
 
-def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
+def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:
     refused = Refused("permission", "job 3 is not yours", "jobs[0]")
     _, ran = asked(run, endpoint, refused, "cancel", "3")
     assert assert_one_line(ran, 1) == "refused: job 3 is not yours"
@@ -386,7 +386,7 @@ def test_a_refusal_is_one_line(run: Run, endpoint: str) -> None:
         (("queue", "extra"), "unexpected extra argument"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], text: str, run: Run) -> None:
+def test_wrong_usage_is_an_error_in_one_line(arguments: tuple[str, ...], text: str, run: Run) -> None:
     assert text in assert_one_line(run(*arguments), 2)
 
 
@@ -430,7 +430,7 @@ def test_wait_until_all_have_ended(run: Run, endpoint: str) -> None:
         assert assert_one_line(run("wait", "1", "--timeout", "0.2"), 1) == "1 of 1 jobs have not ended within 0.2 s"
 
 
-def test_submit_can_wait(run: Run, endpoint: str) -> None:
+def test_submit_can_wait_for_the_end(run: Run, endpoint: str) -> None:
     with fake_manager(endpoint, Story({1: "RUNNING"}, {1: "COMPLETED"})):
         assert run("submit", "--wait", "--parsable") == Ran(0, "1\n", "")
     with fake_manager(endpoint, Story({1: "CANCELLED"})):
@@ -438,7 +438,7 @@ def test_submit_can_wait(run: Run, endpoint: str) -> None:
         assert (ran.code, ran.out) == (1, "Submitted batch job 1\n")
 
 
-def test_waiting_outlasts_a_restart_but_not_for_ever(endpoint: str) -> None:
+def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
     told: list[tuple[int, int]] = []
 
     def tell(*counts: int) -> None:
@@ -481,7 +481,7 @@ def test_waiting_outlasts_a_restart_but_not_for_ever(endpoint: str) -> None:
 # ---------------------------------------------------------------- text
 
 
-def test_texts() -> None:
+def test_formats_of_times_texts_and_tables() -> None:
     assert [clock_text(s) for s in (0.0, 59.9, 60.0, 3599.0, 3600.0, 86_400.0, None)] == [
         "0:00", "0:59", "1:00", "59:59", "1:00:00", "1-00:00:00", "-",
     ]  # fmt: skip
@@ -501,7 +501,7 @@ def rows_when(commands: Commands, done: Callable[[list[dict[str, Any]]], bool]) 
             return rows
 
 
-def test_against_a_real_manager(commands: Commands) -> None:
+def test_commands_with_a_real_manager(commands: Commands) -> None:
     """A real manager with a scheduler, at a hundredfold speed, instead of the fake one."""
     commands.environment |= {"COSCHED_MANAGER": f"ipc://{commands.folder}/users"}
     place = f"ipc://{commands.folder}/plugin"
@@ -554,7 +554,7 @@ def test_against_a_real_manager(commands: Commands) -> None:
     assert [row["job_id"] for row in from_file] == [row["job_id"] for row in ended_jobs]
 
 
-def test_a_manager_with_keys(commands: Commands) -> None:
+def test_commands_with_a_manager_with_keys(commands: Commands) -> None:
     for name in ("alice", "eve"):
         assert commands.emulator("keys", "new", "own", name).code == 0
     assert commands.emulator("keys", "manager", "ring").code == 0

@@ -17,7 +17,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.server import serve
 
 NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
-# A scheduler with a memory that a restart must rebuild: the sum of all estimates so far. Its arguments give further behaviour.
+# A scheduler with state that a restart must rebuild: the sum of all estimates so far. Its arguments select further behaviour.
 SCRIPT = """
 import os, sys, time
 from cosched_plugin.common.errors import PluginError, PolicyError

@@ -1,4 +1,4 @@
-"""Message and plugin faults: their effect on messages between real sockets; none of them changes a schedule."""
+"""Message and plugin faults: their effect on messages between real sockets, and unchanged schedules."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def pair() -> Iterator[Pair]:
     pair.context.term()
 
 
-def test_without_faults_all_passes_in_order(pair: Pair) -> None:
+def test_without_faults_all_messages_pass_in_order(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING)
     assert pair.outward(channel, 100) == list(range(100))
     assert pair.inward(channel, 100) == list(range(100))
@@ -101,7 +101,7 @@ def test_without_faults_all_passes_in_order(pair: Pair) -> None:
     assert not channel.counts
 
 
-def test_dropping(pair: Pair) -> None:
+def test_dropped_messages_are_lost_and_counted(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING._replace(drop=0.3))
     out = pair.outward(channel, 500)
     dropped = channel.counts["dropped"]
@@ -110,14 +110,14 @@ def test_dropping(pair: Pair) -> None:
     assert out == sorted(set(out))
     came = pair.inward(channel, 500)
     assert came == sorted(set(came))
-    assert len(came) - (500 - (channel.counts["dropped"] - dropped)) in (0, 1)  # "last" may be among the dropped ones
+    assert len(came) - (500 - (channel.counts["dropped"] - dropped)) in (0, 1)  # "last" may be dropped, too
     assert came != out  # each direction has its own draws
     # The same seed drops the same messages.
     assert pair.outward(FaultyChannel(NOTHING._replace(drop=0.3)), 500) == out
     assert pair.outward(FaultyChannel(NOTHING._replace(drop=0.3, seed=2)), 500) != out
 
 
-def test_duplicating(pair: Pair) -> None:
+def test_duplicated_messages_arrive_twice(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING._replace(duplicate=0.25))
     out = pair.outward(channel, 400)
     assert out == sorted(out)
@@ -154,7 +154,7 @@ def test_delays_are_within_bounds_and_drawn(pair: Pair) -> None:
     assert 25 < channel.counts["delayed"] < 75
 
 
-def test_not_to_wait_means_not_to_wait(pair: Pair) -> None:
+def test_a_receive_without_waiting_returns_at_once(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING._replace(delay=1.0, delay_s=10.0))
     pair.dealer.send_multipart([b"1"])
     assert pair.router.poll(1000)
@@ -167,7 +167,7 @@ def test_not_to_wait_means_not_to_wait(pair: Pair) -> None:
     assert 0.19 < time.monotonic() - started < 0.5
 
 
-def test_one_that_is_overtaken_comes_right_after_the_next(pair: Pair) -> None:
+def test_a_reordered_message_follows_the_next_one(pair: Pair) -> None:
     seed = next(
         seed
         for seed in range(1000)
@@ -183,14 +183,14 @@ def test_one_that_is_overtaken_comes_right_after_the_next(pair: Pair) -> None:
         channel.send(pair.router, [pair.peer, b"%d" % number])
     assert pair.received() == [0, 2, 1, 3]  # the fifth waits for a sixth
     assert channel.next_due_s() is not None
-    channel.send(pair.router, [pair.peer, b"5"])  # held as well, but the fifth has waited long enough
+    channel.send(pair.router, [pair.peer, b"5"])  # it is held as well, but the fifth has waited long enough
     pair.poll(channel, REORDER_S)
     assert pair.received() == [4, 5]
     assert time.monotonic() - started < 3
     assert channel.counts == {"reordered": 3}
 
 
-def test_one_that_nothing_follows_waits_a_moment_only(pair: Pair) -> None:
+def test_a_reordered_message_without_a_next_one_is_delivered_soon(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING._replace(reorder=1.0))
     started = time.monotonic()
     assert pair.inward(channel, 0) == []
@@ -199,9 +199,9 @@ def test_one_that_nothing_follows_waits_a_moment_only(pair: Pair) -> None:
     assert time.monotonic() - started < 1.0
 
 
-def test_a_receiver_that_has_gone(pair: Pair) -> None:
+def test_messages_to_a_lost_receiver_are_counted_or_an_error(pair: Pair) -> None:
     channel = FaultyChannel(NOTHING._replace(delay=1.0, delay_s=0.02))
-    channel.send(pair.router, [b"nobody", b"1"])  # held: it is not known yet that it cannot be sent
+    channel.send(pair.router, [b"nobody", b"1"])  # held: the error shows only when it is sent
     pair.poll(channel, 0.05)
     assert channel.counts == {"delayed": 1, "lost": 1}
     with pytest.raises(zmq.ZMQError) as caught:
@@ -253,7 +253,7 @@ def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
 
 
 @pytest.mark.parametrize("kills", [1, 6])
-def test_kills(kills: int) -> None:
+def test_kills_restart_the_plugin_at_drawn_batches(kills: int) -> None:
     faults = PluginFaults(2, kills, 0, 0.0, None)
     stub = StubLink(0.01)
     told: list[tuple[str, str]] = []
@@ -291,7 +291,7 @@ def test_stalls_end_by_themselves() -> None:
         assert plugin.process is process
 
 
-def test_what_is_under_way_ends_with_the_link() -> None:
+def test_a_fault_in_progress_ends_with_the_link() -> None:
     started = time.monotonic()
     with SpawnedPlugin(SLEEPER) as plugin:
         process = plugin.process
@@ -306,25 +306,25 @@ def test_what_is_under_way_ends_with_the_link() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_a_stopped_child_is_ended_like_any_other() -> None:
+def test_a_stopped_child_is_ended() -> None:
     plugin = SpawnedPlugin(SLEEPER)
     process = plugin.process
     plugin.stall(stop=True)
     assert eventually(lambda: is_stopped(process))
     assert plugin.close() == -signal.SIGTERM
-    # Once it is closed, nothing brings it back.
+    # After it is closed it is not started again.
     plugin.respawn()
     plugin.stall(stop=True)
     assert plugin.process is process
     assert process.poll() == -signal.SIGTERM
 
 
-def test_a_child_that_cannot_start_again(tmp_path: Path) -> None:
+def test_a_child_that_cannot_be_restarted_is_an_error(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/runs\nexec sleep 60\n")
     program.chmod(0o700)
     with SpawnedPlugin([str(program), ENDPOINT]) as plugin:
-        wait_until((tmp_path / "runs").exists)  # before that the shell still has to open the program
+        wait_until((tmp_path / "runs").exists)  # until then the shell may not have opened the program
         program.unlink()
         with pytest.raises(LinkError, match="cannot start"):
             plugin.respawn()
@@ -361,7 +361,7 @@ def overloaded() -> Prepared:
 def disturbed(
     prepared: Prepared, policy: str, messages: MessageFaults | None, plugin_kills: PluginFaults | None
 ) -> list[JobRecord]:
-    """Run with these faults, and show that they happened and that no process is left."""
+    """Run with these faults, and check that they happened and that no process is left."""
     argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
     argv += ["--silence", "30", *choose(policy).arguments()]
     with SpawnedPlugin(argv) as plugin:
@@ -371,7 +371,7 @@ def disturbed(
                 plugin.endpoint,
                 channel=channel,
                 child=lambda: plugin.process,
-                resend_s=0.1,  # what is dropped is missed soon
+                resend_s=0.1,  # lost messages are sent again soon
                 diagnose=plugin.stderr_tail,
             ),
             deadline_s=60,
@@ -396,16 +396,16 @@ def disturbed(
         pytest.param("easy", MESSAGES, None, id="messages"),
         pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
         pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both"),
-        # The draws of faults do not depend on the policy: these cases only repeat the proof.
+        # The draws of faults do not depend on the policy, so these cases are slow tests.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),
         pytest.param("rua", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),
         pytest.param("easy", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-easy", marks=pytest.mark.slow),
     ],
 )
-def test_the_schedule_is_the_same_whatever_befalls_messages_and_scheduler(
+def test_faults_of_messages_and_scheduler_do_not_change_the_schedule(
     policy: str, messages: MessageFaults | None, kills: PluginFaults | None
 ) -> None:
     prepared = overloaded()
     quiet = simulate(prepared, policy).records
-    assert any(record.starts > 1 for record in quiet)  # nodes did fail under jobs
+    assert any(record.starts > 1 for record in quiet)  # jobs lost their nodes
     assert disturbed(prepared, policy, messages, kills) == quiet

@@ -28,7 +28,7 @@ from cosched_plugin.protocol.limits import MAGIC
 # ---------------------------------------------------------------- errors on either side
 
 
-def test_an_impossible_decision_ends_both_with_its_reason(script: Path) -> None:
+def test_an_impossible_decision_ends_both_processes_with_its_reason(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "policy")) as plugin:
         link = ZmqLink(
             SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
@@ -53,7 +53,7 @@ def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
         link.close()
 
 
-def test_strangers_and_rubbish_do_not_disturb_a_run(endpoint: str, launch: Callable[..., Forked]) -> None:
+def test_strangers_and_invalid_messages_do_not_disturb_a_run(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     context = zmq.Context()
     stranger = context.socket(zmq.DEALER)
@@ -156,7 +156,7 @@ def test_a_manager_that_breaks_the_protocol_ends_the_scheduler(answer: list[byte
         ("ipc:///" + "x" * 107, "107 bytes"),
     ],
 )
-def test_endpoints_that_leave_the_machine_are_refused_on_both_sides(endpoint: str, reason: str) -> None:
+def test_endpoints_beyond_the_machine_are_refused_on_both_sides(endpoint: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as refused:
         ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=1)
     assert refused.value.exit_code == 2
@@ -172,7 +172,7 @@ def test_local_endpoints_are_allowed(endpoint: str) -> None:
     assert why_not(endpoint) is None
 
 
-def test_an_endpoint_that_cannot_be_bound(tmp_path: Path) -> None:
+def test_an_endpoint_that_cannot_be_bound_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="one to listen at"):
         ZmqLink(SchedulerPort("ipc:///proc/nothing/here"), deadline_s=1, wait_s=1)
 
@@ -195,7 +195,7 @@ def test_directories_of_killed_runs_are_removed_and_others_kept(
             assert remove_stale(tmp_path) == [tmp_path / "cosched-killed"]
         os.utime(first.directory, (hour_ago, hour_ago))
         with SpawnedPlugin(command) as second:
-            assert first.directory.exists()  # alive, however old
+            assert first.directory.exists()  # in use, though old
             assert second.directory != first.directory
     assert not first.directory.exists()
     assert first.process.returncode == -signal.SIGTERM

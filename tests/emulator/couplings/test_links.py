@@ -31,7 +31,7 @@ from cosched_plugin.protocol.codec import decode
 
 
 @pytest.mark.parametrize("link", [DirectLink(Summing), LoopbackLink(Summing)], ids=lambda link: type(link).__name__)
-def test_links_within_one_process(link: Link) -> None:
+def test_links_within_one_process_answer_alike(link: Link) -> None:
     manager = Manager(link)
     with pytest.raises(LocalProtocolError, match="not open"):
         manager.step()
@@ -146,7 +146,7 @@ def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, laun
 # ---------------------------------------------------------------- waits that end
 
 
-def test_no_scheduler_comes(endpoint: str) -> None:
+def test_without_a_scheduler_opening_ends_in_time(endpoint: str) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=0.3)
     started = time.monotonic()
     with pytest.raises(LinkError, match=r"no scheduler was ready within 0\.3 s") as caught:
@@ -162,7 +162,7 @@ def test_a_scheduler_without_manager_gives_up(endpoint: str, launch: Callable[..
     assert (code, said) == (3, f"error: no manager welcomed us at {endpoint} within 0.3 s\n")
 
 
-def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(endpoint: str, launch: Callable[..., Forked]) -> None:
+def test_a_late_manager_finds_only_one_hello(endpoint: str, launch: Callable[..., Forked]) -> None:
     child = launch(endpoint, wait_s=2.5)
     time.sleep(1.8)
     context = zmq.Context()
@@ -182,7 +182,7 @@ def test_a_late_manager_finds_one_greeting_not_a_queue_of_them(endpoint: str, la
     assert words_of(child)[0] == 3
 
 
-def test_a_peer_that_never_answers(script: Path) -> None:
+def test_a_scheduler_that_never_answers_is_given_up_in_time(script: Path) -> None:
     with SpawnedPlugin(spawn_argv(script, "heavy")) as plugin:
         link = ZmqLink(
             SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
@@ -197,7 +197,7 @@ def test_a_peer_that_never_answers(script: Path) -> None:
             manager.step("heavy")
         assert time.monotonic() - started < 2
         link.close()
-    assert plugin.process.returncode == -signal.SIGKILL  # SIGTERM is honoured only between two batches
+    assert plugin.process.returncode == -signal.SIGKILL  # SIGTERM takes effect only between two batches
     assert not plugin.directory.exists()
 
 
@@ -219,7 +219,7 @@ def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
         link.close()
 
 
-def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_child_that_cannot_start_is_reported_with_its_output(tmp_path: Path) -> None:
     with SpawnedPlugin([sys.executable, "-c", "import sys; sys.exit('no such policy')"]) as plugin:
         link = ZmqLink(
             SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
@@ -233,7 +233,7 @@ def test_a_child_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -
         SpawnedPlugin([str(tmp_path / "nothing")])
 
 
-def test_interrupting_a_wait(endpoint: str) -> None:
+def test_a_wait_can_be_interrupted(endpoint: str) -> None:
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach only the main thread")
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=30, wait_s=30)
@@ -262,7 +262,7 @@ def test_a_scheduler_says_bye_when_told_to_stop(
     link.close()
 
 
-def test_a_silent_manager_is_asked_and_given_up(endpoint: str, launch: Callable[..., Forked]) -> None:
+def test_a_silent_manager_gets_pings_and_is_given_up(endpoint: str, launch: Callable[..., Forked]) -> None:
     link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
     try:
         child = launch(endpoint, silence_s=0.4)

@@ -101,7 +101,7 @@ def reopened(path: str) -> tuple[RecordedLink, Far, Accounting]:
 # ---------------------------------------------------------------- one link
 
 
-def test_recorded_answers_need_no_scheduler(path: str) -> None:
+def test_recorded_answers_are_used_without_a_scheduler(path: str) -> None:
     recorded(path, 5)
     link, far, accounting = reopened(path)
     link.open(no_inventory)
@@ -130,7 +130,7 @@ def test_a_finished_run_does_not_ask_the_scheduler(path: str) -> None:
     assert "open" not in far.done
 
 
-def test_answers_of_two_policies_make_no_measurement(path: str) -> None:
+def test_a_run_cannot_resume_with_another_policy(path: str) -> None:
     recorded(path, 2)
     accounting = Accounting.open(path)
     link = RecordedLink(Far(), accounting, lambda: "rua")
@@ -142,7 +142,7 @@ def test_answers_of_two_policies_make_no_measurement(path: str) -> None:
     accounting.close()
 
 
-def test_without_a_past_the_scheduler_is_let_in_at_once(path: str) -> None:
+def test_without_recorded_answers_the_link_is_opened_at_once(path: str) -> None:
     accounting = Accounting.create(path, {})
     far = Far()
     link = RecordedLink(far, accounting, easy)
@@ -166,7 +166,7 @@ def test_without_a_past_the_scheduler_is_let_in_at_once(path: str) -> None:
         ((2, 20, batch(2)[2][:1]), "batch 2 has 1 events, and had 2 when it was recorded"),
     ],
 )
-def test_another_batch_than_the_recorded_one(changed: Any, text: str, path: str) -> None:
+def test_a_batch_that_differs_from_the_recorded_one_is_an_error(changed: Any, text: str, path: str) -> None:
     recorded(path, 3)
     link, far, accounting = reopened(path)
     link.open(no_inventory)
@@ -185,7 +185,7 @@ def test_another_batch_than_the_recorded_one(changed: Any, text: str, path: str)
         (Step("answer", 10, b"\0\0\0\1\xc0"), "the recorded answer to batch 1 cannot be read"),
     ],
 )
-def test_steps_of_another_kind(step: Step, text: str, path: str) -> None:
+def test_steps_of_another_kind_are_an_error(step: Step, text: str, path: str) -> None:
     accounting = Accounting.create(path, {})
     accounting.append(step)
     accounting.close()
@@ -212,7 +212,7 @@ def test_answers_are_written_in_groups(path: str) -> None:
     accounting.close()
 
 
-def test_a_full_disk_is_waited_for(path: str) -> None:
+def test_a_full_disk_delays_the_run(path: str) -> None:
     accounting = Accounting.create(path, {})
     clock = Clock()
     naps = []
@@ -232,7 +232,7 @@ def test_a_full_disk_is_waited_for(path: str) -> None:
     accounting.close()
 
 
-def test_a_disk_that_stays_full(path: str) -> None:
+def test_a_disk_that_stays_full_is_an_error(path: str) -> None:
     accounting = Accounting.create(path, {})
     clock = Clock()
     far = Far()
@@ -244,7 +244,7 @@ def test_a_disk_that_stays_full(path: str) -> None:
     with pytest.raises(AccountingError, match="cannot be written to for 2 s: database or disk is full"):
         link.exchange(*batch(2))
     assert clock.now_s == pytest.approx(22.0, abs=0.2)
-    link.close()  # waits no second time
+    link.close()  # does not wait again
     assert clock.now_s == pytest.approx(22.0, abs=0.2)
     assert far.done[-1] == "close"
     accounting.fill(False)
@@ -276,15 +276,15 @@ def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
 
 @pytest.mark.by_default(2)
 @pytest.mark.parametrize(("preset", "scenario"), CASES)
-def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_path: Path) -> None:
-    """The schedule is that of the undisturbed run, and so are the results, made from the database alone."""
+def test_a_run_that_is_killed_repeatedly_gives_the_same_results(preset: str, scenario: str, tmp_path: Path) -> None:
+    """The schedule, and the results made from the database alone, equal those of the undisturbed run."""
     prepared = prepared_for(scenario, tmp_path)
     finished = simulate(prepared, preset)
     finished.write(tmp_path / "undisturbed")
     assert simulate(prepared, preset, db=tmp_path / "undisturbed.db").records == finished.records
     (tmp_path / "jobs.swf").unlink(missing_ok=True)
     kills = killed("simulation", tmp_path / "killed.db", 5, preset, scenario)
-    assert kills >= 1  # how many there is time for depends on how fast the machine is
+    assert kills >= 1  # the number depends on the speed of the machine
     for name in ("undisturbed", "killed"):
         exported(str(tmp_path / f"{name}.db"), preset, prepared, tmp_path / f"from {name}")
         assert_same(tmp_path / "undisturbed", tmp_path / f"from {name}")
@@ -297,7 +297,7 @@ def test_a_run_that_is_killed_again_and_again(preset: str, scenario: str, tmp_pa
     assert len(undisturbed["journal"]) == finished.batches
 
 
-def test_jobs_that_have_not_ended(path: str) -> None:
+def test_unended_jobs_are_read_from_the_database(path: str) -> None:
     accounting = Accounting.create(path, {})
     mine = job(2, 5, limit_us=300)
     accounting.record([JobEntered(0, job(1), Origin("")), JobEntered(5, mine, Origin("ann"))])

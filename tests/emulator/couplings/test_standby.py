@@ -1,4 +1,4 @@
-"""Which scheduler is served, refused, or takes over: hand-driven schedulers at a port in running time."""
+"""Which scheduler is served, refused, or takes over: schedulers driven by hand at a port in real time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def inventory() -> m.Welcome:
 
 
 class Site:
-    """A port, and its loop."""
+    """A port with its loop."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -124,7 +124,9 @@ def scheduler(endpoint: str) -> Iterator[Callable[..., Scheduler]]:
         each.close()
 
 
-def test_a_second_one_is_refused_as_long_as_the_first_is_there(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_a_second_scheduler_is_refused_while_the_first_is_connected(
+    site: Site, scheduler: Callable[..., Scheduler]
+) -> None:
     first, second = scheduler("first"), scheduler("second")
     site.until(lambda: site.session.state is State.READY, first)
     first.frozen = True
@@ -132,20 +134,20 @@ def test_a_second_one_is_refused_as_long_as_the_first_is_there(site: Site, sched
     began = time.monotonic()
     site.until(
         lambda: time.monotonic() - began > 2.5, second
-    )  # not a standby: the first one's silence does not concern it
+    )  # it is no standby, so the silence of the first does not matter
     assert not second.served
     assert site.port.instance == "first"
     first.close()
     site.until(lambda: second.served, second)
 
 
-def test_a_standby_takes_over_from_one_that_falls_silent(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_a_standby_takes_over_from_a_silent_scheduler(site: Site, scheduler: Callable[..., Scheduler]) -> None:
     first, second = scheduler("first"), scheduler("second", standby=True)
     site.until(lambda: site.session.state is State.READY, first)
     site.until(lambda: site.port.standby == "second", first, second)
     began = time.monotonic()
     site.until(lambda: time.monotonic() - began > 2.5, first, second)
-    assert site.port.instance == "first"  # it answers: it stays
+    assert site.port.instance == "first"  # it answers, so it stays
     first.frozen = True
     took_s = site.until(lambda: second.served, first, second)
     assert took_s < 2.0
@@ -155,7 +157,9 @@ def test_a_standby_takes_over_from_one_that_falls_silent(site: Site, scheduler: 
     site.until(lambda: "replaced" in first.codes(), first, second)
 
 
-def test_a_standby_takes_over_from_one_that_owes_an_answer(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_a_standby_takes_over_from_a_scheduler_without_an_answer(
+    site: Site, scheduler: Callable[..., Scheduler]
+) -> None:
     first, second = scheduler("first"), scheduler("second", standby=True)
     site.until(lambda: site.session.state is State.READY, first)
     site.until(lambda: site.port.standby == "second", first, second)
@@ -164,7 +168,7 @@ def test_a_standby_takes_over_from_one_that_owes_an_answer(site: Site, scheduler
     assert site.until(lambda: second.served, first, second) < 2.0
 
 
-def test_a_standby_takes_over_from_one_that_was_killed(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_a_standby_takes_over_from_a_killed_scheduler(site: Site, scheduler: Callable[..., Scheduler]) -> None:
     first, second = scheduler("first"), scheduler("second", standby=True)
     site.until(lambda: site.session.state is State.READY, first)
     site.until(lambda: site.port.standby == "second", first, second)
@@ -172,13 +176,15 @@ def test_a_standby_takes_over_from_one_that_was_killed(site: Site, scheduler: Ca
     assert site.until(lambda: second.served, second) < 2.5
 
 
-def test_after_a_restart_of_the_manager_the_first_goes_first(site: Site, scheduler: Callable[..., Scheduler]) -> None:
+def test_after_a_restart_of_the_manager_the_served_scheduler_comes_first(
+    site: Site, scheduler: Callable[..., Scheduler]
+) -> None:
     first, second = scheduler("first"), scheduler("second", standby=True)
     site.until(lambda: site.session.state is State.READY, first)
     site.until(lambda: site.port.standby == "second", first, second)
     site.port.close()
     first.served = False
-    first.hello_at = time.monotonic() + 0.6  # the standby is there before it
+    first.hello_at = time.monotonic() + 0.6  # the standby is connected before it
     site.open()
     site.until(lambda: site.port.instance != "", first, second)
     assert site.port.instance == "first"

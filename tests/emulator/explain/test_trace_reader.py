@@ -1,4 +1,4 @@
-"""Reading of traces: damage is reported, or left out if it does not matter."""
+"""Reading of traces: damage is an error, or is ignored if it does not matter."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NUMBER = "a finite number, a whole one of at most 63 bits"
         (json.dumps(START | {"no_search": "\ud800"}), ":1: field 'no_search': expected a text, got '\\ud800'"),
     ],
 )  # fmt: skip
-def test_damaged_traces(line: str, message: str, tmp_path: Path) -> None:
+def test_damaged_traces_are_an_error_with_the_line(line: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     file.write_bytes(line.encode("latin-1"))
     with pytest.raises(InputError) as raised:
@@ -81,7 +81,7 @@ def test_damaged_traces(line: str, message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", ["[]", "{}", '"x"', "true", "1e999", "NaN", "-Infinity", "1e300", "9223372036854775808"]
 )
-def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
+def test_damaged_values_never_reach_the_sentences(wrong: str, tmp_path: Path) -> None:
     search = SEARCH | {"partner": 8, "host": 8, "selected": 1, "slowdown": 1.5, "profit": 0.5}
     places = dict.fromkeys(("waiting", "free_threads", "promised_us", "host", "chosen_by"), 8)
     start = START | places | {"factor": 1.5, "slowdown": 1.5, "reason": "promise", "no_search": "x", "together": [8]}
@@ -127,14 +127,14 @@ def test_no_damage_reaches_the_sentences(wrong: str, tmp_path: Path) -> None:
         assert {(number + 1, ".".join(path)) for number, path in places_of} == set(refused)
 
 
-def test_threads_of_wide_nodes_are_let_through(tmp_path: Path) -> None:
+def test_threads_of_wide_nodes_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     file.write_text(json.dumps(START | {"runs": [[0, 2, (1 << 256) - 1, 256]], "tiny": 1e-20, "mine": 1e20}) + "\n")
     (start,) = explain(read_trace(str(file)), 7, "")["starts"]
     assert start["places"] == [{"nodes": "0-1", "threads": "0-255", "processes_per_node": 256}]
 
 
-def test_a_last_line_that_is_cut_off_is_left_out(commands: Commands) -> None:
+def test_an_incomplete_last_line_is_ignored(commands: Commands) -> None:
     whole = json.dumps(START) + "\n"
     (commands.folder / "t.jsonl").write_text(whole + whole[:-9])
     code, out, err = commands.emulator("explain", "7", "--trace", "t.jsonl", "--json")
@@ -144,28 +144,28 @@ def test_a_last_line_that_is_cut_off_is_left_out(commands: Commands) -> None:
     assert len(list(read_trace(str(commands.folder / "t.jsonl")))) == 2  # only the end of the line is missing
 
 
-def test_a_pipe_is_no_trace(commands: Commands) -> None:
+def test_a_pipe_is_refused(commands: Commands) -> None:
     os.mkfifo(commands.folder / "pipe")
     for name in ("pipe", "."):
         told = assert_one_line(commands.emulator("explain", "7", "--trace", name), 2)
         assert told == f"{name}: expected a regular file"
 
 
-def test_a_missing_trace() -> None:
+def test_a_missing_trace_is_an_error() -> None:
     with pytest.raises(
         InputError, match=r"^none\.jsonl: expected a file that can be read, got No such file or directory$"
     ):
         list(read_trace("none.jsonl"))
 
 
-def test_errors_of_explain(commands: Commands) -> None:
+def test_errors_of_explain_are_one_line(commands: Commands) -> None:
     search = SEARCH | {"removed": {"short": [9]}}
     (commands.folder / "t.jsonl").write_text(json.dumps(START | {"partners": search}) + "\n")
     assert assert_one_line(commands.emulator("explain", "99", "--trace", "t.jsonl"), 2) == (
         "t.jsonl: expected a job that the trace mentions, and job 99 is not"
     )
     assert assert_one_line(commands.emulator("explain", "9", "--trace", "t.jsonl"), 1) == (
-        "t.jsonl: job 9 never started; times it was looked at as a partner: 1"
+        "t.jsonl: job 9 never started; times it was considered as a partner: 1"
     )
     code, out, err = commands.emulator("explain", "7", "--trace", "t.jsonl")
     assert (code, err) == (0, "")
@@ -176,7 +176,7 @@ def test_errors_of_explain(commands: Commands) -> None:
     assert json.loads(told.output)["starts"][0]["waited_us"] == 60_000_000
 
 
-def test_a_rejected_job(commands: Commands) -> None:
+def test_the_explanation_of_a_rejected_job(commands: Commands) -> None:
     reject = {"at_us": 500_000_000, "kind": "reject", "job": 9, "reason": "no node\nfor it"}
     (commands.folder / "t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in (START, reject)))
     assert assert_one_line(commands.emulator("explain", "9", "--trace", "t.jsonl"), 1) == (

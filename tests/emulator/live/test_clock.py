@@ -18,7 +18,7 @@ class Source:
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 100.0])
-def test_it_runs_at_its_speed_from_where_it_was_told(speed: float) -> None:
+def test_the_clock_runs_at_its_speed_from_its_start(speed: float) -> None:
     source = Source()
     clock = LiveClock(7_000_000, speed, source)
     assert clock.now_us() == 7_000_000
@@ -28,7 +28,7 @@ def test_it_runs_at_its_speed_from_where_it_was_told(speed: float) -> None:
     assert clock.wait_s(0) == 0.0
 
 
-def test_it_stands_where_its_source_jumps_back_and_goes_on_from_there() -> None:
+def test_the_clock_stops_when_its_source_jumps_back() -> None:
     source = Source()
     clock = LiveClock(0, 10.0, source)
     source.now_s += 5.0
@@ -40,7 +40,7 @@ def test_it_stands_where_its_source_jumps_back_and_goes_on_from_there() -> None:
     assert clock.now_us() == 60_000_000
 
 
-def test_planned_jumps_forward_are_believed_and_backward_are_not() -> None:
+def test_jumps_forward_are_made_and_backward_are_not() -> None:
     source = Source()
     clock = LiveClock(0, 1.0, source)
     clock.jump(120_000_000)

@@ -128,12 +128,12 @@ def live_manager(prepared: Prepared, books: Books) -> LiveManager:
 
 
 class Comparing:
-    """A policy that first compares its view with the manager's state, and then decides as another policy does."""
+    """A policy that first compares its view with the manager's state, and then decides like another policy."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self.told: SchedulerCore | None = None  # of the manager's word
-        self.exact = True  # nothing may differ, not even times
+        self.told: SchedulerCore | None = None  # a core made from the manager's inventory
+        self.exact = True  # also compare times
 
     def decide(self, view: View) -> Iterator[m.Action]:
         if self.told is not None:
@@ -207,7 +207,7 @@ class Life:
         self.live.check()
 
     def go_on(self, most_s: int) -> None:
-        """Let time pass, up to the next due entry or less."""
+        """Advance the time, at most to the next due entry."""
         now_us = self.live.now_us + self.draws.below(most_s * SECOND)
         due_us = self.live.due_us()
         if due_us is not None and self.draws.chance(0.5):
@@ -324,7 +324,7 @@ class Life:
             assert all(text.startswith("refused: stale: ") for text in refusals), refusals
             self.refusals += refusals
 
-    # ------------------------------------------------------------ all of it
+    # ------------------------------------------------------------ whole runs
 
     def go(self, rounds: int) -> None:
         for _ in range(rounds):
@@ -343,7 +343,7 @@ class Life:
                     pass
 
     def run_out(self) -> None:
-        """Let everything end: no more users, all nodes back, all jobs released, a scheduler that answers at once."""
+        """End all jobs: no more requests, all nodes in service, all jobs released, a scheduler that answers at once."""
         live = self.live
         self.scheduler_comes()
         for number in sorted(live.manager.jobs):
@@ -362,7 +362,7 @@ class Life:
         raise AssertionError(f"{live.unfinished} jobs have not ended: {live.waiting} {sorted(live.manager.pending)}")
 
     def replayed(self) -> tuple[LiveManager, Books]:
-        """Return the manager that results from the same steps, from the journal's bytes."""
+        """Return the manager that results from replaying the steps of the journal."""
         books = Books()
         live = live_manager(self.prepared, books)
         books.record(live.drain())
@@ -388,7 +388,7 @@ def assert_same(one: LiveManager, other: LiveManager) -> None:
 @pytest.mark.by_default(5)
 @pytest.mark.parametrize("late", [False, True], ids=["prompt", "late"])
 @pytest.mark.parametrize("policy", SITES)
-def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:
+def test_random_requests_keep_scheduler_manager_and_replay_equal(policy: str, late: bool) -> None:
     resyncs = answered = ended = 0
     refusals: list[str] = []
     for seed in range(4):
@@ -405,7 +405,7 @@ def test_whatever_users_and_operators_do(policy: str, late: bool) -> None:
         answered += life.answered
         ended += len(states)
         refusals += life.refusals
-    # Fewer would make the tests above meaningless.
+    # The runs above must have enough of each.
     assert resyncs > 8
     assert answered > 150
     assert ended > 200

@@ -65,7 +65,7 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
     site.live.check()
 
 
-def test_a_begin_time_comes_with_holds_dependencies_and_array_limits() -> None:
+def test_a_begin_time_works_with_holds_dependencies_and_array_limits() -> None:
     site = Site(node_class(2, 4))
     site.do(submit(run_s=5), 0)
     site.start(0, begin(1, run_on(0, 1, 1, 1)))
@@ -141,13 +141,13 @@ def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_all_memory_of_a_node(wish: dict[str, Any], memory_mb: int) -> None:
+def test_a_job_may_request_all_memory_of_a_node(wish: dict[str, Any], memory_mb: int) -> None:
     site = Site(node_class(2, 3, memory_mb=300), node_class(2, 8, memory_mb=900))
     site.do(submit(wish.get("ppn_max", 1), all_memory=True, **wish))
     assert site.live.manager.pending[1].job.spec.memory_mb == memory_mb
 
 
-def test_what_is_refused_is_said_in_the_units_of_users() -> None:
+def test_refusals_use_the_units_of_users() -> None:
     site = Site(node_class(2, 4, memory_mb=1000))
     for wish, expected in (
         (submit(delay_us=10**18), "expected at most 10 years, got 1000000000000 s"),
@@ -160,7 +160,7 @@ def test_what_is_refused_is_said_in_the_units_of_users() -> None:
         assert refused.text == expected
 
 
-def test_tasks_of_arrays_have_one_name_everywhere() -> None:
+def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
     site = Site(node_class(1, 8))
     site.do(submit(run_s=5))
     site.do(submit(tasks=(3, 7), limit_s=9))

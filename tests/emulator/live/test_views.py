@@ -43,7 +43,7 @@ SECOND = 1_000_000
 
 
 class Site:
-    """A live manager with its books."""
+    """A live manager with its accounting."""
 
     def __init__(self, *classes: m.NodeClass) -> None:
         self.books = Accounting.create(None, {})
@@ -100,7 +100,7 @@ def begin(job_id: int, *runs: m.Run, limit_s: float | None = 100) -> m.StartJob:
     return m.StartJob(job_id, runs, SECOND, None if limit_s is None else round(limit_s * SECOND))
 
 
-def test_a_queue_of_all_kinds() -> None:
+def test_the_queue_has_jobs_in_every_state() -> None:
     site = Site(node_class(4, 4))
     site.do(submit(4, name="wide"), who=Requester("ann", operator=False))
     site.do(submit(2, limit_s=None), who=Requester("bob", operator=False))
@@ -134,7 +134,7 @@ def test_a_queue_of_all_kinds() -> None:
     assert site.rows(ListJobs("nobody")) == []
 
 
-def test_nodes_in_every_state() -> None:
+def test_nodes_are_shown_in_every_state() -> None:
     site = Site(node_class(6, 2, memory_mb=100), node_class(1, 4))
     site.do(submit(5, memory_mb=30, ppn_min=1))
     site.do(submit(1))
@@ -170,7 +170,7 @@ def test_nodes_in_every_state() -> None:
     assert status["shared_nodes"] == 0
 
 
-def test_a_suspended_job_waits_and_one_on_disk_is_nowhere() -> None:
+def test_a_job_on_disk_is_shown_without_nodes() -> None:
     site = Site(node_class(2, 2, swap_mb=1000))
     site.do(submit(2, memory_mb=10))
     site.do(submit(1))
@@ -191,7 +191,7 @@ def test_a_suspended_job_waits_and_one_on_disk_is_nowhere() -> None:
     assert [(row["state"], row["elapsed_s"], row["limit_s"]) for row in rows[:2]] == [("RUNNING", 15, 100)] * 2
 
 
-def test_all_about_jobs_that_run_wait_and_have_ended() -> None:
+def test_running_pending_and_ended_jobs_are_shown_in_full() -> None:
     site = Site(node_class(2, 2))
     site.do(submit(1, run_s=5, demand=(1, 2, 3), tasks=(1, 2, 4)))
     site.do(submit(1))
@@ -217,7 +217,7 @@ def test_all_about_jobs_that_run_wait_and_have_ended() -> None:
     assert sorted(absent["missing"]) == ["1_3", "4_0", "99"]
 
 
-def test_what_runs_is_told_with_its_allocation() -> None:
+def test_running_jobs_are_shown_with_their_allocation() -> None:
     site = Site(node_class(2, 80))
     site.do(submit(3))
     site.start(1, begin(1, run_on(0, 1, 3 << 70, 2), run_on(1, 1, 1, 1)))
@@ -227,7 +227,7 @@ def test_what_runs_is_told_with_its_allocation() -> None:
     assert (shown["starts"], shown["ppn_min"], shown["exclusive"], shown["requeue"]) == (1, 1, False, True)
 
 
-def test_history_and_status_and_overview() -> None:
+def test_history_status_and_overview_are_answered() -> None:
     site = Site(node_class(2, 2))
     for user in ("ann", "bob", "ann"):
         site.do(submit(1, run_s=5), who=Requester(user, operator=False))
@@ -250,12 +250,12 @@ def test_history_and_status_and_overview() -> None:
     assert overview["decisions"] == ((0, "start 1"), (0, "start 2"))
 
 
-def test_what_is_no_question() -> None:
+def test_a_command_is_not_a_query() -> None:
     answer = Site().ask(submit())
     assert answer == Refused("request", "SubmitJob is no question")
 
 
-def test_accounts_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_accounts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site()
 
     def broken(*_: object) -> None:
@@ -287,7 +287,7 @@ def crowded() -> Site:
     [(ListJobs(), 0.05), (ListNodes(), 0.01), (ShowOverview(200), 0.02), (ShowJobs((Target(1),)), 0.1)],
     ids=lambda value: type(value).__name__,
 )
-def test_what_a_look_costs(request_: Request, most_s: float, crowded: Site) -> None:
+def test_answers_take_a_bounded_time(request_: Request, most_s: float, crowded: Site) -> None:
     def once() -> float:
         began = time.process_time()
         answer = crowded.ask(request_)
@@ -299,4 +299,4 @@ def test_what_a_look_costs(request_: Request, most_s: float, crowded: Site) -> N
 
     spent_s = min(once() for _ in range(5))
     print(f"{type(request_).__name__}: {1000 * spent_s:.1f} ms")
-    assert spent_s < 4 * most_s  # a machine under load may be slower, but not ten times
+    assert spent_s < 4 * most_s  # a machine under load may be slower, but not by a factor of ten

@@ -25,7 +25,7 @@ def running(limit_us: int | None = None) -> Manager:
     return managed
 
 
-def test_notes_have_room_for_so_much_and_give_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_have_a_size_limit_and_deleted_ones_free_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes_module, "MOST_BYTES", 1_000)
     notes = Notes()
     kept = 0
@@ -37,21 +37,21 @@ def test_notes_have_room_for_so_much_and_give_it_back(monkeypatch: pytest.Monkey
     assert "1000 bytes" in reason
     assert notes.set(None, "key0", None) is None
     assert notes.set(3, "more", 1) is None
-    assert notes.set(3, "more", 2) is None  # in place of the other
+    assert notes.set(3, "more", 2) is None  # replaces the other one
     assert len(notes.inventory_entries()) == kept
     notes.drop(3)
     assert notes.set(4, "more", 1) is None
     assert notes.inventory_entries()[-1] == m.Note(4, "more", 1)
 
 
-def test_a_note_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes_module, "MOST_BYTES", 100)
     managed = running()
     refused = managed.carry_out(2, 10, [m.SetNote(None, "a", "x" * 100), m.SetNote(1, "b", 2)])
     assert [event.action for event in refused if isinstance(event, m.ActionRefused)] == [0]
 
 
-def test_a_wake_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wake_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "MOST_WAKES", 2)
     managed = running()
     refused = managed.carry_out(2, 10, [m.WakeAt(20), m.WakeAt(30), m.WakeAt(20), m.WakeAt(40)])
@@ -71,7 +71,7 @@ def test_ends_that_have_become_void_are_dropped(monkeypatch: pytest.MonkeyPatch)
     assert [event for event in due if event is not None] == [m.JobEnded(1, m.TIMEOUT)]
 
 
-def test_a_welcome_holds_as_many_jobs_and_notes_as_there_may_be() -> None:
+def test_a_welcome_holds_the_most_jobs_and_notes() -> None:
     """Users and a scheduler that use up all limits must not prevent a welcome of the next scheduler."""
     name = "\N{SNOWMAN}" * (LONGEST_NAME // 3)
     wide = 2**40
@@ -85,13 +85,13 @@ def test_a_welcome_holds_as_many_jobs_and_notes_as_there_may_be() -> None:
     assert jobs / some * MOST_JOBS + notes_module.MOST_BYTES < MAX_FRAME_BYTES
 
 
-def test_notes_take_no_more_on_the_wire_than_they_are_counted() -> None:
+def test_notes_take_at_most_their_counted_size_on_the_wire() -> None:
     for value in (None, True, -(2**60), 1.5, "\N{SNOWMAN}" * 40, ("a", (1, 2.5, "b" * 200), ()), tuple(range(300))):
         written = len(pack({"job_id": 2**50, "key": "k\N{SNOWMAN}", "value": value}))
         assert written <= notes_module._size("k\N{SNOWMAN}", value)
 
 
-def test_a_span_beyond_reason_is_impossible() -> None:
+def test_an_extremely_long_span_is_refused() -> None:
     managed = running()
     refused = managed.carry_out(2, 10, [m.ReviseJob(1, 2**62, None)])
     assert len(refused) == 1

@@ -23,7 +23,7 @@ RESOURCES = ("memory_bandwidth", "network", "disk")
 
 
 class End(NamedTuple):
-    """When and how a job left the cluster, with its work by the cluster and its work by the rates."""
+    """When and how a job left the cluster, with its work by the cluster and its work by summing rates."""
 
     at: int
     killed: bool
@@ -44,12 +44,12 @@ def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> Clust
 def emulate(
     jobs: Sequence[PlacedJob], capacities: Sequence[tuple[int, ...]], composition: Composition
 ) -> dict[int, End]:
-    """Drive a cluster as the manager does: leavers first, then starts, then one settlement; check it at every step."""
+    """Drive a cluster as the manager does: first jobs leave, then jobs start, then one settlement; check it at every step."""
     cluster = cluster_of(capacities, composition)
     to_come = sorted(jobs, key=lambda job: (job.start, job.id))
     running: dict[int, PlacedJob] = {}
     ends: dict[int, int] = {}
-    done: dict[int, dict[int, Fraction]] = {}  # our own account: job -> node -> work
+    done: dict[int, dict[int, Fraction]] = {}  # an independent account: job -> node -> work
     left: dict[int, End] = {}
     now = 0
     while to_come or running:
@@ -88,7 +88,7 @@ def _end(job: PlacedJob, end: int) -> tuple[int, bool]:
 def _rates(
     running: dict[int, PlacedJob], capacities: Sequence[tuple[int, ...]], composition: Composition
 ) -> dict[int, dict[int, Fraction]]:
-    """Return the rate of every job on every node, computed only from the places of jobs."""
+    """Return the rate of every job on every node, computed only from the nodes of jobs."""
     penalties = []
     for node, capacity in enumerate(capacities):
         here = [job for job in running.values() if node in job.processes]
@@ -122,9 +122,9 @@ def random_jobs(random: Random, nodes: int, demands: Sequence[tuple[int, ...]], 
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_ends_are_those_of_the_exact_reference(composition: Composition) -> None:
+def test_ends_equal_those_of_the_exact_reference(composition: Composition) -> None:
     # With at most four processes of demand 1 on capacity 2, slowdowns are 1, 3/2 and 2: every exact end is a multiple of 1/12 us,
-    # which the forgiving rounding of 1/64 us cannot hide. So ends must be equal.
+    # which is larger than the tolerance of rounding, 1/64 us. So ends must be equal.
     random = Random(1)
     shared = killed = 0
     for _ in range(150):
@@ -149,7 +149,7 @@ def _most(jobs: Sequence[PlacedJob], node: int) -> int:
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_any_demand_on_unequal_nodes(composition: Composition) -> None:
+def test_random_demands_on_unequal_nodes_agree_with_the_reference(composition: Composition) -> None:
     # Here an exact end may lie less than 1/64 us above a whole one: each end may then be 1 us early, and shift those after it.
     random = Random(2)
     for _ in range(80):
@@ -185,7 +185,7 @@ def test_work_wall_time_and_slowdown_agree_over_the_whole_life(composition: Comp
 
 
 def test_demand_does_not_shrink_when_a_job_is_slowed_elsewhere() -> None:
-    # Job 1 is slowed to 1/2 by job 2 on node 0; on node 1 it still asks for all of its 3 of 4, so job 3 has penalty 1/2 there.
+    # Job 1 is slowed to 1/2 by job 2 on node 0; on node 1 it still demands all of its 3 of 4, so job 3 has penalty 1/2 there.
     jobs = [
         PlacedJob(1, 0, 600, {0: 1, 1: 1}, (3,)),
         PlacedJob(2, 0, 600, {0: 1}, (5,)),
@@ -195,7 +195,7 @@ def test_demand_does_not_shrink_when_a_job_is_slowed_elsewhere() -> None:
     assert {job_id: end.at for job_id, end in found.items()} == {1: 1200, 2: 1200, 3: 900}
 
 
-def test_a_job_alone_on_its_nodes_takes_its_run_time_or_what_it_does_to_itself() -> None:
+def test_a_job_alone_is_slowed_only_by_its_own_demand() -> None:
     alone = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 3, 1: 3}, (2000,))], [(6000,), (6000,)], "bulk-synchronous")
     assert alone[1].at == 3_000_000_005
     itself = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 4, 1: 1}, (2000,))], [(6000,), (6000,)], "paper")
@@ -210,7 +210,7 @@ def test_completion_beats_a_kill_at_the_same_instant() -> None:
     assert (found[2].at, found[2].killed, found[2].work) == (119, True, ceil(119 * 3 / 4) - 1)
 
 
-def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> None:
+def test_only_changed_ends_are_reported_and_leaving_returns_the_work() -> None:
     cluster = cluster_of([(6,), (6,)], "bulk-synchronous")
     cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (3, 0, 0), 0)
     cluster.seat(2, runs_on((1, 1, 1, 1)), 100, (3, 0, 0), 0)
@@ -225,11 +225,11 @@ def test_only_moved_ends_are_told_and_leaving_early_gives_the_work_done() -> Non
     cluster.check()
 
 
-def test_unknown_demand_contends_for_nothing() -> None:
+def test_a_job_of_unknown_demand_demands_nothing() -> None:
     cluster = cluster_of([(6,)], "paper")
     cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (9, 0, 0), 0)
     cluster.seat(2, runs_on((0, 1, 2, 1)), 100, None, 0)
-    assert cluster.settle(0) == [(1, 150), (2, 150)]  # it asks for nothing, and is slowed like everything there
+    assert cluster.settle(0) == [(1, 150), (2, 150)]  # it demands nothing, but is slowed like every job there
 
 
 def test_check_finds_damage() -> None:

@@ -55,7 +55,7 @@ def test_a_model_gets_the_jobs_on_a_node_and_may_slow_each_differently() -> None
     assert sorted(model.asked[:2], key=lambda ask: len(ask[1])) == [(shape, (first,)), (shape, (first, second))]
     assert (cluster.slowdown(1), cluster.slowdown(2)) == (2.0, 1.25)
     cluster.seat(3, on(1, 0, 1), 100, None, 50)
-    assert cluster.settle(50) == [(3, 100)]  # a penalty below 0; job 1 is waiting for its other node anyway
+    assert cluster.settle(50) == [(3, 100)]  # a penalty below 0; job 1 is limited by its other node
     assert cluster.leave(2, 60) == 48
     assert cluster.settle(60) == [(1, 130)]
     cluster.check()
@@ -90,7 +90,7 @@ def test_a_pair_runs_at_its_slowdown_and_at_full_speed_once_alone() -> None:
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_jobs_that_share_only_some_nodes_slow_down_as_a_whole(composition: str) -> None:
+def test_sharing_some_nodes_slows_the_whole_job(composition: str) -> None:
     cluster = lomarc(composition=composition)
     cluster.seat(1, on(0, 0, 3), 1000, None, 0)
     cluster.seat(2, on(1, 2, 1), 1000, None, 0)
@@ -109,7 +109,7 @@ def test_jobs_that_share_only_some_nodes_slow_down_as_a_whole(composition: str) 
     cluster.check()
 
 
-def test_a_job_of_which_nothing_is_known_is_not_slowed() -> None:
+def test_a_job_of_unknown_usage_is_not_slowed() -> None:
     cluster = lomarc()
     cluster.seat(1, on(0, 0, 1), 100, None, 0)
     cluster.seat(4, on(1, 0, 1), 100, None, 0)
@@ -140,7 +140,7 @@ def test_a_suspended_job_stands_still_and_slows_no_other() -> None:
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_suspended_and_resumed_at_one_instant_is_nothing_but_a_new_end(composition: str) -> None:
+def test_a_suspension_and_resumption_at_one_instant_only_gives_a_new_end(composition: str) -> None:
     cluster = lomarc(composition=composition)
     cluster.seat(1, on(0, 0, 2), 1000, None, 0)
     cluster.suspend(1, 0)  # before anything was settled
@@ -162,14 +162,14 @@ def test_a_suspended_job_may_leave() -> None:
     cluster.settle(300)
     assert cluster.leave(1, 900) == 200
     cluster.check()
-    assert cluster.disturbed_jobs() == []  # its neighbour has been alone for long
+    assert cluster.disturbed_jobs() == []  # its neighbour has been alone for some time
     assert cluster.settle(900) == []
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("neighbour", [False, True])
-def test_a_job_that_comes_back_at_the_same_instant_gets_an_end(composition: str, neighbour: bool) -> None:
-    """Requeued and started again where it was: the penalties are the same before and after, the end is not."""
+def test_a_job_requeued_and_started_at_the_same_instant_gets_an_end(composition: str, neighbour: bool) -> None:
+    """It starts again on its threads: the penalties are the same before and after, but its end differs."""
     cluster = lomarc(composition=composition)
     cluster.seat(1, on(0, 0, 2), 1000, None, 0)
     if neighbour:
@@ -181,13 +181,13 @@ def test_a_job_that_comes_back_at_the_same_instant_gets_an_end(composition: str,
     assert cluster.settle(300) == [(1, 300 + 1000 * slowed)]
     cluster.check()
     cluster.leave(1, 400)
-    cluster.seat(3, on(0, 0, 2), 1000, None, 400)  # another one in its place
+    cluster.seat(3, on(0, 0, 2), 1000, None, 400)  # another job in its place
     assert [job_id for job_id, _ in cluster.settle(400)] == [2, 3][not neighbour :]
     cluster.check()
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_random_pairs_that_stop_and_go_on_end_when_their_work_is_done(composition: str) -> None:
+def test_randomly_suspended_pairs_end_when_their_work_is_done(composition: str) -> None:
     slowdowns = {frozenset((1, 2)): Fraction(3, 2), frozenset((1, 3)): Fraction(3, 2), frozenset((2, 3)): Fraction(1)}
     random = Random(3)
     stopped = shared = 0

@@ -26,7 +26,7 @@ def with_jobs(*jobs: WorkloadJob, on: Manager | None = None) -> Manager:
 
 
 def refusals(managed: Manager, *actions: m.Action) -> list[str]:
-    """Commit an empty batch answered with these actions; return the reasons of what was refused."""
+    """Commit an empty batch answered with these actions; return the reasons of refused actions."""
     follow = managed.commit(managed.seq + 1, 10, (), actions)
     managed.check()
     assert all(isinstance(event, m.ActionRefused) for event in follow)
@@ -73,7 +73,9 @@ def test_states_from_submission_to_end() -> None:
         (100, 100, 0, (0, m.COMPLETED)),
     ],
 )
-def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: tuple[int, str]) -> None:
+def test_jobs_end_or_are_killed_at_their_limit(
+    limit_us: int | None, granted_us: int | None, run_us: int, end: tuple[int, str]
+) -> None:
     managed = with_jobs(job(1, run_us=run_us, estimate_us=50, limit_us=limit_us))
     assert refusals(managed, start(1, limit_us=granted_us)) == []
     ended = managed.end_event(1, managed.jobs[1].version)
@@ -114,7 +116,7 @@ def test_limits(limit_us: int | None, granted_us: int | None, run_us: int, end: 
         (m.ReviseJob(5, 0, None), "an estimate of 0 us"),
         (m.ReviseJob(5, 100, 100), "limit 100 for a job whose own is None"),
         (m.ReviseJob(8, 100, None), "limit None for a job whose own is 90"),
-        (m.ReviseJob(8, 100, 89), "limit 89 us is below the job's own, 90 us"),  # what was granted, not the user's 70
+        (m.ReviseJob(8, 100, 89), "limit 89 us is below the job's own, 90 us"),  # the granted limit, not the user's 70
         (m.SuspendJob(9), "job 9 does not run"),
         (m.SuspendJob(1), "job 1 does not run"),
         (m.ResumeJob(9), "job 9 is not suspended"),
@@ -181,7 +183,7 @@ def test_actions_apply_in_the_order_listed() -> None:
     assert (record.state, record.reason, record.end_us, record.intervals) == (m.REJECTED, "never", 10, ())
 
 
-def test_exclusive_nodes() -> None:
+def test_exclusive_jobs_share_no_node() -> None:
     managed = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
     whole = m.StartJob(1, runs_on((0, 1, 3, 1)), 100, None)
     assert refusals(managed, whole, start(2, mask=2)) == ["node 0 is not free there"]
@@ -227,12 +229,12 @@ def test_wakes_are_kept_until_due() -> None:
     managed = manager()
     assert managed.commit(1, 10, (), (m.WakeAt(30), m.WakeAt(20), m.WakeAt(30))) == []
     assert managed.inventory().wakes == (20, 30)
-    assert len(list(managed.timeline.pop_due(30))) == 2  # asked for twice, due once
+    assert len(list(managed.timeline.pop_due(30))) == 2  # requested twice, due once
     managed.commit(2, 20, (m.Woken(20),), ())
     assert managed.inventory().wakes == (30,)
 
 
-def test_a_node_that_fails_and_returns() -> None:
+def test_a_failed_node_takes_no_jobs_until_it_returns() -> None:
     managed = with_jobs(job(1), job(2), job(3, processes=4))
     managed.commit(2, 10, (), (start(1), start(2, 1)))
     managed.commit(3, 40, (m.NodeFailed(0), m.JobRequeued(1)), ())
@@ -248,17 +250,17 @@ def test_a_node_that_fails_and_returns() -> None:
     assert refusals(managed, start(3, mask=3, nodes=2)) == []
 
 
-def test_a_returned_node_is_free_but_for_what_runs_there() -> None:
+def test_a_returned_node_is_free_except_for_running_jobs() -> None:
     managed = with_jobs(job(1), job(2))
     managed.commit(2, 10, (), (start(1),))
-    managed.commit(3, 20, (m.NodeFailed(0),), ())  # the job goes on: draining
+    managed.commit(3, 20, (m.NodeFailed(0),), ())  # the job continues: the node is draining
     assert refusals(managed, start(2, mask=2)) == ["node 0 is not free there"]
     managed.commit(5, 30, (m.NodeReturned(0),), ())
     managed.check()
     assert refusals(managed, start(2, mask=1), start(2, mask=2)) == ["node 0 is not free there"]
 
 
-def test_held_and_released() -> None:
+def test_held_jobs_are_not_started_until_released() -> None:
     managed = with_jobs(job(1), job(2))
     managed.commit(2, 20, (m.JobHeld(1),), ())
     assert [pending.held for pending in managed.inventory().pending] == [True, False]
@@ -266,7 +268,7 @@ def test_held_and_released() -> None:
     assert refusals(managed, start(1)) == []
 
 
-def test_jobs_that_the_machine_cannot_hold() -> None:
+def test_jobs_that_the_machine_cannot_hold_are_rejected() -> None:
     managed = manager(node_class(2, threads=2), node_class(1, threads=1, memory_mb=50))
     assert managed.refusal_of(job(1, processes=5).spec) is None
     assert managed.refusal_of(job(1, processes=6).spec) == "6 processes wanted, the machine holds 5 of this kind"
@@ -290,7 +292,7 @@ def test_check_finds_threads_without_a_job() -> None:
 
 
 def test_a_manager_is_freed_with_its_last_reference() -> None:
-    """In a sweep, memory of a run is freed without the garbage collector: a manager has no reference to itself."""
+    """In a sweep, the memory of a run is freed without the garbage collector, as a manager is in no reference cycle."""
     managed = with_jobs(job(1), job(2), on=manager(contention=True))
     managed.commit(2, 10, (), (start(1), m.RejectJob(2, "no"), m.WakeAt(50)))
     running = weakref.ref(managed.jobs[1])

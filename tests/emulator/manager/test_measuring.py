@@ -1,4 +1,4 @@
-"""Measured progress: when the manager reports the slowdown of jobs, and when a measurement is void."""
+"""Measured progress: when the manager reports the slowdown of jobs, and when a measurement becomes void."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_pair_is_measured_after_a_while_and_once() -> None:
         (None, 1_000_000, []),
     ],
 )
-def test_when_and_above_which_slowdown(
+def test_measurements_are_made_after_a_time_and_above_a_slowdown(
     after_us: int | None, above_ppm: int, expected: list[tuple[int, int, int]]
 ) -> None:
     player, *_ = play(at_times(at_0=PAIR), [job(1), job(2)], on=measuring(after_us=after_us, above_ppm=above_ppm))
@@ -76,7 +76,7 @@ def test_without_a_model_of_contention_nothing_is_measured() -> None:
     assert told(player.batches) == []
 
 
-def test_order_at_one_instant() -> None:
+def test_measurements_come_after_ends_and_before_submissions() -> None:
     """After ends, faults and users' changes, before submissions and wakes."""
     jobs = [job(1, 0, 200), job(2, 0, 200), job(4, 0, 50), job(5, 0, 500), job(7, 0), job(8, 50)]
     player, *_ = play(
@@ -99,7 +99,7 @@ def test_order_at_one_instant() -> None:
 
 @pytest.mark.parametrize("gone_us", [30, 50])
 @pytest.mark.parametrize("how", ["end", "cancel", "fail"])
-def test_a_neighbour_that_leaves_voids_what_would_have_been_measured(how: str, gone_us: int) -> None:
+def test_the_end_of_a_neighbour_voids_a_measurement(how: str, gone_us: int) -> None:
     """Also at the very instant of the measurement."""
     script = {"end": [], "cancel": [Scripted(gone_us, "cancel", 2)], "fail": [Scripted(gone_us, "fail-node", 1)]}[how]
     run_us = 2 * gone_us // 3 if how == "end" else 500
@@ -112,14 +112,14 @@ def test_a_neighbour_that_leaves_voids_what_would_have_been_measured(how: str, g
     assert told(player.batches) == []  # alone, job 1 is not slowed
 
 
-def test_a_newcomer_voids_it_too_and_all_are_measured_anew() -> None:
+def test_a_new_neighbour_voids_measurements_and_all_are_made_again() -> None:
     three = m.StartJob(3, runs_on((1, 1, 2, 1)), 100, None)
     jobs = [job(1, 0, 500, processes=2), job(2, 0, 500), job(3, 30, 500)]
     one = m.StartJob(1, runs_on((0, 2, 1, 1)), 100, None)
     player, *_ = play(at_times(at_0=[one, start(2, mask=2)], at_30=[three]), jobs, on=measuring())
     assert told(player.batches)[:3] == [
-        (50, 2, 1_500_000),  # nothing changed on its own node
-        (80, 1, 2_000_000),  # by the worse of its neighbours
+        (50, 2, 1_500_000),  # nothing has changed on its own node
+        (80, 1, 2_000_000),  # by its worse neighbour
         (80, 3, 2_000_000),
     ]
 
@@ -136,7 +136,7 @@ def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends() -> None:
         welcome.now_us: {running.spec.id: running.measured_ppm for running in welcome.running if running.measured_ppm}
         for welcome in player.inventories
     }
-    assert known[50] == known[90] == known[100] == {1: 1_500_000, 2: 1_500_000}  # others came and went elsewhere
+    assert known[50] == known[90] == known[100] == {1: 1_500_000, 2: 1_500_000}  # jobs started and ended elsewhere
     assert known[110] == {2: 1_500_000}  # a job started on a node that job 2 does not have
     assert known[150] == {}  # and then job 2 ended
 

@@ -1,4 +1,4 @@
-"""Jobs that are suspended to disk: free resources meanwhile, their return, and their ends, kills and records."""
+"""Jobs suspended to disk: the freed resources, their return, and their ends, kills and records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reasons(batches: list[tuple[int, int, tuple[m.Event, ...]]]) -> list[str]:
     return [event.reason for _, _, events in batches for event in events if isinstance(event, m.ActionRefused)]
 
 
-# ---------------------------------------------------------------- coming and going
+# ---------------------------------------------------------------- suspension and return
 
 
 @both
@@ -53,7 +53,7 @@ def test_a_job_on_disk_leaves_its_nodes_to_another(contention: bool) -> None:
         on=manager(node_class(swap_mb=70), contention=contention, resume_us=25),
     )
     assert managed.refused == 0
-    assert ended(records[3]) == (m.COMPLETED, 140, 100)  # on the very thread, in the memory that was free
+    assert ended(records[3]) == (m.COMPLETED, 140, 100)  # on the same thread, in the freed memory
     assert ended(records[1]) == (m.COMPLETED, 225, 100)  # 40 done, 100 on disk, 25 for coming back, 60 to do
     assert stays(records[1]) == [(0, 40), (140, 225)]
     assert [stay.resumed for stay in records[1].intervals] == [False, True]
@@ -68,8 +68,8 @@ def test_a_job_on_disk_leaves_its_nodes_to_another(contention: bool) -> None:
 
 
 @both
-def test_again_and_again_at_one_instant(contention: bool) -> None:
-    """Each return has a new delay, but never a longer one than what is left of the last."""
+def test_repeated_suspensions_at_one_instant(contention: bool) -> None:
+    """Each return has a new delay, but never a longer one than the rest of the last."""
     answer = at_times(
         at_0=[start(1), to_disk(1), m.ResumeJob(1)],
         at_30=[to_disk(1), m.ResumeJob(1), to_disk(1), m.ResumeJob(1)],
@@ -83,8 +83,8 @@ def test_again_and_again_at_one_instant(contention: bool) -> None:
 
 
 @both
-def test_suspended_on_its_way_back(contention: bool) -> None:
-    """The rest of a return is not lost twice: a suspension to disk restarts it, one on the nodes lets it continue."""
+def test_a_suspension_during_the_return_adds_no_second_delay(contention: bool) -> None:
+    """The rest of a return is not added twice: a suspension to disk restarts it, a suspension on the nodes lets it continue."""
     answer = at_times(
         at_0=[start(1, limit_us=200)],
         at_40=[to_disk(1)],
@@ -92,7 +92,7 @@ def test_suspended_on_its_way_back(contention: bool) -> None:
         at_60=[to_disk(1)],
         at_65=[m.ResumeJob(1)],  # ready at 95
         at_70=[m.SuspendJob(1)],
-        at_75=[m.ResumeJob(1)],  # which gains nothing
+        at_75=[m.ResumeJob(1)],  # this gains nothing
         at_90=[m.SuspendJob(1)],
         at_100=[m.ResumeJob(1)],
     )
@@ -118,7 +118,7 @@ def test_a_suspension_does_not_shorten_the_return_from_disk(again: m.SuspendJob,
 
 
 @both
-def test_an_estimate_revised_on_the_way_back_is_one(contention: bool) -> None:
+def test_a_job_may_be_revised_during_its_return(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1), to_disk(1), m.ResumeJob(1)],
         at_10=[m.ReviseJob(1, 5, None)],
@@ -131,7 +131,7 @@ def test_an_estimate_revised_on_the_way_back_is_one(contention: bool) -> None:
 
 @both
 @pytest.mark.parametrize(("run_us", "state"), [(60, m.COMPLETED), (61, m.TIMEOUT)])
-def test_a_limit_waits_on_disk_and_on_the_way_back(run_us: int, state: str, contention: bool) -> None:
+def test_a_limit_is_put_off_on_disk_and_during_the_return(run_us: int, state: str, contention: bool) -> None:
     answer = at_times(at_0=[start(1, limit_us=60)], at_40=[to_disk(1)], at_500=[m.ResumeJob(1)])
     _, _, records = play(answer, [job(1, 0, run_us, limit_us=60)], on=manager(contention=contention, resume_us=7))
     assert ended(records[1]) == (state, 527, 60)
@@ -154,7 +154,7 @@ def test_a_job_on_disk_may_be_revised(contention: bool) -> None:
 
 
 @both
-def test_a_job_that_ends_at_that_instant_is_not_suspended(contention: bool) -> None:
+def test_a_job_that_ends_at_the_instant_of_its_suspension_completes(contention: bool) -> None:
     player, _, records = play(
         at_times(at_0=[start(1)], at_100=[to_disk(1)]), [job(1)], on=manager(contention=contention)
     )
@@ -163,7 +163,7 @@ def test_a_job_that_ends_at_that_instant_is_not_suspended(contention: bool) -> N
     assert records[1].disk == ()
 
 
-# ---------------------------------------------------------------- room
+# ---------------------------------------------------------------- swap space and memory
 
 
 @both
@@ -197,7 +197,9 @@ def test_swap_space_is_taken_and_given_back(contention: bool) -> None:
         (start(2, mask=2), "node 0 has 40 MB free, 50 wanted"),
     ],
 )
-def test_a_job_comes_back_once_there_is_room(other: m.StartJob, reason: str, contention: bool) -> None:
+def test_a_job_returns_only_when_its_threads_and_memory_are_free(
+    other: m.StartJob, reason: str, contention: bool
+) -> None:
     answer = at_times(
         at_0=[start(1)],
         at_40=[to_disk(1), other],
@@ -212,7 +214,7 @@ def test_a_job_comes_back_once_there_is_room(other: m.StartJob, reason: str, con
 
 
 @both
-def test_it_is_suspended_only_where_it_runs_and_once(contention: bool) -> None:
+def test_only_running_jobs_are_suspended_to_disk_and_once(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1)],
         at_10=[
@@ -254,7 +256,7 @@ def test_a_job_on_disk_may_be_cancelled(contention: bool) -> None:
 
 
 @both
-def test_a_job_cancelled_on_its_way_back(contention: bool) -> None:
+def test_a_job_may_be_cancelled_during_its_return(contention: bool) -> None:
     _, _, records = play(
         at_times(at_0=[start(1)], at_40=[to_disk(1)], at_50=[m.ResumeJob(1)]),
         [job(1)],
@@ -297,7 +299,7 @@ def test_an_image_is_lost_with_its_node(requeue: bool, contention: bool) -> None
 
 
 def test_a_manager_may_keep_an_image_on_a_node_that_is_drained() -> None:
-    """The emulator's nodes fail with everything on them; a manager that only drains a node keeps its images."""
+    """The emulator's nodes lose their images when they fail; a manager that only drains a node keeps them."""
     managed = manager(node_class(1, swap_mb=50))
     for number in (1, 2):
         managed.accept(job(number, memory_mb=50))
@@ -307,7 +309,7 @@ def test_a_manager_may_keep_an_image_on_a_node_that_is_drained() -> None:
     assert isinstance(refused, m.ActionRefused)
     assert refused.reason == "node 0 is not free there"
     managed.check()
-    assert managed.commit(3, 20, (m.NodeReturned(0),), (start(2),)) == []  # on the threads that job 1 has left
+    assert managed.commit(3, 20, (m.NodeReturned(0),), (start(2),)) == []  # on the threads of job 1
     managed.check()
     (again,) = managed.commit(4, 30, (), (m.ResumeJob(1),))
     assert isinstance(again, m.ActionRefused)
@@ -334,7 +336,7 @@ def test_a_job_on_disk_slows_no_job_and_a_returning_one_does() -> None:
     assert ended(records[2]) == (m.COMPLETED, 135 + 140, 200)
 
 
-def test_neighbours_that_come_and_go_while_a_job_is_on_its_way_back() -> None:
+def test_neighbours_start_and_stop_during_a_return() -> None:
     answer = at_times(
         at_0=[start(1), to_disk(1), m.ResumeJob(1)],  # ready at 60
         at_10=[start(2, mask=2)],
@@ -347,7 +349,7 @@ def test_neighbours_that_come_and_go_while_a_job_is_on_its_way_back() -> None:
     assert ended(records[2]) == (m.COMPLETED, 195 + 50, 100)
 
 
-def test_there_is_nothing_to_measure_on_the_way_back() -> None:
+def test_no_slowdown_is_measured_during_a_return() -> None:
     answer = at_times(at_0=[start(1), start(2, mask=2)], at_30=[to_disk(2)], at_60=[m.ResumeJob(2)])
     player, _, _ = play(answer, [job(1), job(2, 0, 200)], on=pair_manager(resume_us=15, measure_after_us=10))
     measured = [
@@ -363,14 +365,14 @@ def test_there_is_nothing_to_measure_on_the_way_back() -> None:
     assert known[85] == [1_500_000, 1_500_000]
 
 
-def test_a_cluster_tells_what_is_done_of_a_job_that_stops() -> None:
+def test_a_cluster_returns_the_work_of_a_suspended_job() -> None:
     cluster = Cluster(Machine((node_class(1),)), BandwidthModel(("memory_bandwidth",)), composition_named("paper"))
     cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (12, 0, 0), 0)
     assert cluster.settle(0) == [(1, 200)]
     assert cluster.suspend(1, 50) == 25
     cluster.resume(1, 70, 30)
     assert cluster.settle(70) == [(1, 250)]
-    assert cluster.suspend(1, 80) == 25  # it had not begun
+    assert cluster.suspend(1, 80) == 25  # it had not started to work
     cluster.resume(1, 90)
     assert cluster.settle(90) == [(1, 240)]
     cluster.check()

@@ -1,4 +1,4 @@
-"""Jobs suspended, taken to disk, resumed, revised and lost at random, compared with a plain account of their work."""
+"""Jobs that are randomly suspended, taken to disk, resumed, revised and lost, compared with a plain account of their work."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ROUNDING_US = Fraction(1, 50)  # an end is rounded up to whole microseconds, les
 
 
 class Whims:
-    """A policy that takes random valid decisions, until it is time to let all jobs end."""
+    """A policy that makes random valid decisions, and later lets all jobs end."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self.done: dict[str, int] = {}
-        self.more_us: list[int] = []  # by how much the limits of revised jobs were raised
+        self.more_us: list[int] = []  # increases of the limits of revised jobs
 
     def decide(self, view: View) -> Iterator[m.Action]:
         random = self._random
@@ -175,7 +175,7 @@ class Account:
 
 
 class Watched:
-    """A scheduler core that compares every batch with the manager's inventory, and enters it into the account."""
+    """A scheduler core that compares every batch with the manager's inventory, and adds it to the account."""
 
     def __init__(self, core: SchedulerCore, manager: Manager, account: Account) -> None:
         self.core = core
@@ -208,12 +208,12 @@ def all_of(core: SchedulerCore) -> dict[str, Any]:
 
 
 def quarters(job_id: int, other: int) -> int:
-    """Return the penalty of one job by another on the same node, in quarters; some jobs get faster."""
+    """Return the penalty of one job by another on the same node, in quarters; some penalties are negative."""
     return (7 * job_id + 3 * other) % 5 - 1
 
 
 class Pairs:
-    """Contention between pairs of jobs, not alike for the two."""
+    """Contention between pairs of jobs, different for the two."""
 
     name = "pairs"
 
@@ -245,7 +245,7 @@ def drawn(random: Random) -> list[WorkloadJob]:
 
 
 def drawn_script(random: Random) -> list[Scripted]:
-    """Return failures, returns and cancellations until it is quiet; in the end all nodes are in service."""
+    """Return failures, returns and cancellations before the quiet time; at the end all nodes are in service."""
     script = [Scripted(random.randrange(QUIET_US), "cancel", random.randint(1, JOBS)) for _ in range(2)]
     for _ in range(4):
         node, at_us = random.randrange(3), random.randrange(QUIET_US - 100)
@@ -267,7 +267,7 @@ def check_record(record: JobRecord) -> None:
     if not last:
         assert record.disk == ()
         return
-    assert {stay.runs for stay in last} == {last[0].runs}  # it came back to where it was
+    assert {stay.runs for stay in last} == {last[0].runs}  # it returned to its nodes
     on_nodes_us = sum(stay.end_us - stay.start_us for stay in last)
     since_us = last[0].start_us
     on_disk_us = sum(until_us - from_us for from_us, until_us in disk if from_us >= since_us)
@@ -276,7 +276,7 @@ def check_record(record: JobRecord) -> None:
 
 
 def played(managed: Manager, kind: str, resume_us: int, seed: int, random: Random) -> tuple[list[JobRecord], Whims]:
-    """Run random jobs under random decisions, compare all with the account, and return the records."""
+    """Run random jobs under random decisions, compare them with the account, and return the records."""
     jobs = drawn(random)
     whims = Whims(seed)
     account = Account(jobs, kind, resume_us, whims)
@@ -289,7 +289,7 @@ def played(managed: Manager, kind: str, resume_us: int, seed: int, random: Rando
 @pytest.mark.by_default(4)
 @pytest.mark.parametrize("resume_us", [0, 7, 60])
 @pytest.mark.parametrize("kind", ["none", "bandwidth", "pairs"])
-def test_work_is_neither_lost_nor_made(kind: str, resume_us: int) -> None:
+def test_random_preemption_conserves_work(kind: str, resume_us: int) -> None:
     seen: dict[str, int] = {}
     for seed in range(8):
         random = Random(f"{kind} {resume_us} {seed}")

@@ -34,7 +34,7 @@ def cluster_of(nodes: int, composition: str, model: ContentionModel | None = Non
 
 
 def expected_end(run_us: int, nodes: list[int], changes: list[tuple[int, int, int]], composition: str) -> int:
-    """Return when a job that starts at 0 ends, by adding up the work it does between the changes (time, node, factor)."""
+    """Return when a job that starts at 0 ends, by adding up its work between the changes (time, node, factor)."""
     factors = dict.fromkeys(nodes, 1)
     left = {node: Fraction(run_us) for node in nodes}
     now = Fraction(0)
@@ -81,7 +81,7 @@ def test_a_job_on_nodes_that_change_ends_when_its_work_is_done(composition: str,
     assert abs(ends[1] - wanted) <= 1  # floats
 
 
-def test_a_slow_node_multiplies_what_contention_does() -> None:
+def test_a_slow_node_multiplies_the_slowdown_by_contention() -> None:
     cluster = cluster_of(2, "bulk-synchronous", BandwidthModel(("memory_bandwidth",)))
     for job_id in (1, 2):
         cluster.seat(job_id, [run_on(0, 1, job_id, 1)], 1000, (1000, 0, 0), 0)
@@ -98,14 +98,14 @@ def test_a_slow_node_multiplies_what_contention_does() -> None:
     assert cluster.slowdown(3) == 1.0
     cluster.check()
     cluster.set_slowdown(0, 3.0)
-    assert cluster.settle(200) == []  # as it was
+    assert cluster.settle(200) == []  # as before
     cluster.set_slowdown(0, 1.0)
     cluster.settle(200)
     assert cluster.slowdown(1) == contention
     cluster.check()
 
 
-def test_a_job_that_comes_onto_a_slow_node_is_slow_from_the_start() -> None:
+def test_a_job_started_on_a_slow_node_is_slow_from_the_start() -> None:
     cluster = cluster_of(2, "bulk-synchronous")
     cluster.set_slowdown(1, 2.5)
     assert cluster.settle(0) == []
@@ -121,7 +121,7 @@ def test_the_check_finds_a_slowdown_that_was_not_settled() -> None:
     cluster.seat(1, [run_on(0, 1, 1, 1)], 1000, None, 0)
     cluster.settle(0)
     cluster.check()
-    cluster.slow[0] = 2.0  # behind the cluster's back
+    cluster.slow[0] = 2.0  # without the cluster's knowledge
     with pytest.raises(AssertionError, match="penalties"):
         cluster.check()
 
@@ -153,7 +153,7 @@ def lublin(**more: Any) -> Scenario:
     )
 
 
-def test_hardware_on_which_nothing_contends_changes_nothing() -> None:
+def test_a_plan_without_slow_nodes_changes_nothing() -> None:
     at = [{"at_s": 5000, "do": "fail", "node": 2}, {"at_s": 9000, "do": "return", "node": 2}]
     never_slow = {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3, "share": 0}
     assert simulate(lublin(faults={"at": at, "slow": never_slow}), "easy") == simulate(
@@ -161,19 +161,19 @@ def test_hardware_on_which_nothing_contends_changes_nothing() -> None:
     )
 
 
-def test_the_end_of_a_slowness_that_never_began_changes_nothing() -> None:
+def test_making_a_normal_node_normal_changes_nothing() -> None:
     normal = {"at": [{"at_s": 0.0, "do": "normal", "node": 0}]}
     assert simulate(lublin(faults=normal), "easy") == simulate(lublin(), "easy")
 
 
-def test_a_plan_of_slow_nodes_slows_jobs_and_is_the_same_again() -> None:
+def test_a_plan_of_slow_nodes_slows_jobs_and_is_reproducible() -> None:
     quick = simulate(lublin(), "easy")
     scenario = lublin(faults={"slow": {"mean_normal_s": 20_000, "mean_slow_s": 10_000, "slowdown": 3}})
     slow = simulate(scenario, "easy")
     assert slow == simulate(scenario, "easy")
     assert all(record.end_us is not None for record in slow)
     states = [[record.state for record in records] for records in (quick, slow)]
-    assert states[1].count("TIMEOUT") > states[0].count("TIMEOUT")  # the scheduler and its limits know nothing of it
+    assert states[1].count("TIMEOUT") > states[0].count("TIMEOUT")  # the scheduler and its limits do not know of it
 
 
 def test_all_nodes_slow_from_the_beginning_is_a_slower_machine() -> None:

@@ -22,7 +22,7 @@ def ended(record: JobRecord) -> tuple[str, int | None, int]:
 
 
 @both
-def test_a_suspended_job_has_no_end_until_it_goes_on(contention: bool) -> None:
+def test_a_suspended_job_has_no_end_until_it_is_resumed(contention: bool) -> None:
     answer = at_times(at_0=[start(1)], at_40=[m.SuspendJob(1)], at_200=[m.ResumeJob(1)])
     player, managed, records = play(answer, [job(1)], on=manager(contention=contention))
     assert ended(records[1]) == (m.COMPLETED, 260, 100)
@@ -50,7 +50,7 @@ def test_a_job_that_is_never_resumed_never_ends(contention: bool) -> None:
 @pytest.mark.parametrize(
     ("run_us", "end"), [(150, (m.TIMEOUT, 260, 100)), (100, (m.COMPLETED, 260, 100)), (101, (m.TIMEOUT, 260, 100))]
 )
-def test_a_limit_waits_with_the_job(run_us: int, end: tuple[str, int, int], contention: bool) -> None:
+def test_a_limit_is_put_off_by_a_suspension(run_us: int, end: tuple[str, int, int], contention: bool) -> None:
     answer = at_times(at_0=[start(1, limit_us=100)], at_40=[m.SuspendJob(1)], at_200=[m.ResumeJob(1)])
     player, _, records = play(answer, [job(1, 0, run_us, limit_us=100)], on=manager(contention=contention))
     assert ended(records[1]) == end
@@ -59,7 +59,7 @@ def test_a_limit_waits_with_the_job(run_us: int, end: tuple[str, int, int], cont
 
 
 @both
-def test_stopped_more_than_once(contention: bool) -> None:
+def test_a_job_may_be_suspended_repeatedly(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1, limit_us=110)],
         at_10=[m.SuspendJob(1)],
@@ -73,7 +73,7 @@ def test_stopped_more_than_once(contention: bool) -> None:
 
 
 @both
-def test_a_job_that_ends_at_that_instant_cannot_be_suspended(contention: bool) -> None:
+def test_a_job_that_ends_at_this_instant_cannot_be_suspended(contention: bool) -> None:
     player, _, records = play(
         at_times(at_0=[start(1)], at_100=[m.SuspendJob(1), m.ReviseJob(1, 5, None)]),
         [job(1)],
@@ -103,7 +103,7 @@ def test_a_revision_moves_the_kill(run_us: int, limit_us: int, end: tuple[str, i
 
 
 @both
-def test_a_revision_never_moves_it_to_an_earlier_time(contention: bool) -> None:
+def test_a_revision_never_lowers_a_limit(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1, limit_us=100)],
         at_20=[m.ReviseJob(1, 50, 140)],
@@ -115,7 +115,7 @@ def test_a_revision_never_moves_it_to_an_earlier_time(contention: bool) -> None:
     assert managed.refused == 4
     reasons = [e.reason for _, _, events in player.batches for e in events if isinstance(e, m.ActionRefused)]
     assert reasons[0] == "limit 139 us is below the job's own, 140 us"
-    assert reasons[-1] == "limit 149 us is below the job's own, 150 us"  # it has grown by the wait
+    assert reasons[-1] == "limit 149 us is below the job's own, 150 us"  # it has grown by the suspension
 
 
 @both
@@ -154,7 +154,7 @@ def test_a_suspended_job_may_be_cancelled(contention: bool) -> None:
     assert ended(records[1]) == (m.CANCELLED, 70, 40)
     assert records[1].suspended_us == 30
     assert player.batches[2][1:] == (70, (m.JobEnded(1, m.CANCELLED),))
-    assert ended(records[2]) == (m.COMPLETED, 180, 100)  # on the very thread
+    assert ended(records[2]) == (m.COMPLETED, 180, 100)  # on the same thread
     assert managed.refused == 0
 
 
@@ -170,7 +170,7 @@ def test_a_suspended_job_may_lose_its_node(contention: bool) -> None:
 
 
 @both
-def test_a_requeued_job_knows_nothing_of_its_suspension(contention: bool) -> None:
+def test_a_requeued_job_has_no_trace_of_its_suspension(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1, limit_us=100)],
         at_20=[m.SuspendJob(1)],
@@ -219,7 +219,7 @@ def pair_manager() -> Manager:
     return manager(node_class(1), model=model)
 
 
-def test_one_of_a_pair_waits_for_the_other() -> None:
+def test_a_suspended_job_of_a_pair_does_not_slow_the_other() -> None:
     """The remedy of the LOMARC paper, section 5.1: the pair is too slow, so one is stopped until the other has ended."""
     answer = at_times(
         at_0=[start(1, limit_us=150), start(2, mask=2, limit_us=150)],
@@ -233,7 +233,7 @@ def test_one_of_a_pair_waits_for_the_other() -> None:
     assert (records[2].suspended_us, records[2].limit_us) == (80, 230)
 
 
-def test_a_pair_that_goes_on_is_a_pair_again() -> None:
+def test_after_a_resumption_a_pair_is_slowed_again() -> None:
     answer = at_times(at_0=[start(1), start(2, mask=2)], at_30=[m.SuspendJob(2)], at_60=[m.ResumeJob(2)])
     _, _, records = play(answer, [job(1, 0, 100), job(2, 0, 100)], on=pair_manager())
     # By 60 job 1 has done 20 + 30; the other 50 take 75.
@@ -242,7 +242,7 @@ def test_a_pair_that_goes_on_is_a_pair_again() -> None:
 
 
 def test_a_job_requeued_and_started_again_at_one_instant_gets_an_end() -> None:
-    """The slowdowns on the node are the same before and after; the emulator must not take this for no change."""
+    """The slowdowns on the node are the same before and after, but the emulator must notice the change."""
     managed = pair_manager()
     for number in (1, 2):
         managed.accept(job(number, 0, 100))

@@ -59,10 +59,10 @@ def six_jobs() -> list[JobRecord]:
 
 
 def preempted_jobs() -> list[JobRecord]:
-    """Return the jobs of the second worked example, on `TWO_NODES`, with the swap space that they take on disk.
+    """Return the jobs of the second worked example, on `TWO_NODES`, with their swap space.
 
-    Job 1 (2 GB) leaves node 0 to job 2 and comes back; job 3 (1 GB) goes twice, is requeued from there, and starts again on node 0;
-    job 4 (1 GB) is cancelled on disk, job 5 (4 GB) is still there in the end.
+    Job 1 (2 GB) leaves node 0 to job 2 and returns; job 3 (1 GB) goes to disk twice, is requeued there, and starts again on node 0;
+    job 4 (1 GB) is cancelled on disk, job 5 (4 GB) is still on disk at the end.
     """
     wide, narrow = run_on(0, 1, 0b1111, 4), run_on(1, 1, 0b0001, 1)
 
@@ -133,7 +133,7 @@ def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
             state = draw(st.sampled_from([CANCELLED, REJECTED]))
         end_us = None if draw(st.integers(0, 9)) == 0 else now_us
         if end_us is None and disk and disk[-1].end_us == now_us and stays[-1].end_us == disk[-1].start_us:
-            disk[-1] = disk[-1]._replace(end_us=None)  # the run was cut short while it was there
+            disk[-1] = disk[-1]._replace(end_us=None)  # the run was cut short while it was on disk
         work_us = run_us if state == COMPLETED else draw(st.integers(0, run_us))
         spec = JobSpec(
             job_id,

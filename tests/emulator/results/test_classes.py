@@ -1,4 +1,4 @@
-"""Figures by class: an example by hand, and a slow reference."""
+"""Figures by class: a worked example, and a slow reference."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def example() -> list[JobRecord]:
     ]
 
 
-def test_the_example_by_hand() -> None:
+def test_figures_of_the_worked_example() -> None:
     found = class_figures(example(), TWO_NODES, ClassRules(high_load=2))
     assert found.jobs == {
         # 20 / 60 and 330 / 300
@@ -135,7 +135,7 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
         assert class_figures_of_folder(out, rules) == figures
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())
-    assert all(found.core_utilisation for found in figures.high_load.values())  # those of the last rules
+    assert all(found.core_utilisation for found in figures.high_load.values())  # with the last rules
 
 
 def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) -> Path:
@@ -149,7 +149,7 @@ def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) ->
 def test_any_run_reads_back_with_the_same_figures(
     tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
 ) -> None:
-    """With jobs that were requeued, refused, cut short and left on disk."""
+    """The runs have requeued and refused jobs, and jobs that are cut short or left on disk."""
     rules = ClassRules(short_s=20, medium_s=60, high_load=2)
     out = stored(tmp_path_factory.mktemp("runs") / "run", records, UNEQUAL_NODES)
     assert class_figures_of_folder(out, rules) == class_figures(records, UNEQUAL_NODES, rules)
@@ -180,7 +180,7 @@ def test_every_figure_is_in_one_row_of_the_tables() -> None:
     assert all(value_of(values, figure, "") is not None for figure in rows)
 
 
-def test_what_does_not_exist_is_none() -> None:
+def test_figures_without_values_are_none() -> None:
     nothing = class_figures([], TWO_NODES)
     assert nothing.jobs["all"] == JobFigures(0, 0, None, None, None, None)
     assert set(nothing.high_load.values()) == {PhaseFigures(0.0, None)}
@@ -193,12 +193,12 @@ def test_what_does_not_exist_is_none() -> None:
 @pytest.mark.parametrize(
     "rules", [ClassRules(short_s=2, medium_s=1), ClassRules(bound_s=0), ClassRules(high_load=0), ClassRules(short_s=-1)]
 )
-def test_rules_that_make_no_classes(rules: ClassRules) -> None:
+def test_impossible_rules_are_refused(rules: ClassRules) -> None:
     with pytest.raises(ValueError, match="expected bounds of classes in order"):
         class_figures([], TWO_NODES, rules)
 
 
-def test_phases_that_do_not_end_end_with_the_run() -> None:
+def test_open_phases_end_with_the_run() -> None:
     steps = Steps(int_array([0, 10, 20, 30]), int_array([2, 3, 1, 5]))
     assert phases_of(steps, 2, 40) == [(0, 20), (30, 40)]
     assert phases_of(steps, 4, 40) == [(30, 40)]
@@ -221,7 +221,7 @@ def test_a_core_with_two_jobs_is_used_once() -> None:
 @settings(deadline=None, max_examples=60)
 @given(records_on_unequal_nodes())
 @pytest.mark.parametrize("machine", [UNEQUAL_NODES, TWO_TO_A_CORE])
-def test_against_a_slow_way(machine: Sequence[NodeClass], records: list[JobRecord]) -> None:
+def test_figures_agree_with_a_slow_reference(machine: Sequence[NodeClass], records: list[JobRecord]) -> None:
     rules = ClassRules(short_s=20, medium_s=60, high_load=2)
     found = class_figures(records, machine, rules)
     cores_of = [item.sockets * item.cores_per_socket for item in machine for _ in range(item.nodes)]

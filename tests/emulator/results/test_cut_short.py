@@ -1,4 +1,4 @@
-"""Jobs that run when a live manager stops: their start, allocation and work are in the run folder, their end is open."""
+"""Jobs that run when a live manager stops: their start, allocation and work are in the run folder, without an end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_folder_of_a_run_that_was_cut_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_what_a_live_manager_knows_of_jobs_that_have_not_ended(suspended: bool) -> None:
+def test_a_live_managers_records_of_unended_jobs(suspended: bool) -> None:
     site = Site(node_class(2, 4, swap_mb=1000))
     for _ in range(4):
         site.do(submit(2, memory_mb=10))

@@ -13,7 +13,7 @@ from tests.emulator.results.samples import lines_of, six_jobs
 @pytest.mark.slow
 def test_evalys_reads_and_draws_our_jobs(tmp_path: Path) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # evalys and pandas warn of things of their own
+        warnings.simplefilter("ignore")  # evalys and pandas give warnings
         jobset = pytest.importorskip("evalys.jobset", reason="evalys is not installed: pip install evalys")
         file = tmp_path / "jobs.csv"
         file.write_text("".join(lines_of("jobs.csv", six_jobs())), encoding="utf-8")
@@ -26,4 +26,4 @@ def test_evalys_reads_and_draws_our_jobs(tmp_path: Path) -> None:
     assert rows.waiting_time["4"] == 70
     assert rows.finish_time["2"] == rows.submission_time["2"] + rows.waiting_time["2"] + rows.execution_time["2"]
     used = jobs.utilisation
-    assert used.load.max() == 8  # between 30 and 50 s, as `test_occupancy` has it
+    assert used.load.max() == 8  # between 30 and 50 s, as in `test_occupancy`

@@ -55,7 +55,7 @@ def test_all_files_are_there_and_nothing_else(run_folder: Path) -> None:
     assert [path.name for path in run_folder.parent.iterdir()] == ["run"]
 
 
-def test_description_of_the_run(run_folder: Path) -> None:
+def test_run_json_describes_the_run(run_folder: Path) -> None:
     run = json.loads((run_folder / "run.json").read_text())
     assert run["seed"] == 7
     assert run["config"] == {"policy": {"name": "easy"}, "seed": 7}
@@ -65,7 +65,7 @@ def test_description_of_the_run(run_folder: Path) -> None:
     assert run["versions"].keys() == {"cosched", "python", "numpy"}
 
 
-def test_timing(run_folder: Path) -> None:
+def test_timing_json_has_the_times(run_folder: Path) -> None:
     timing = json.loads((run_folder / "timing.json").read_text())
     assert timing["wall_s"] == 0.5
     assert timing["jobs_per_second"] == 12.0
@@ -73,14 +73,14 @@ def test_timing(run_folder: Path) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", timing["finished_at"])
 
 
-def test_the_workload_reads_back(run_folder: Path) -> None:
+def test_the_workload_is_read_back(run_folder: Path) -> None:
     jobs = read_swf(run_folder / "workload.swf", VERBATIM).jobs
     assert [(job.spec.submit_us, job.run_us) for job in jobs] == [
         (item.job.spec.submit_us, item.job.run_us) for item in six_jobs()
     ]
 
 
-def test_characteristics_of_jobs_read_back(tmp_path: Path) -> None:
+def test_characteristics_of_jobs_are_read_back(tmp_path: Path) -> None:
     drawn = with_characteristics(workload_of(six_jobs()), MIXES["M1"], 3)
     kept = tuple(job if index else job._replace(usage=None) for index, job in enumerate(drawn.jobs))
     out = write(tmp_path / "run", workload=drawn._replace(jobs=kept))
@@ -101,7 +101,7 @@ def test_two_runs_differ_in_timing_only(tmp_path: Path) -> None:
     assert (first / "timing.json").read_bytes() != (second / "timing.json").read_bytes()
 
 
-def test_lines_end_alike_everywhere(run_folder: Path) -> None:
+def test_all_lines_end_with_a_line_feed(run_folder: Path) -> None:
     for name in FILES:
         content = (run_folder / name).read_bytes()
         assert content.endswith(b"\n"), name
@@ -153,7 +153,7 @@ def test_a_failure_in_the_middle_of_a_file_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("config", [{"x": float("nan")}, {"x": object()}])
-def test_a_configuration_that_is_no_json_leaves_nothing_behind(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_a_configuration_that_is_not_json_leaves_nothing_behind(tmp_path: Path, config: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match="JSON"):
         write(tmp_path / "run", resolved_config=config)
     assert list(tmp_path.iterdir()) == []
@@ -166,7 +166,7 @@ def test_a_failure_keeps_the_run_that_was_to_be_replaced(run_folder: Path, monke
 
     def rename(source: Path, target: Path) -> None:
         renames.append(source)
-        if len(renames) == 2:  # the old run is out of the way, the new one is to take its place
+        if len(renames) == 2:  # the old run is moved away, and the new one is about to be moved there
             raise OSError(5, "Input/output error")
         real_rename(source, target)
 
@@ -193,7 +193,7 @@ def test_force_replaces_an_old_run(run_folder: Path) -> None:
     assert list(run_folder.parent.iterdir()) == [run_folder]
 
 
-def test_force_never_removes_what_is_no_run_folder(tmp_path: Path) -> None:
+def test_force_never_removes_other_folders(tmp_path: Path) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter1.tex").write_text("...")
@@ -217,7 +217,7 @@ def test_a_run_that_is_being_written_is_not_disturbed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["jobs.csv"], ["trace.jsonl"]])
-def test_force_removes_what_a_killed_run_left(tmp_path: Path, names: list[str]) -> None:
+def test_force_removes_the_remains_of_a_killed_run(tmp_path: Path, names: list[str]) -> None:
     (tmp_path / "run.partial").mkdir()
     for name in names:
         (tmp_path / "run.partial" / name).write_text("half")
@@ -227,7 +227,7 @@ def test_force_removes_what_a_killed_run_left(tmp_path: Path, names: list[str]) 
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_of_two_runs_that_replace_a_folder_at_once_one_gets_through(run_folder: Path) -> None:
+def test_of_two_runs_that_replace_a_folder_one_is_refused(run_folder: Path) -> None:
     with new_run_folder(run_folder, force=True) as folder:
         (folder / "jobs.csv").write_text("rows\n")
         with pytest.raises(InputError, match="one that another run is writing"):
@@ -251,7 +251,7 @@ def test_missing_parents_are_made(tmp_path: Path) -> None:
     assert read_summary(tmp_path / "a" / "b" / "run")["ran"] == 3
 
 
-def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+def test_a_parent_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="folder that can be written"):
         write(tmp_path / "file" / "run")
@@ -260,11 +260,11 @@ def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- reading back
 
 
-def test_the_summary_reads_back(run_folder: Path) -> None:
+def test_the_summary_is_read_back(run_folder: Path) -> None:
     assert read_summary(run_folder) == summarise(six_jobs(), TWO_NODES, Selection(1))
 
 
-def test_the_run_reads_back(run_folder: Path) -> None:
+def test_the_run_is_read_back(run_folder: Path) -> None:
     run = read_run(run_folder)
     assert run.machine == TWO_NODES
     assert run.selection == Selection(1)
@@ -285,7 +285,7 @@ def test_any_run_reads_back_with_the_same_figures(
     assert summarise_columns(run.jobs, run.stays, run.machine, run.selection) == summary
 
 
-def test_what_is_no_run_folder(tmp_path: Path, run_folder: Path) -> None:
+def test_other_folders_are_an_error(tmp_path: Path, run_folder: Path) -> None:
     with pytest.raises(InputError, match="nothing of that name"):
         read_summary(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"without summary\.json"):
@@ -309,7 +309,7 @@ def damage(folder: Path, name: str, change: Callable[[str], str]) -> None:
         (lambda _: "[" * 100_000, "expected JSON"),
     ],
 )
-def test_a_damaged_summary(run_folder: Path, change: Callable[[str], str], message: str) -> None:
+def test_a_damaged_summary_is_an_error(run_folder: Path, change: Callable[[str], str], message: str) -> None:
     damage(run_folder, "summary.json", change)
     with pytest.raises(InputError, match=message):
         read_summary(run_folder)
@@ -345,7 +345,7 @@ def test_missing_files_are_named(run_folder: Path, name: str) -> None:
         read_run(run_folder)
 
 
-def test_bytes_that_are_no_text(run_folder: Path) -> None:
+def test_files_that_are_no_utf_8_are_an_error(run_folder: Path) -> None:
     (run_folder / "allocations.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="expected a CSV file"):
         read_run(run_folder)

@@ -1,4 +1,4 @@
-"""Figures of a run: a worked example of each, and a plain evaluation as reference."""
+"""Figures of a run: a worked example, and a plain evaluation as reference."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_statistics_of_the_wait_of_finished_jobs(example: dict[str, Any]) -> Non
     }
 
 
-def test_all_that_ran_include_the_killed_job_but_no_job_that_never_ran(example: dict[str, Any]) -> None:
+def test_all_jobs_include_killed_ones_but_none_that_never_ran(example: dict[str, Any]) -> None:
     assert example["all"]["wait_s"]["count"] == 4
     assert example["all"]["wait_s"]["mean"] == 22.5
     assert example["all"]["wait_s"]["p95"] == 61.0
@@ -93,19 +93,21 @@ def test_all_that_ran_include_the_killed_job_but_no_job_that_never_ran(example: 
         ("penalised_percent", [0, 25, 50], 25),
     ],
 )
-def test_each_quantity(example: dict[str, Any], quantity: str, finished: list[float], killed: float) -> None:
+def test_each_quantity_of_the_worked_example(
+    example: dict[str, Any], quantity: str, finished: list[float], killed: float
+) -> None:
     assert example["finished"][quantity] == pytest.approx(figures(finished), abs=1e-6)
     assert example["all"][quantity] == pytest.approx(figures([*finished, killed]), abs=1e-6)
 
 
-def test_states_and_kills(example: dict[str, Any]) -> None:
+def test_states_and_kills_are_counted(example: dict[str, Any]) -> None:
     assert example["states"] == {
         "COMPLETED": 3, "FAILED": 0, "TIMEOUT": 1, "CANCELLED": 1, "NODE_FAIL": 0, "REJECTED": 1, "UNFINISHED": 0,
     }  # fmt: skip
     assert example["killed"] == {"count": 1, "share": 0.25}
 
 
-def test_figures_of_the_machine(example: dict[str, Any]) -> None:
+def test_figures_of_the_machine_in_the_worked_example(example: dict[str, Any]) -> None:
     assert example["machine"] == {
         "nodes": 2,
         "threads": 8,
@@ -192,7 +194,7 @@ def test_a_killed_job_in_the_warm_up_is_not_counted() -> None:
     assert summary["states"]["TIMEOUT"] == 0
 
 
-def test_equal_submissions_are_told_apart_by_id() -> None:
+def test_equal_submissions_are_ordered_by_id() -> None:
     jobs = [record(number, 0, stays=(stay(number, 10 * number, run_on(0, 1, 1, 1)),), work_s=1) for number in (3, 1, 2)]
     assert summarise(jobs, TWO_NODES, Selection(warmup=2))["all"]["wait_s"]["max"] == 3.0
     assert summarise(jobs, TWO_NODES, Selection(cooldown=2))["all"]["wait_s"]["max"] == 1.0
@@ -211,7 +213,7 @@ def assert_no_figures(summary: dict[str, Any], population: str) -> None:
     assert summary[population] == dict.fromkeys(QUANTITIES, NOTHING)
 
 
-def test_no_jobs_at_all() -> None:
+def test_a_run_without_jobs_has_no_figures() -> None:
     summary = summarise([], TWO_NODES)
     assert_no_figures(summary, "finished")
     assert_no_figures(summary, "all")
@@ -222,14 +224,14 @@ def test_no_jobs_at_all() -> None:
     assert set(machine.values()) == {None}
 
 
-def test_a_selection_of_nothing() -> None:
+def test_an_empty_selection_has_no_figures() -> None:
     summary = summarise(six_jobs(), TWO_NODES, Selection(warmup=4, cooldown=4))
     assert summary["selection"]["counted"] == 0
     assert_no_figures(summary, "all")
     assert summary["machine"]["makespan_s"] == 106.0
 
 
-def test_no_finished_job() -> None:
+def test_without_finished_jobs_only_killed_ones_have_figures() -> None:
     summary = summarise([record(1, 0, TIMEOUT, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=8)], TWO_NODES)
     assert_no_figures(summary, "finished")
     assert summary["killed"] == {"count": 1, "share": 1.0}
@@ -237,7 +239,7 @@ def test_no_finished_job() -> None:
     assert summary["machine"]["offered_load"] is None  # one submission: no span
 
 
-def test_a_single_job_deviates_from_nothing() -> None:
+def test_a_single_job_has_no_deviation() -> None:
     summary = summarise([record(1, 3, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=10)], TWO_NODES)
     expected = {"count": 1, "mean": 2.0, "median": 2.0, "p95": 2.0, "standard_deviation": 0.0, "max": 2.0}
     assert summary["finished"]["wait_s"] == expected
@@ -258,14 +260,14 @@ def test_a_job_faster_than_alone_has_a_negative_penalty() -> None:
     assert summary["all"]["penalised_percent"]["mean"] == -20.0
 
 
-def test_jobs_that_a_cut_run_left_behind() -> None:
+def test_jobs_of_a_run_that_was_cut_short() -> None:
     running = JobRecord(*record(2, 10, stays=(stay(20, 50, run_on(0, 1, 3, 2)),), work_s=25)._replace(end_us=None))
     waiting = record(3, 30, "PENDING")
     summary = summarise(
         [record(1, 0, stays=(stay(0, 40, run_on(1, 1, 1, 1)),), work_s=40), running, waiting], TWO_NODES
     )
     assert summary["states"]["UNFINISHED"] == 2
-    assert summary["states"]["COMPLETED"] == 1  # the running one has a state, but no end
+    assert summary["states"]["COMPLETED"] == 1  # the running job has a state, but no end
     assert summary["ran"] == 1
     machine = summary["machine"]
     assert machine["makespan_s"] == 50.0
@@ -273,7 +275,7 @@ def test_jobs_that_a_cut_run_left_behind() -> None:
     assert machine["mean_queue_length"] == round((10 + 20) / 50, 6)
 
 
-def test_totals_beyond_64_bits() -> None:
+def test_totals_beyond_64_bits_are_exact() -> None:
     machine = (NodeClass(100_000, 2, 64, 2, 1, 1, 1, 1),)
     decade_s = 10 * 365 * 86400
     jobs = [record(1, 0, stays=(stay(0, decade_s, run_on(0, 100_000, 2**256 - 1, 256)),), work_s=decade_s)]
@@ -396,7 +398,7 @@ def assert_close(found: Any, expected: Any) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(records_on_unequal_nodes(), st.integers(0, 4), st.integers(0, 4))
-def test_a_plain_evaluation_agrees(records: list[JobRecord], warmup: int, cooldown: int) -> None:
+def test_figures_agree_with_a_plain_evaluation(records: list[JobRecord], warmup: int, cooldown: int) -> None:
     selection = Selection(warmup, cooldown)
     summary = summarise(records, UNEQUAL_NODES, selection)
     expected = plain_summary(records, UNEQUAL_NODES, selection)

@@ -40,7 +40,7 @@ def in_seconds(steps: Steps) -> list[tuple[float, int]]:
     return found
 
 
-def test_totals_of_the_example() -> None:
+def test_totals_of_the_worked_example() -> None:
     assert occupancy(stay_columns(six_jobs()), 2) == MachineUse(536 * SECOND, 156 * SECOND, 20 * SECOND)
 
 
@@ -56,7 +56,7 @@ def test_totals_do_not_depend_on_how_nodes_are_grouped(records: list[JobRecord])
 
 @settings(deadline=None, max_examples=50)
 @given(records_on_unequal_nodes())
-def test_a_sweep_by_row_finds_what_one_by_node_finds(records: list[JobRecord]) -> None:
+def test_a_sweep_by_row_agrees_with_one_by_node(records: list[JobRecord]) -> None:
     stays = stay_columns(records)
     by_node = nodes_held(stays, 3)
     with pytest.MonkeyPatch.context() as patch:
@@ -66,13 +66,13 @@ def test_a_sweep_by_row_finds_what_one_by_node_finds(records: list[JobRecord]) -
         assert in_seconds(one) == in_seconds(other)
 
 
-def test_steps_of_the_example() -> None:
+def test_steps_of_the_worked_example() -> None:
     records = six_jobs()
     stays = stay_columns(records)
     assert in_seconds(nodes_held(stays, 2).used) == [(0, 1), (20, 2), (70, 1), (106, 0)]
     assert in_seconds(nodes_held(stays, 2).shared) == [(30, 1), (50, 0)]
     assert in_seconds(threads_held(stays)) == [(0, 4), (20, 6), (30, 8), (50, 6), (60, 5), (70, 4), (100, 1), (106, 0)]
-    # At 20 s and at 30 s one job starts as another is submitted; job 4 waits again from 70 s, requeued.
+    # At 20 s and at 30 s one job starts when another is submitted; job 4 is requeued and pending from 70 s.
     waiting = in_seconds(jobs_waiting(job_columns(records), stays))
     assert waiting == [(0, 0), (10, 1), (40, 2), (60, 0), (70, 1), (100, 0)]
 
@@ -88,7 +88,7 @@ def test_the_average_over_the_makespan_is_the_total() -> None:
     assert time_average(steps, np.array([0, 106 * SECOND])).tolist() == pytest.approx([536 / 106])
 
 
-def test_nothing_ran() -> None:
+def test_occupancy_is_zero_where_no_job_ran() -> None:
     stays = stay_columns([])
     assert occupancy(stays, 2) == MachineUse(0, 0, 0)
     assert in_seconds(nodes_held(stays, 2).used) == []
@@ -98,7 +98,7 @@ def test_nothing_ran() -> None:
 # ---------------------------------------------------------------- boxes of a picture
 
 
-def test_boxes_are_cut_where_neighbours_come_and_go() -> None:
+def test_boxes_are_cut_where_neighbours_start_and_end() -> None:
     boxes = shared_boxes(TWO_NODES, stay_columns(six_jobs()), 0, 106 * SECOND)
 
     def box(begin_s: int, end_s: int, low: float, high: float, job: int, jobs: int) -> Box:
@@ -115,7 +115,7 @@ def test_boxes_are_cut_where_neighbours_come_and_go() -> None:
     ]
 
 
-def test_a_neighbour_that_is_replaced_at_once_cuts_nothing() -> None:
+def test_a_neighbour_that_is_replaced_at_once_cuts_no_box() -> None:
     records = [
         record(1, 0, stays=(stay(0, 9, run_on(0, 1, 0b0011, 2)),), work_s=9),
         record(2, 0, stays=(stay(0, 4, run_on(0, 1, 0b1100, 2)),), work_s=4),
@@ -139,7 +139,7 @@ def test_outlines_join_whole_nodes() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(records_on_unequal_nodes())
-def test_boxes_cover_what_was_held(records: list[JobRecord]) -> None:
+def test_boxes_cover_all_held_threads(records: list[JobRecord]) -> None:
     stays = stay_columns(records)
     boxes = shared_boxes(UNEQUAL_NODES, stays, 0, 1000 * SECOND)
     threads_of = [4, 4, 2]

@@ -68,7 +68,7 @@ def texts(monkeypatch: pytest.MonkeyPatch, _matplotlib: None) -> list[str]:
 @ALL
 @pytest.mark.usefixtures("_matplotlib")
 @pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
-def test_the_same_data_give_the_same_bytes(tmp_path: Path, draw: Draw, ending: str, start: bytes) -> None:
+def test_equal_data_give_equal_files(tmp_path: Path, draw: Draw, ending: str, start: bytes) -> None:
     first, second = tmp_path / f"first{ending}", tmp_path / f"second{ending}"
     draw(first)
     draw(second)
@@ -86,13 +86,13 @@ def test_without_matplotlib_the_error_says_what_to_install(
 
 
 @ALL
-def test_other_endings_are_refused(tmp_path: Path, draw: Draw) -> None:
+def test_unknown_file_endings_are_refused(tmp_path: Path, draw: Draw) -> None:
     with pytest.raises(ConfigurationError, match=r"ends in \.png, \.svg, \.pdf"):
         draw(tmp_path / "picture.gif")
 
 
 @pytest.mark.usefixtures("_matplotlib")
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file that can be written"):
         gantt(tmp_path / "no" / "such" / "folder.png")
 
@@ -104,7 +104,7 @@ def test_the_comparison_shows_values_and_names(tmp_path: Path, texts: list[str])
     assert any("all jobs that ran" in text for text in texts)
 
 
-def test_a_comparison_of_runs_without_figures(tmp_path: Path, texts: list[str]) -> None:
+def test_a_comparison_of_runs_without_figures_is_drawn(tmp_path: Path, texts: list[str]) -> None:
     plot_comparison(tmp_path / "x.png", ["nothing"], [summarise([], TWO_NODES)])
     assert texts.count("–") == 5  # noqa: RUF001
 
@@ -123,7 +123,7 @@ def test_a_window_cuts_the_schedule(tmp_path: Path, texts: list[str]) -> None:
         plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, (200, None))
 
 
-def test_too_much_for_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_boxes_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot, "MOST_BOXES", 6)
     with pytest.raises(EmulatorError, match="7 boxes are too many"):
         gantt(tmp_path / "x.png")
@@ -137,6 +137,6 @@ def test_a_run_in_which_nothing_ran_can_be_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "load.png").stat().st_size > 1000
 
 
-def test_a_distribution_of_nothing(tmp_path: Path, texts: list[str]) -> None:
+def test_an_empty_distribution_is_drawn(tmp_path: Path, texts: list[str]) -> None:
     plot_distribution(tmp_path / "x.png", [Series("easy", np.zeros(0))], "wait [s]", floor=1)
     assert "wait [s]" in texts

@@ -55,7 +55,7 @@ def stored(out: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("table", "policy"), [(BUSY, "easy"), (BUSY, "conservative"), (PREEMPTING, "g-lomarc-ts"), (PREEMPTING, "easy")]
 )
-def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
+def test_files_written_during_a_run_equal_those_of_kept_records(
     tmp_path: Path, table: Mapping[str, Any], policy: str
 ) -> None:
     prepared, choice = prepare(table), choose(policy)
@@ -72,7 +72,7 @@ def test_a_run_that_is_written_as_it_goes_is_that_of_kept_records(
     assert stored(tmp_path / "written") == stored(tmp_path / "kept")
 
 
-def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
+def test_jobs_that_never_end_are_listed_last(tmp_path: Path) -> None:
     short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
     prepared, choice = prepare(short_of_nodes), choose("easy")
     waiting = [item.job.spec.id for item in run(prepared, DirectLink(choice.scheduler)).records if item.end_us is None]
@@ -88,7 +88,7 @@ def test_jobs_that_never_end_are_the_last_ones(tmp_path: Path) -> None:
 
 
 class _Failing(DirectLink):
-    """A link that is lost during the run."""
+    """A link that fails during the run."""
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         if seq == 100:
@@ -120,7 +120,7 @@ def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], ch
     assert summarise_columns(*builder.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
 
 
-def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submission() -> None:
+def test_allocations_are_ordered_by_id_and_the_schedule_by_submission() -> None:
     jobs = [
         record(number, 40 - number, stays=(stay(50, 60 + number % 7, run_on(0, 1, 1, 1)),), work_s=1)
         for number in range(1, 31)
@@ -134,7 +134,7 @@ def test_allocations_are_in_order_of_the_id_and_the_schedule_in_that_of_submissi
     ]
 
 
-def test_a_full_disk_is_an_error_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
 
     def fill() -> None:
@@ -146,7 +146,7 @@ def test_a_full_disk_is_an_error_of_the_folder(tmp_path: Path, monkeypatch: pyte
         fill()
 
 
-def test_a_place_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_temporary_files_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -159,7 +159,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 32, 33, 100])
-def test_columns_grow_over_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_grow_beyond_a_block(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "_WAITING", 4)
     monkeypatch.setattr(row_buffer, "_BLOCK", 8)
     columns = RowBuffer({"number": np.int64, "flag": np.bool_, "small": np.uint32})
@@ -183,7 +183,7 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         columns.column("small")
 
 
-@pytest.mark.slow  # tracemalloc makes it six seconds; scripts/bench.py measures the memory of whole runs
+@pytest.mark.slow  # tracemalloc makes it take six seconds; scripts/bench.py measures the memory of whole runs
 def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
     with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
         builder = ColumnBuilder()
@@ -201,7 +201,7 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert held / 30_000 < 100  # what waits to become blocks; these are not Python's
+    assert held / 30_000 < 100  # rows that are not in blocks yet; tracemalloc does not count blocks
     with new_run_folder(tmp_path / "run") as folder:
         assert list(folder.iterdir()) == []
 

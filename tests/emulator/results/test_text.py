@@ -40,7 +40,7 @@ def test_seconds_are_exact_and_short(us: int, text: str) -> None:
 
 @given(st.integers(-(2**62), 2**62))
 @example(-1)
-def test_seconds_read_back_as_written(us: int) -> None:
+def test_seconds_are_read_back_as_written(us: int) -> None:
     assert parse_seconds(seconds_text(us)) == us
     assert Decimal(seconds_text(us)) == Decimal(us) / 1_000_000
 
@@ -48,7 +48,7 @@ def test_seconds_read_back_as_written(us: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", ".5", "1.", "1.0000001", "1e3", "nan", " 1", "+1", "1,5", "--1", "\N{ARABIC-INDIC DIGIT ONE}"]
 )
-def test_other_texts_are_no_seconds(text: str) -> None:
+def test_malformed_seconds_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a decimal"):
         parse_seconds(text)
 
@@ -69,7 +69,7 @@ def test_other_texts_are_no_seconds(text: str) -> None:
         (((0, 3, 0b11, 2),), "0-1 4-5 8-9"),  # whole node 2, half of nodes 0 and 1
     ],
 )
-def test_interval_strings(runs: tuple[Run, ...], text: str) -> None:
+def test_interval_strings_of_allocations(runs: tuple[Run, ...], text: str) -> None:
     assert ThreadNumbering(UNEQUAL_NODES).text(runs) == text
 
 
@@ -81,17 +81,17 @@ def test_masks_may_be_wider_than_a_machine_word() -> None:
     "runs",
     [((2, 1, 0b100, 1),), ((0, 3, 0b1111, 4),), ((2, 2, 1, 1),), ((-1, 1, 1, 1),), ((0, 1, 0, 1),), ((0, 0, 1, 1),)],
 )
-def test_threads_that_the_machine_does_not_have(runs: tuple[Run, ...]) -> None:
+def test_threads_beyond_the_machine_are_an_error(runs: tuple[Run, ...]) -> None:
     with pytest.raises(ValueError, match="thread"):
         ThreadNumbering(UNEQUAL_NODES).text(runs)
 
 
 @given(st.sets(st.integers(0, 300)))
-def test_a_mask_becomes_the_shortest_intervals_that_hold_its_bits(bits: set[int]) -> None:
+def test_a_mask_becomes_the_fewest_intervals_of_its_bits(bits: set[int]) -> None:
     intervals = mask_intervals(sum(1 << bit for bit in bits))
     assert {bit for low, high in intervals for bit in range(low, high + 1)} == bits
     assert all(second[0] > first[1] + 1 for first, second in pairwise(intervals))
-    # Batsim's own form: one value alone, or first-last, one space between.
+    # Batsim's form: a single value, or first-last, separated by one space.
     read = set()
     for part in interval_text(intervals).split():
         first, _, last = part.partition("-")
@@ -140,14 +140,14 @@ def test_jobs_csv_of_the_example() -> None:
     ]  # fmt: skip
 
 
-def test_every_row_has_all_columns_whatever_users_write() -> None:
+def test_every_row_has_all_columns_for_any_text_of_users() -> None:
     nasty = 'a,"b"\r\nc;d%=é'
     job = record(1, 0, stays=(stay(0, 1, run_on(0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
     text = "".join(lines_of("jobs.csv", [job]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert len(row) == len(header) == 17
     assert row[2] == nasty
-    assert '"' not in row[-1]  # Batsim's metadata must not hold quotes
+    assert '"' not in row[-1]  # Batsim's metadata must not contain quotes
     assert f"user={'a%2C%22b%22%0D%0Ac%3Bd%25=é'}" in row[-1].split(";")
 
 
@@ -161,7 +161,7 @@ def test_jobs_that_never_ended_come_last() -> None:
     assert rows[2][7:14] == ["SUBMITTED", "", "", "", "", "", ""]
 
 
-def test_equal_ends_are_ordered_by_number_and_not_by_text() -> None:
+def test_equal_ends_are_ordered_by_the_numeric_id() -> None:
     jobs = [record(number, 0, stays=(stay(0, 5, run_on(0, 1, 1, 1)),), work_s=5) for number in (10, 9, 2)]
     rows = lines_of("jobs.csv", jobs)[1:]
     assert [row.split(",")[0] for row in rows] == ["2", "9", "10"]

@@ -84,7 +84,7 @@ def played(table: Mapping[str, Any], scenario: Mapping[str, Any]) -> tuple[list[
     ],
     ids=str,
 )
-def test_jobs_end_when_expected(table: Mapping[str, Any], scenario: Mapping[str, Any]) -> None:
+def test_jobs_end_at_their_expected_end(table: Mapping[str, Any], scenario: Mapping[str, Any]) -> None:
     records, seen = played(table, scenario)
     assert {record.state for record in records} == {COMPLETED}
     assert all(record.work_us == record.job.run_us for record in records)
@@ -93,8 +93,8 @@ def test_jobs_end_when_expected(table: Mapping[str, Any], scenario: Mapping[str,
         assert record.end_us is not None
         late_us[record.job.spec.id] = record.end_us - record.last_stays[0].start_us - record.estimate_us
     assert max(late_us.values()) <= 0
-    # Expected ends are rounded up at every change of company. In a group a job is expected to be as slow as on the worst node by its
-    # own processes and by company, even where these are two nodes.
+    # Expected ends are rounded up at every change of partners. In a group the expectation combines the worst own slowdown with
+    # the worst partner, even if these are on two nodes.
     early = {job_id: late for job_id, late in late_us.items() if late < -5}
     assert len(early) <= (0.01 * len(records) if scenario is STATISTICAL else 0), early
     if table["preset"] != "ssp":

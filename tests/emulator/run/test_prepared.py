@@ -1,4 +1,4 @@
-"""A prepared scenario: any number of runs can start from it, also in parallel, and none changes it."""
+"""A prepared scenario: any number of runs can start from it, also in parallel, and no run changes it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def play(prepared: Prepared, policy: str) -> list[JobRecord]:
 
 @pytest.mark.by_default(1)
 @pytest.mark.parametrize("policy", list(SCENARIOS))
-def test_runs_of_one_preparation_share_nothing(policy: str) -> None:
+def test_runs_of_one_preparation_are_independent(policy: str) -> None:
     table = {"seed": 4, **DISTURBED, **SCENARIOS[policy]}
     expected = play(prepare(table), policy)
-    assert any(len(record.intervals) > 1 or record.state == "CANCELLED" for record in expected)  # it was disturbed
+    assert any(
+        len(record.intervals) > 1 or record.state == "CANCELLED" for record in expected
+    )  # jobs were requeued or cancelled
     prepared = prepare(table)
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: play(prepared, policy), range(3)))

@@ -25,7 +25,7 @@ from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
 
 
-def test_the_timeline_gives_out_in_order_of_time_rank_and_id() -> None:
+def test_timeline_entries_are_ordered_by_time_rank_and_id() -> None:
     timeline = Timeline()
     entries = [(time, rank, ident) for time in (3, 5, 4) for rank in (WAKE, END, USER_CHANGE) for ident in (2, 1)]
     for time, rank, ident in entries:
@@ -45,7 +45,7 @@ def test_a_source_has_one_entry_on_the_timeline() -> None:
         assert (len(timeline), timeline.next_us(), source.head) == (1, number, number)
         ((_, _, ident, _),) = islice(timeline.pop_due(number), 1)
         assert source.pop() == ident
-    assert next(numbers) == 11  # no more than the head has been looked at
+    assert next(numbers) == 11  # only the head has been read ahead
     empty = Source(timeline, iter(range(0)), lambda number: (number, END, number, 0))
     assert (empty.head, len(timeline)) == (None, 1)
     with pytest.raises(LookupError):
@@ -64,7 +64,7 @@ def test_submissions_and_faults_take_one_entry_each() -> None:
 
 
 def test_scripted_and_planned_changes_of_nodes_come_in_one_order() -> None:
-    """At one instant failures come before returns, whatever has caused them, and each in order of node."""
+    """At one instant failures precede returns, whatever their source, each in order of node."""
     managed = manager(node_class(5))
     managed.nodes.broken.update((1, 3))
     script = [Scripted(7, "fail-node", 2), Scripted(7, "return-node", 1), Scripted(7, "fail-node", 4)]
@@ -113,8 +113,8 @@ def test_order_at_one_instant() -> None:
         Scripted(50, "fail-node", 4),
         Scripted(100, "return-node", 4),
         Scripted(100, "fail-node", 2),
-        Scripted(100, "cancel", 1),  # it has just ended
-        Scripted(100, "cancel", 7),  # it has not come yet
+        Scripted(100, "cancel", 1),  # it ends at this instant
+        Scripted(100, "cancel", 7),  # it is submitted later at this instant
     ]
     player, *_ = play(answer, jobs, on=manager(node_class(5)), script=script)
     assert player.batches[2] == (
@@ -135,7 +135,7 @@ def test_order_at_one_instant() -> None:
     )
 
 
-def test_a_refused_action_comes_back_in_a_second_round_of_the_same_instant() -> None:
+def test_a_refusal_is_sent_in_a_second_round_at_the_same_instant() -> None:
     def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         if any(isinstance(event, m.JobSubmitted) for event in events):
             return [start(1, 0), m.StartTogether((start(2, 0), start(3, 1)))]
@@ -152,13 +152,13 @@ def test_a_refused_action_comes_back_in_a_second_round_of_the_same_instant() -> 
 
 
 def test_endless_refusal_ends_the_run() -> None:
-    with pytest.raises(InvariantError, match=r"still actions are refused.*job 9 is not waiting") as caught:
+    with pytest.raises(InvariantError, match=r"actions are still refused.*job 9 is not waiting") as caught:
         play(lambda _now_us, _events: [start(9)], [job(1)])
     assert caught.value.exit_code == 4
     assert str(MOST_ROUNDS + 1) in str(caught.value)
 
 
-def test_the_inventory_is_as_of_the_last_answered_batch() -> None:
+def test_the_inventory_is_that_after_the_last_answered_batch() -> None:
     jobs = [job(1), job(2, 50)]
 
     def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
@@ -186,20 +186,20 @@ def test_wakes_arrive_once_each_and_after_everything_else() -> None:
     ]
 
 
-def test_too_large_a_job_is_rejected_and_the_run_goes_on() -> None:
+def test_a_job_that_is_too_large_is_rejected_and_the_run_continues() -> None:
     player, _, records = play(at_once, [job(1, processes=5), job(2, 3)])
     assert (records[1].state, records[1].end_us, records[1].intervals) == (m.REJECTED, 0, ())
     assert records[1].reason == "5 processes wanted, the machine holds 4 of this kind"
-    assert [now_us for _, now_us, _ in player.batches] == [3, 103]  # no scheduler hears of it
+    assert [now_us for _, now_us, _ in player.batches] == [3, 103]  # the scheduler does not get the job
     assert records[2].state == m.COMPLETED
 
 
-def test_a_job_that_the_scheduler_rejects() -> None:
+def test_a_job_may_be_rejected_by_the_scheduler() -> None:
     _, _, records = play(lambda _now_us, events: [m.RejectJob(1, "never fits")] if len(events) else [], [job(1, 7)])
     assert (records[1].state, records[1].end_us, records[1].reason) == (m.REJECTED, 7, "never fits")
 
 
-def test_jobs_that_nothing_will_ever_happen_to_are_left_without_end() -> None:
+def test_jobs_without_further_events_have_no_end() -> None:
     script = [Scripted(0, "hold", 1), Scripted(10, "hold", 2)]
     _, _, records = play(
         lambda now_us, _events: [start(3)] if now_us == 20 else [], [job(1, 0), job(2, 0), job(3, 20)], script=script
@@ -218,14 +218,14 @@ def test_a_job_of_no_length_ends_at_the_instant_of_its_start() -> None:
 # ---------------------------------------------------------------- users and operators
 
 
-def test_cancelling_a_waiting_a_held_and_a_running_job() -> None:
+def test_pending_held_and_running_jobs_may_be_cancelled() -> None:
     jobs = [job(1), job(2), job(3)]
     script = [
         Scripted(10, "cancel", 1),
         Scripted(10, "hold", 3),
         Scripted(20, "cancel", 2),
         Scripted(30, "cancel", 3),
-        Scripted(30, "cancel", 2),  # again: nothing
+        Scripted(30, "cancel", 2),  # again: no effect
     ]
     player, _, records = play(lambda now_us, _events: [start(1)] if now_us == 0 else [], jobs, script=script)
     assert [(r.state, r.end_us, r.work_us) for r in records.values()] == [
@@ -249,13 +249,13 @@ def test_held_jobs_are_not_started_before_they_are_released() -> None:
         (m.JobHeld(1),),
         (m.ActionRefused(2, 0, "job 1 is not waiting to be started", (1,)),),
         (m.JobReleased(1),),
-        (m.JobEnded(1, m.COMPLETED),),  # a running job cannot be held, a released one not be released
+        (m.JobEnded(1, m.COMPLETED),),  # a running job cannot be held, a job that is not held cannot be released
     ]
     assert records[1].intervals[0].start_us == 40
 
 
 @pytest.mark.parametrize("contention", [False, True])
-def test_a_node_fails_and_its_jobs_fail_with_it(contention: bool) -> None:
+def test_jobs_fail_with_their_node(contention: bool) -> None:
     script = [Scripted(30, "fail-node", 0), Scripted(35, "fail-node", 0), Scripted(60, "return-node", 0)]
     jobs = [job(1, demand=(1, 0, 0)), job(2, demand=(1, 0, 0)), job(3, 60)]
 
@@ -282,7 +282,7 @@ def test_a_node_fails_and_its_jobs_fail_with_it(contention: bool) -> None:
 
 
 @pytest.mark.parametrize("contention", [False, True])
-def test_a_node_fails_and_its_jobs_start_again(contention: bool) -> None:
+def test_jobs_of_a_failed_node_are_requeued(contention: bool) -> None:
     script = [Scripted(30, "fail-node", 0), Scripted(60, "return-node", 0)]
 
     def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
@@ -296,16 +296,16 @@ def test_a_node_fails_and_its_jobs_start_again(contention: bool) -> None:
     assert [each[:2] for each in records[1].intervals] == [(0, 30), (60, 160)]
 
 
-def test_changes_of_one_instant_build_on_each_other() -> None:
-    # The effect of the first change is not committed when the next is examined, but must count.
+def test_changes_at_one_instant_take_effect_in_order() -> None:
+    # The effect of the first change is not yet committed when the next one is examined, but must count.
     jobs = [job(1, 0, 500), job(2, 0, 500), job(3, 0), job(4, 0)]
     script = [
         Scripted(50, "fail-node", 0),
         Scripted(50, "fail-node", 0),
         Scripted(50, "return-node", 0),
         Scripted(50, "fail-node", 1),
-        Scripted(50, "cancel", 1),  # has just lost its node
-        Scripted(50, "hold", 2),  # likewise
+        Scripted(50, "cancel", 1),  # it has lost its node at this instant
+        Scripted(50, "hold", 2),  # likewise lost
         Scripted(50, "hold", 3),
         Scripted(50, "release", 3),
         Scripted(50, "hold", 4),
@@ -346,7 +346,7 @@ def test_progress_counts_the_jobs_that_ended() -> None:
 # ---------------------------------------------------------------- contention
 
 
-def test_contention_settles_once_after_the_last_round() -> None:
+def test_contention_is_settled_once_after_the_last_round() -> None:
     # Jobs 1 and 2 start in the first round, job 3 in the second: all three are slowed from the same instant on.
     jobs = [job(n, 0, 100, demand=(6, 0, 0)) for n in (1, 2, 3)]
 
@@ -413,7 +413,7 @@ class Anyhow:
 
 @pytest.mark.by_default(1)
 @pytest.mark.parametrize("composition", ["bulk-synchronous", "paper"])
-def test_anything_goes_and_the_books_balance(composition: str) -> None:
+def test_random_schedulers_keep_the_managers_accounts_consistent(composition: str) -> None:
     states: set[str] = set()
     for seed in range(25):
         random = Random(seed)

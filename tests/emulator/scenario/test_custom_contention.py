@@ -49,7 +49,7 @@ class Strangers(Table):
 
 
 class Crowd:
-    """A model of nodes: every process of others costs a tenth, the jobs of user 7 excepted."""
+    """A model of nodes: every other process costs a tenth; jobs of user 7 are not slowed."""
 
     def __init__(self, *, jobs: Mapping[int, JobFacts], each: float = 0.1) -> None:
         self.jobs = jobs
@@ -66,7 +66,7 @@ TABLE, STRANGERS, CROWD = (f"{__name__}:{name}" for name in ("Table", "Strangers
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Return a log of two programs, 1 and 2, whose jobs of 1000 and 2000 s come together and fill four nodes."""
+    """Return a log of two programs, 1 and 2, whose jobs of 1000 and 2000 s arrive together and fill four nodes."""
     file = tmp_path / "log.swf"
     rows = [(1, 0, 2000, 4, 1), (2, 0, 1000, 4, 2), (3, 0, 2000, 4, 1), (4, 10, 1000, 4, 2)]
     file.write_text(
@@ -92,7 +92,7 @@ TRUTH = {"contention": TABLE, "parameters": {"pairs": PAIRS, "otherwise": 4}}
 
 
 def test_a_table_is_truth_and_belief(log: Path) -> None:
-    """Of two jobs beside each other, 2000 s at 1.25 and 1000 s at 1.5, the shorter ends at 1500 s; the other has 800 s left then."""
+    """Two jobs share nodes, 2000 s at 1.25 and 1000 s at 1.5: the shorter ends at 1500 s, and the other has 800 s left then."""
     prepared = prepared_of(log, truth=TRUTH)
     finished = simulate(prepared, "lomarc-u1")
     ends = {record.job.spec.id: record.end_us for record in finished.records}
@@ -101,9 +101,9 @@ def test_a_table_is_truth_and_belief(log: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-r", "glts"])
-def test_schedules_are_the_same_by_every_coupling(policy: str, log: Path) -> None:
+def test_schedules_are_the_same_with_every_coupling(policy: str, log: Path) -> None:
     """The parameters of the belief arrive as they were sent, and all matchings use the model."""
-    pairs = [["1", "2", 1.1], ["2", "1", 1.2]]  # little enough for a group
+    pairs = [["1", "2", 1.1], ["2", "1", 1.2]]  # small enough for a group
     prepared = prepared_of(log, truth={"contention": TABLE, "parameters": {"pairs": pairs, "otherwise": 4}})
     assert idle_matching(choose(policy), prepared) is None
     ended = []
@@ -125,7 +125,9 @@ def test_schedules_are_the_same_by_every_coupling(policy: str, log: Path) -> Non
         ({"contention": "statistical"}, ("statistical", {"pair_seed": 1, "shares": (68, 17, 7, 3, 2, 1, 1, 1)})),
     ],
 )
-def test_what_is_believed(belief: dict[str, object], expected: tuple[str, dict[str, NoteValue]], log: Path) -> None:
+def test_the_belief_follows_truth_and_settings(
+    belief: dict[str, object], expected: tuple[str, dict[str, NoteValue]], log: Path
+) -> None:
     prepared = prepared_of(log, truth=TRUTH, belief=belief)
     assert (prepared.belief.contention, dict(prepared.belief.parameters)) == expected
     welcome = decode(encode(build_manager(prepared).inventory()))
@@ -133,7 +135,7 @@ def test_what_is_believed(belief: dict[str, object], expected: tuple[str, dict[s
     assert welcome.belief == prepared.belief
 
 
-def test_a_belief_beside_a_truth_that_ships(log: Path) -> None:
+def test_a_belief_may_be_a_third_party_model_without_such_a_truth(log: Path) -> None:
     prepared = prepared_of(log, truth={"contention": "none"}, belief={"contention": TABLE})
     assert prepared.belief.contention == TABLE
     told = "of any of these jobs (" + STRANGERS + " knows none)"
@@ -141,7 +143,7 @@ def test_a_belief_beside_a_truth_that_ships(log: Path) -> None:
     assert str(idle_matching(choose("lomarc-r"), unknown)).endswith(f"the scheduler is told nothing {told}")
 
 
-def test_a_truth_of_nodes(log: Path) -> None:
+def test_a_model_of_nodes_may_be_the_truth(log: Path) -> None:
     prepared = prepared_of(log, truth={"contention": CROWD, "parameters": {"each": 0.25}})
     assert prepared.belief.contention == "none"
     for link in ("direct", "loopback"):
@@ -149,7 +151,7 @@ def test_a_truth_of_nodes(log: Path) -> None:
         assert min(record.end_us or 0 for record in finished.records) == 1250 * SECOND  # beside one process
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- refusals
 
 
 class Wrong(Table):
@@ -165,9 +167,9 @@ class Wrong(Table):
         ("belief", {"contention": "no.module:X"}, "belief.contention: expected a model that can be imported, got "
          "contention no.module:X: ModuleNotFoundError"),
         ("belief", {"contention": CROWD}, "belief.contention: expected a model of pairs of jobs"),
-        ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected what "),
+        ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected valid parameters of "),
         ("truth", {"contention": CROWD, "parameters": {"jobs": 3}}, "jobs is no parameter: it stands for the jobs by id"),
-        ("belief", {"contention": TABLE, "parameters": {"size": 3}}, "belief.parameters: expected what "),
+        ("belief", {"contention": TABLE, "parameters": {"size": 3}}, "belief.parameters: expected valid parameters of "),
         ("truth", {"parameters": {"size": 3}}, "truth.parameters: expected nothing: bandwidth is built in"),
         ("belief", {"parameters": {"size": 3}}, "belief.parameters: expected nothing: bandwidth is built in"),
         ("truth", {"contention": "builtins:object"}, "it has no method slowdown(job, other)"),
@@ -177,14 +179,16 @@ class Wrong(Table):
         ("truth", {"contention": TABLE, "parameters": 3}, "truth.parameters: expected a table"),
     ],
 )  # fmt: skip
-def test_what_cannot_be(section: str, values: dict[str, object], text: str, log: Path) -> None:
+def test_invalid_models_and_parameters_are_refused(
+    section: str, values: dict[str, object], text: str, log: Path
+) -> None:
     with pytest.raises(ConfigurationError) as raised:
         prepared_of(log, **{section: values})
     assert text in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_truth_that_says_what_cannot_be(log: Path) -> None:
+def test_an_impossible_slowdown_of_the_truth_is_an_error(log: Path) -> None:
     prepared = prepared_of(log, truth={"contention": f"{__name__}:Wrong"}, belief={"contention": "none"})
     with pytest.raises(
         ContentionError, match=r"slowdown of job 1 and job 2: expected a number from 1 to 1000, .* got -8\.5"
@@ -212,7 +216,7 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_started_with_the_same_model(log: Path, commands: Commands) -> None:
+def test_a_killed_plugin_is_restarted_with_the_same_model(log: Path, commands: Commands) -> None:
     (commands.folder / "plan.toml").write_text("[plugin]\nkills = 2\nbatches = 4\n")
     common = (
         "--swf",
@@ -237,8 +241,8 @@ def test_a_process_that_is_killed_is_started_with_the_same_model(log: Path, comm
 
 
 @pytest.mark.slow
-def test_a_live_manager_and_its_schedulers_are_replaced_with_the_same_model(log: Path) -> None:
-    """The manager is killed and comes back from its database, the scheduler is killed and a standby takes over."""
+def test_a_restarted_live_manager_and_a_standby_use_the_same_model(log: Path) -> None:
+    """The manager is killed and restarted from its database; the scheduler is killed and a standby takes over."""
     with tempfile.TemporaryDirectory(prefix="model-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
         (Path(folder) / "tables.py").write_text(MODULE)
         site = ("serve", "--swf", str(log), "--limits", "none", "--nodes", "4", "--node", "lomarc-ht", "--contention", "tables:Table",
@@ -259,7 +263,7 @@ def test_a_live_manager_and_its_schedulers_are_replaced_with_the_same_model(log:
         rows = (Path(folder) / "run" / "jobs.csv").read_text().splitlines()[1:]
         assert len(rows) == 4
         assert all("COMPLETED_SUCCESSFULLY" in row for row in rows)
-        # Beside each other the jobs take at least a quarter longer.
+        # Co-located jobs take at least a quarter longer.
         assert sum(float(row.split(",")[9]) for row in rows) > 6000 * 1.1
 
 

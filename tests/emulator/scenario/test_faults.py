@@ -86,7 +86,7 @@ def story(faults: Faults, until_us: int) -> list[NodeFault]:
     return list(takewhile(lambda fault: fault.at_us <= until_us, faults.node_faults()))
 
 
-def test_a_plan_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_plan_is_read_from_its_own_file(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.write_text(PLAN)
     section = read_faults(str(file))
@@ -102,13 +102,13 @@ def test_a_plan_in_a_file_of_its_own(tmp_path: Path) -> None:
         ("slow", 5e8, 5e7, 1.0, 2.5),
     ]
     assert faults.slow_nodes
-    # The same table in a scenario is the same plan, and stands in the record of the run.
+    # The same table in a scenario is the same plan, and is in the record of the run.
     scenario = read_scenario(None, {"seed": 8, "faults": tomllib.loads(PLAN)})
     assert scenario.faults == section
     assert scenario.as_dict()["faults"]["at"][0]["slowdown"] == 4.0
 
 
-def test_no_plan() -> None:
+def test_without_a_plan_there_are_no_faults() -> None:
     scenario = read_scenario(None, {"seed": 1})
     faults = build_faults(scenario, 4)
     assert faults == Faults()
@@ -128,7 +128,7 @@ def test_the_seed_is_the_scenarios_unless_the_plan_has_one() -> None:
     assert stories[1] == stories[2] == stories[3]
 
 
-def test_the_same_plan_brings_the_same_faults() -> None:
+def test_equal_plans_give_equal_faults() -> None:
     faults = plan(
         nodes={"mean_up_s": 90, "mean_down_s": 30},
         slow={"mean_normal_s": 50, "mean_slow_s": 20, "slowdown": 2},
@@ -140,12 +140,12 @@ def test_the_same_plan_brings_the_same_faults() -> None:
     assert told == story(faults, until_us)
     assert [fault.at_us for fault in told] == sorted(fault.at_us for fault in told)
     assert NodeFault(33_250_000, "slow", 0, 9.0) in told
-    # Another node changes nothing for those that are there.
+    # One more node does not change the faults of the others.
     more = story(replace(faults, nodes=5), until_us)
     assert [fault for fault in more if fault.node < 4] == told
 
 
-def test_order_at_one_instant() -> None:
+def test_faults_at_one_instant_are_ordered() -> None:
     at = [
         {"at_s": 5, "do": do, "node": node, **({"slowdown": 2} if do == "slow" else {})}
         for do in ("normal", "return", "slow", "fail")
@@ -190,7 +190,7 @@ def test_only_a_share_of_the_nodes_fails() -> None:
     assert list(none.node_faults()) == []
 
 
-def test_a_node_is_left_alone_beyond_the_end_of_time() -> None:
+def test_faults_end_at_the_largest_time() -> None:
     longest_s = INT64_MAX // S
     faults = plan(nodes={"mean_up_s": longest_s, "mean_down_s": longest_s})
     found = list(faults.node_faults())
@@ -258,13 +258,13 @@ NAN = float("nan")
         ({"disk": [{"at_s": 1, "for_s": 1}, {"at_s": NAN, "for_s": 1}]}, "faults.disk[1].at_s"),
     ],
 )
-def test_what_is_refused(tables: dict[str, Any], place: str) -> None:
+def test_invalid_plans_are_refused(tables: dict[str, Any], place: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         plan(**tables)
     assert caught.value.path == place
 
 
-def test_mistakes_in_a_file_of_its_own_name_it(tmp_path: Path) -> None:
+def test_errors_in_a_plan_file_name_the_file(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.write_text("[nodes]\nmean_up = 5\n")
     with pytest.raises(ConfigurationError, match=r"plan.toml: faults.nodes.mean_up: .* did you mean 'mean_up_s'\?"):
@@ -284,7 +284,7 @@ def test_mistakes_in_a_file_of_its_own_name_it(tmp_path: Path) -> None:
         ({"disk": [{"at_s": 1, "for_s": 1}]}, "database"),
     ],
 )
-def test_what_a_run_cannot_bring_about_is_refused(tables: dict[str, Any], lacking: str) -> None:
+def test_faults_that_a_run_cannot_make_are_refused(tables: dict[str, Any], lacking: str) -> None:
     faults = plan(**tables)
     can = {"live": True, "child": True, "remote": True, "database": True}
     faults.check(**can)
@@ -293,7 +293,7 @@ def test_what_a_run_cannot_bring_about_is_refused(tables: dict[str, Any], lackin
     assert caught.value.path == f"faults.{next(iter(tables))}"
 
 
-def test_kills_and_stalls_fall_on_drawn_batches() -> None:
+def test_kills_and_stalls_are_at_drawn_batches() -> None:
     faults = PluginFaults(1, 50, 20, 0.1, None)
     drawn = plugin_faults(faults, 2000)
     assert drawn == plugin_faults(faults, 2000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.commands.workload import workload
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.machine import build_machine, cores_of
@@ -43,7 +43,7 @@ def test_a_layout_is_sockets_cores_and_threads() -> None:
     assert (changed.memory_mb, changed.memory_bandwidth_mbs, changed.network_mbs) == (512, 0, 256)
 
 
-def test_what_is_left_over_of_a_layout_is_a_smaller_node() -> None:
+def test_remaining_processors_make_a_smaller_node() -> None:
     classes = machine_of(processors=70, node="2x16x2")
     assert [(item.nodes, item.threads, item.threads_per_core) for item in classes] == [(2, 64, 2), (1, 12, 2)]
     assert cores_of(classes) == 70
@@ -52,7 +52,7 @@ def test_what_is_left_over_of_a_layout_is_a_smaller_node() -> None:
 @pytest.mark.parametrize(
     "text", ["2x16", "2x16x2x1", "x16x2", "2x-1x2", "2 x 16 x 2", "2X16X2", "٢x16x2", "1000000000x1x1"]
 )
-def test_what_is_no_layout(text: str) -> None:
+def test_malformed_layouts_are_refused(text: str) -> None:
     assert parse_layout(text) is None
     with pytest.raises(TopologyError, match="or sockets x cores x threads such as 2x16x2"):
         load_shape(text)
@@ -63,7 +63,7 @@ def test_what_is_no_layout(text: str) -> None:
     assert caught.value.path == "cluster.preset"
 
 
-def test_a_machine_file_takes_layouts(tmp_path: Path) -> None:
+def test_a_machine_file_may_have_layouts(tmp_path: Path) -> None:
     file = tmp_path / "machine.toml"
     file.write_text(MACHINE)
     large, small = machine_of(machine=str(file))

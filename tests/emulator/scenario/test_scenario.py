@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare
-from cosched_emulator.cli.commands.scenario_options import PLACES, overrides
+from cosched_emulator.cli.commands.options.scenario_options import PLACES, overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
@@ -129,7 +129,7 @@ def scenario_of(text: str, folder: Path, changes: Mapping[str, Any] | None = Non
     return read_scenario(str(file), changes or {})
 
 
-def test_every_section(tmp_path: Path) -> None:
+def test_every_section_is_read(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("job,cpu,network,memory\n3,0.25,0.5,1\n")
     scenario = scenario_of(WHOLE, tmp_path)
     assert scenario == Scenario(
@@ -183,7 +183,7 @@ def test_every_section(tmp_path: Path) -> None:
     assert inventory.resume_us == 7_500_000
 
 
-def test_nothing_said_is_all_defaults() -> None:
+def test_an_empty_scenario_has_all_defaults() -> None:
     assert read_scenario(None, {}) == Scenario()
     scenario = read_scenario(None, {"workload": {"lublin": 3}})
     prepared = prepare(scenario)
@@ -205,7 +205,9 @@ def test_nothing_said_is_all_defaults() -> None:
         ({"contention": "bandwidth"}, None),
     ],
 )
-def test_lomarc_is_told_with_its_parameters(belief: dict[str, object], told: LomarcModel | None) -> None:
+def test_a_belief_in_lomarc_has_the_parameters_of_the_truth(
+    belief: dict[str, object], told: LomarcModel | None
+) -> None:
     truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
     table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
     prepared = prepare(table)
@@ -225,7 +227,7 @@ def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
     assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
 
 
-def test_any_seed_draws_pairs() -> None:
+def test_pairs_can_be_drawn_with_any_seed() -> None:
     table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
     prepared = prepare(table)
     belief = build_manager(prepared).inventory().belief
@@ -259,7 +261,7 @@ def ends(scenario: Scenario) -> tuple[int, ...]:
     return tuple(record.end_us or 0 for record in sorted(records, key=lambda record: record.job.spec.id))
 
 
-def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
+def test_the_truth_may_be_lomarcs_model(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("job,cpu,network,disk,memory\n1,1,0,0,0.5\n2,1,0,0,0.6\n")
     text = "[workload]\nannotations = 'usage.csv'\n[cluster]\nnodes = 1\npreset = 'rua-4way'\n"
     text += "[truth]\ncontention = 'lomarc'\npaging = {}"
@@ -267,7 +269,7 @@ def test_the_truth_is_lomarcs(tmp_path: Path) -> None:
         scenario = scenario_of(text.format(paging), tmp_path, {"workload": {"lublin": 2}})
         assert ends(scenario) == (round(paging * 100_000_000),) * 2
     unknown = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "belief": {"usage": "unknown"}})
-    assert ends(unknown) == (250_000_000, 250_000_000)  # what is believed changes no truth
+    assert ends(unknown) == (250_000_000, 250_000_000)  # the belief does not change the truth
     none = scenario_of(text.format(2.5), tmp_path, {"workload": {"lublin": 2}, "truth": {"contention": "none"}})
     assert ends(none) == (100_000_000, 100_000_000)
 
@@ -326,7 +328,7 @@ def test_an_unknown_key_names_its_path_and_the_closest(
         ("[[script]]\ndo = 'hold'", "script[0].at_s", "a value"),
     ],
 )  # fmt: skip
-def test_wrong_types(text: str, path: str, expected: str, tmp_path: Path) -> None:
+def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         scenario_of(text, tmp_path)
     assert (caught.value.path, caught.value.expected) == (path, expected)
@@ -423,13 +425,13 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
         ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
     ],
 )
-def test_workloads_that_cannot_be(table: dict[str, object], path: str) -> None:
+def test_impossible_workloads_are_refused(table: dict[str, object], path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         prepare({"workload": table})
     assert caught.value.path == path
 
 
-def test_files_that_are_no_scenario(tmp_path: Path) -> None:
+def test_other_files_are_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml: expected a readable scenario file, got No such file"):
         read_scenario(str(tmp_path / "none.toml"), {})
     with pytest.raises(InputError, match="expected a regular file"):
@@ -456,7 +458,7 @@ def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.
     absolute = scenario_of(text.replace("'jobs", f"'{inner}/jobs"), tmp_path)
     assert absolute.workload.swf == str(inner / "jobs.swf")
     override = scenario_of(text, inner, {"workload": {"swf": "here.swf"}})
-    assert override.workload.swf == "here.swf"  # a flag counts from where it was typed
+    assert override.workload.swf == "here.swf"  # an option's path is relative to the current folder
 
 
 def test_overrides_change_single_keys(tmp_path: Path) -> None:
@@ -473,7 +475,7 @@ def test_overrides_change_single_keys(tmp_path: Path) -> None:
         scenario_of("workload = 3", tmp_path, changes)
 
 
-def test_every_option_has_a_place_in_the_scenario() -> None:
+def test_every_option_has_a_key_in_the_scenario() -> None:
     for option, (section, key) in PLACES.items():
         kind = {field.name: field for field in dataclasses.fields(Scenario)}[section].default_factory
         assert callable(kind)
@@ -503,7 +505,7 @@ def test_processors_make_a_smaller_last_node() -> None:
         ("two-socket-2x32", 130, [(2, 2, 32, 2), (1, 1, 2, 2)]),
     ],
 )
-def test_processors_are_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
+def test_processors_count_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
     for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
@@ -539,11 +541,13 @@ STATISTICAL = {"contention": "statistical"}
         ("easy", {}, None),
     ],
 )  # fmt: skip
-def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], told: str | None) -> None:
+def test_a_matching_without_knowledge_of_pairs_gives_a_warning(
+    policy: str, sections: dict[str, Any], told: str | None
+) -> None:
     table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
     choice = choose(policy)
     found = idle_matching(choice, prepare(table))
-    expected = f"matching {choice.settings['matching']['name']} will pair nobody: the scheduler is told nothing {told}"
+    expected = f"matching {choice.settings['matching']['name']} will pair no jobs: the scheduler is told nothing {told}"
     assert found == (None if told is None else expected)
 
 
@@ -551,7 +555,7 @@ def test_a_matching_that_is_told_nothing(policy: str, sections: dict[str, Any], 
     ("policy", "memory_mb", "swap_mb", "warns"),
     [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],
 )
-def test_slices_without_room_on_disk(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
+def test_slices_without_swap_space_give_a_warning(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
     table = {
         "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
         "workload": {"lublin": 3, "memory_mb": memory_mb},
@@ -568,8 +572,10 @@ def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
         prepare(scenario)
 
 
-def test_a_scenario_as_plain_values() -> None:
+def test_a_scenario_converts_to_plain_values() -> None:
     values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
     assert values["cluster"]["preset"] == "single"
     assert values["policy"] == {"preset": "rua"}
-    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {"faults"}  # where there are none
+    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - {
+        "faults"
+    }  # omitted if there are none

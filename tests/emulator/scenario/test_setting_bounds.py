@@ -1,4 +1,4 @@
-"""Bounds in the annotations of settings: which values they allow, and how errors describe them."""
+"""Bounds in the annotations of settings: allowed values, and their description in errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Outer:
     "section",
     [Outer(), Outer(count=1), Outer(names=("left", "right")), Outer(more=(Inner(0), Inner(1, -5), Inner(noise=0.99)))],
 )
-def test_values_within_their_bounds(section: Outer) -> None:
+def test_values_within_their_bounds_are_accepted(section: Outer) -> None:
     check_bounds(section)
 
 
@@ -47,7 +47,7 @@ def test_values_within_their_bounds(section: Outer) -> None:
         (Outer(more=(Inner(jump=6),)), "more[0].jump: expected anything but 0, got 6"),
     ],
 )
-def test_values_out_of_their_bounds(section: Any, text: str) -> None:
+def test_values_out_of_their_bounds_are_refused(section: Any, text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_bounds(section)
     assert str(caught.value) == text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.cli.commands.scenario_options import overrides
+from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.couplings.direct import DirectLink
 from cosched_emulator.couplings.loopback import LoopbackLink
 from cosched_emulator.errors import ConfigurationError
@@ -47,7 +47,7 @@ def told_by(prepared: Prepared) -> Belief:
 
 
 def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
-    """They are written beside the workload also where nothing is known of how jobs use their nodes."""
+    """They are stored with the workload even if the usage of jobs is unknown."""
     prepared = prepared_of(seed=5, workload={**TABLE_4, "lublin": 10})
     out = tmp_path / "run"
     simulate(prepared, "easy", out=out)
@@ -65,7 +65,7 @@ def believed_statistical(belief: Belief) -> StatisticalModel:
     return pairs.model
 
 
-def test_the_truth_is_told_unless_said_otherwise() -> None:
+def test_by_default_the_belief_is_the_truth() -> None:
     prepared = prepared_of(seed=5, truth={"contention": "statistical", "cos_shares": [50, 50]})
     belief = told_by(prepared)
     assert belief.contention == "statistical"
@@ -76,7 +76,7 @@ def test_the_truth_is_told_unless_said_otherwise() -> None:
         assert job.spec.self_slowdown == job.self_slowdown == draw_self_slowdown(5, job.source_id)
 
 
-def test_unknown_pairs_are_others_of_the_same_distribution() -> None:
+def test_unknown_pairs_are_drawn_again_from_the_same_distribution() -> None:
     exact, unknown = (
         believed_statistical(told_by(prepared_of(seed=-1, belief={"pairs": pairs}))) for pairs in ("exact", "unknown")
     )
@@ -88,7 +88,7 @@ def test_unknown_pairs_are_others_of_the_same_distribution() -> None:
     slow = [a > 1.25 for a in true]
     believed_slow = [b > 1.25 for b in believed]
     both = sum(a and b for a, b in zip(slow, believed_slow, strict=True)) / len(pairs)
-    # Nothing is known of a pair: that it is believed to be slow makes it no likelier to be slow.
+    # Truth and belief of a pair are independent: a pair believed to be slow is not likelier to be slow.
     assert both == pytest.approx(sum(slow) * sum(believed_slow) / len(pairs) ** 2, abs=0.005)
     again = believed_statistical(told_by(prepared_of(seed=-1, belief={"pairs": "unknown"})))
     assert again == unknown
@@ -101,7 +101,7 @@ def test_self_slowdowns_may_be_unknown_or_noisy() -> None:
     exact = prepared_of().workload
     assert {job.spec.self_slowdown for job in unknown.jobs} == {None}
     for jobs in zip(unknown.jobs, noisy.jobs, exact.jobs, strict=True):
-        assert len({job.self_slowdown for job in jobs}) == 1  # the truth stays
+        assert len({job.self_slowdown for job in jobs}) == 1  # the truth does not change
     assert any(job.spec.self_slowdown != job.self_slowdown for job in noisy.jobs)
     assert noisy.notes[-1] == "self slowdowns told to the scheduler of 200 of 200 jobs, noise 0.1"
 
@@ -114,7 +114,7 @@ def test_self_slowdowns_may_be_unknown_or_noisy() -> None:
         ("none", "statistical", (("pair_seed", 1), ("shares", (68, 17, 7, 3, 2, 1, 1, 1)))),
     ],
 )
-def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] | None) -> None:
+def test_the_belief_may_be_another_model(truth: str, belief: str, parameters: tuple[object, ...] | None) -> None:
     told = told_by(prepared_of(truth={"contention": truth}, belief={"contention": belief}))
     assert told.contention == belief
     assert parameters in (None, told.parameters)
@@ -122,7 +122,7 @@ def test_another_belief(truth: str, belief: str, parameters: tuple[object, ...] 
     assert ("none" if pairs is None else pairs.name) == belief
 
 
-def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
+def test_the_view_has_the_belief_after_encoding() -> None:
     prepared = prepared_of(seed=9)
     welcome = decode(encode(build_manager(prepared).inventory()))
     assert isinstance(welcome, Welcome)
@@ -134,7 +134,7 @@ def test_the_view_has_the_belief_as_it_came_over_the_wire() -> None:
 
 
 @pytest.mark.parametrize("parameters", [(("pairs", 1),), (("shares", (1, 2)),), (("pair_seed", 1.5),)])
-def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) -> None:
+def test_invalid_parameters_are_refused(parameters: tuple[tuple[str, Any], ...]) -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters"):
         believed_pairs(Belief("statistical", "paper", (), parameters))
 
@@ -161,11 +161,11 @@ def test_a_job_is_slowed_by_its_own_processes() -> None:
     assert ends(prepared, (1,), ((950_000, 1_200_000),)) == [100.0]
     assert ends(prepared, (4,), (None,)) == [100.0]
     unknown = prepared_of(belief={"self_slowdowns": "unknown"})
-    assert ends(unknown, (4,), ((900_000, 1_000_000),)) == [90.0]  # what is believed changes no truth
+    assert ends(unknown, (4,), ((900_000, 1_000_000),)) == [90.0]  # the belief does not change the truth
 
 
-def test_two_jobs_slow_each_other() -> None:
-    # All pairs lose from 0.4 to 0.5, and each of a pair another part of it, whatever is believed.
+def test_two_jobs_slow_each_other_down() -> None:
+    # All pairs are slowed by 0.4 to 0.5, each direction differently, whatever the belief.
     truth = {"contention": "statistical", "pair_seed": 4, "cos_shares": [0, 0, 0, 0, 100]}
     model = StatisticalModel(4, (0, 0, 0, 0, 100))
     for belief in ({}, {"pairs": "unknown"}):
@@ -173,12 +173,12 @@ def test_two_jobs_slow_each_other() -> None:
         slowdowns = model.coscheduling(1, 2), model.coscheduling(2, 1)
         shorter = min(slowdowns)
         assert min(first, second) == pytest.approx(100 * shorter, abs=1e-5)
-        # The other one goes on alone.
+        # The other one continues alone.
         done = shorter / max(slowdowns)
         assert max(first, second) == pytest.approx(100 * (shorter + 1 - done), abs=1e-5)
 
 
-def test_both_couplings_bring_the_same_schedule() -> None:
+def test_both_couplings_give_the_same_schedule() -> None:
     prepared = prepared_of(workload={**TABLE_4, "grow": True})
     found = []
     for kind in (DirectLink, LoopbackLink):
@@ -192,7 +192,7 @@ def test_both_couplings_bring_the_same_schedule() -> None:
 # ---------------------------------------------------------------- workload
 
 
-def test_the_models_machine_has_nodes_where_jobs_grow() -> None:
+def test_the_model_draws_sizes_in_nodes_where_jobs_grow() -> None:
     workload = {**TABLE_4, "aarr": 10.33}
     found = prepared_of(seed=2, workload={**workload, "grow": True}).workload
     plain = generate(200, 8, LublinParameters(aarr=10.33), 2)
@@ -208,7 +208,7 @@ def test_the_models_machine_has_nodes_where_jobs_grow() -> None:
         assert origin == f"Lublin-Feitelson model, 200 jobs, {largest} processors, seed 2, aarr=10.33"
 
 
-def test_thresholds_of_growth() -> None:
+def test_thresholds_of_growth_are_settings() -> None:
     def sizes(**keys: float) -> list[int]:
         jobs = prepared_of(workload={**TABLE_4, "lublin_size": "nodes", **keys}).workload.jobs
         return [job.spec.processes for job in jobs]
@@ -263,14 +263,14 @@ def test_jobs_of_a_log_grow_on_a_machine_that_is_named(tmp_path: Path) -> None:
         ("belief", {"pairs": "mean"}, "belief.pairs"),
     ],
 )
-def test_values_that_make_no_sense(section: str, keys: Mapping[str, Any], path: str) -> None:
+def test_invalid_values_are_refused(section: str, keys: Mapping[str, Any], path: str) -> None:
     table = {"workload": {"lublin": 5}, section: {"lublin": 5, **keys} if section == "workload" else keys}
     with pytest.raises(ConfigurationError) as caught:
         prepare(table)
     assert caught.value.path == path
 
 
-def test_options() -> None:
+def test_options_of_the_statistical_model_become_overrides() -> None:
     given = {"self_slowdowns": "table4", "grow": True, "belief_self": "unknown", "belief_pairs": "unknown"}
     assert overrides(given) == {
         "workload": {"self_slowdowns": "table4", "grow": True},

@@ -1,4 +1,4 @@
-"""Settings that would change nothing are refused, or told of; so is a machine without a size."""
+"""Settings without effect are refused or give a warning; a log without a machine size is refused."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ def warnings_of(table: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "value"), [("gap_factor", 0.5), ("run_factor", 2.0), ("aarr", 9.0), ("lublin_size", "nodes")]
 )
-def test_settings_of_the_model_with_a_log(log: str, key: str, value: object) -> None:
+def test_settings_of_the_model_are_refused_with_a_log(log: str, key: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on a log"):
         prepare(read_scenario(None, {"workload": {"swf": log, key: value}}))
 
 
 @pytest.mark.parametrize(("key", "value"), [("cap_runs", False), ("skip_bad_rows", True), ("log_memory", False)])
-def test_settings_of_a_log_with_the_model(key: str, value: object) -> None:
+def test_settings_of_a_log_are_refused_with_the_model(key: str, value: object) -> None:
     with pytest.raises(
         ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on the Lublin model"
     ):
         prepare(read_scenario(None, {"workload": {"lublin": 3, key: value}}))
 
 
-def test_a_factor_without_its_model() -> None:
+def test_an_estimate_factor_without_its_model_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^workload.estimate_factor: expected nothing.*--estimates f-model"):
         prepare(read_scenario(None, {"workload": {"lublin": 3, "estimates": "exact", "estimate_factor": 2.0}}))
 
 
-def test_a_warmup_of_all_jobs() -> None:
+def test_a_warmup_of_all_jobs_is_refused() -> None:
     table = {"workload": {"lublin": 3}, "results": {"warmup": 2}}
     assert prepare(read_scenario(None, table)).selection.warmup == 2
     with pytest.raises(ConfigurationError, match=r"^results.warmup: expected fewer jobs .* than there are, 3, got 3$"):
         prepare(read_scenario(None, {"workload": {"lublin": 3}, "results": {"warmup": 2, "cooldown": 1}}))
 
 
-def test_settings_that_are_told_of() -> None:
+def test_settings_without_effect_give_warnings() -> None:
     found = warnings_of(
         {
             "workload": {"lublin": 3, "demand_low": [1, 0, 0], "grow_max_slowdown": 2.0},
@@ -77,7 +77,7 @@ def test_settings_that_are_told_of() -> None:
     assert warnings_of({"workload": {"lublin": 3, "mix": "high"}, "belief": {"demand": "unknown"}}) == []
 
 
-def test_a_log_without_a_size(tmp_path: Path) -> None:
+def test_a_log_without_a_machine_size_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
     file.write_text(ROW.format(1, 50, -1))
     with pytest.raises(ConfigurationError, match=r"^cluster.nodes: expected a number of nodes \(--nodes\).*MaxProcs"):
@@ -85,7 +85,7 @@ def test_a_log_without_a_size(tmp_path: Path) -> None:
     assert prepare(read_scenario(None, {"workload": {"swf": str(file)}, "cluster": {"nodes": 4}})).nodes[0].nodes == 4
 
 
-def test_memory_of_a_log_that_no_node_has(log: str) -> None:
+def test_memory_of_a_log_beyond_all_nodes_gives_a_warning(log: str) -> None:
     def told(**settings: object) -> bool:
         table = {"cluster": {"nodes": 8, "memory_mb": 1024}, "workload": {"swf": log, **settings}}
         return any("1 jobs request more memory a process than any node has" in text for text in warnings_of(table))
@@ -95,7 +95,7 @@ def test_memory_of_a_log_that_no_node_has(log: str) -> None:
     assert not told(memory_mb=5)
 
 
-def test_the_summary_tells_of_work_that_was_cut(log: str) -> None:
+def test_the_summary_has_the_work_that_was_cut(log: str) -> None:
     prepared = prepare(read_scenario(None, {"workload": {"swf": log}}))
     summary = run(prepared, DirectLink(choose("easy").scheduler)).summary
     assert summary["cut_runs"] == {"jobs": 1, "work_lost": 0.5, "offered_load_logged": None, "offered_load": None}
@@ -107,7 +107,7 @@ def test_the_summary_tells_of_work_that_was_cut(log: str) -> None:
     ("policy", "preset", "warns"),
     [("easy", "lomarc-ht", False), ("easy", "rua-4way", True), ("lomarc-r", "rua-4way", False)],
 )
-def test_a_truth_of_pairs_where_more_jobs_meet(policy: str, preset: str, warns: bool) -> None:
+def test_a_truth_of_pairs_on_nodes_of_more_jobs_gives_a_warning(policy: str, preset: str, warns: bool) -> None:
     table = {
         "cluster": {"nodes": 4, "preset": preset},
         "workload": {"lublin": 3, "characteristics": "M1"},
@@ -116,10 +116,10 @@ def test_a_truth_of_pairs_where_more_jobs_meet(policy: str, preset: str, warns: 
     found = sums_of_pairs(choose(policy), prepare(read_scenario(None, table)))
     assert (found is not None) == warns
     if found is not None:
-        assert "speaks of two jobs on a node, and up to 4 may meet on one here" in found
+        assert "is a model of two jobs on a node, and up to 4 may share one here" in found
 
 
-def test_queue_and_partition_stand_in_the_schedule(tmp_path: Path) -> None:
+def test_queue_and_partition_are_in_the_schedule(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
     file.write_text("; MaxProcs: 8\n1 0 -1 50 2 -1 -1 2 100 -1 1 1 1 1 3 4 -1 -1\n")
     prepared = prepare(read_scenario(None, {"workload": {"swf": str(file)}}))

@@ -1,4 +1,4 @@
-"""A users' endpoint with honest and other clients, on real sockets."""
+"""A users' endpoint with valid and hostile clients, on real sockets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORD = struct.Struct(">I")
 
 
 class Site:
-    """Doors and clients in a folder whose path is short enough for sockets; time stands still for the doors."""
+    """Doors and clients in a folder whose path is short enough for sockets; the clock of the doors is set by the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class Site:
     def raw(
         self, version: int = 3, identity: bytes = b"", properties: tuple[tuple[bytes, bytes], ...] = ()
     ) -> socket.socket:
-        """Connect without ZeroMQ, and send bytes that it would never send."""
+        """Connect without ZeroMQ, to send bytes that ZeroMQ never sends."""
         raw = socket.socket(socket.AF_UNIX)
         self.clients.append(raw)
         raw.settimeout(5)
@@ -96,13 +96,13 @@ def send_raw(raw: socket.socket, *frames: bytes, times: int = 1) -> None:
 
 
 def send_if_connected(client: zmq.Socket[bytes], frames: list[bytes]) -> None:
-    """Send as a client that may have been refused already: ZeroMQ then has no connection to send to."""
+    """Send as a client that may already be refused: ZeroMQ then has no connection to send to."""
     with contextlib.suppress(zmq.Again):
         client.send_multipart(frames, zmq.NOBLOCK)
 
 
 def received(door: UserDoor, done: Callable[[list[Asked]], bool] = bool, milliseconds: int = SOON_MS) -> list[Asked]:
-    """Return what the door receives until that is ``done``, or time is up."""
+    """Return what the door receives until ``done`` holds or the time is over."""
     asked: list[Asked] = []
     deadline = time.monotonic() + milliseconds / 1000
     while not done(asked) and time.monotonic() < deadline:
@@ -139,7 +139,7 @@ def resident_kb() -> int:
 
 
 def _connected_as(uid: int, path: str) -> socket.socket:
-    """Return a socket that another user has connected."""
+    """Return a socket that is connected as another user."""
     before = os.geteuid()
     connected = socket.socket(socket.AF_UNIX)
     connected.settimeout(5)
@@ -152,7 +152,7 @@ def _connected_as(uid: int, path: str) -> socket.socket:
 
 
 def _greet(raw: socket.socket, *properties: tuple[bytes, bytes]) -> None:
-    """Shake hands as a DEALER, with some more properties."""
+    """Make the ZMTP handshake of a DEALER, with further properties."""
     raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
     ready = b"\x05READY"
     for name, value in ((b"Socket-Type", b"DEALER"), *properties):

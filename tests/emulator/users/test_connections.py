@@ -1,4 +1,4 @@
-"""Connections of users that would end libzmq 4.3.5, or use up what it has."""
+"""Connections of users that would crash libzmq 4.3.5 or exhaust its resources."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from cosched_plugin.common.binding import router_socket
 from cosched_plugin.common.curve import Keyring
 
 
-def test_a_peer_that_claims_the_next_name(site: Site) -> None:
-    """A peer that claims the next name ends the process, so that name must be unpredictable."""
+def test_a_peer_cannot_claim_the_next_name(site: Site) -> None:
+    """A peer that claims the next routing id would end the process, so that id must be unpredictable."""
     firsts = set()
     for number in range(3):
-        ctypes.CDLL(None).srand(1)  # as in any process that does nothing about it
+        ctypes.CDLL(None).srand(1)  # the state of any process that does not seed it
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         router = router_socket(context)
         router.bind(f"ipc://{site.folder}/router-{number}")
@@ -47,13 +47,13 @@ def test_a_peer_that_claims_the_next_name(site: Site) -> None:
         context.term()
     assert len(firsts) == 3
     door = site.door()
-    send_raw(site.raw(identity=b"\0" + WORD.pack(0x6B8B4567)), *STATUS)  # the first one of an unseeded process
+    send_raw(site.raw(identity=b"\0" + WORD.pack(0x6B8B4567)), *STATUS)  # the first routing id of an unseeded process
     send_raw(site.raw(identity=b"\0" + WORD.pack(0x6B8B4567)), *STATUS)
     assert len(received(door)) == 1
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_taken_name_stays_with_its_connection(site: Site) -> None:
+def test_a_routing_id_in_use_stays_with_its_connection(site: Site) -> None:
     door = site.door()
     first, second = site.raw(identity=b"terminal"), site.raw(identity=b"terminal")
     send_raw(first, *STATUS)
@@ -70,7 +70,7 @@ def test_a_taken_name_stays_with_its_connection(site: Site) -> None:
 
 
 @AS_ROOT
-def test_a_user_with_too_many_connections(site: Site) -> None:
+def test_connections_of_one_user_are_limited(site: Site) -> None:
     door = site.door()
     door._connections.most_of_a_user = 40
     legitimate = site.client(door.endpoint)
@@ -99,7 +99,7 @@ def test_a_user_with_too_many_connections(site: Site) -> None:
     assert asked.who.name == "nobody"
 
 
-def test_too_many_connections_over_tcp(ring: Path, site: Site) -> None:
+def test_connections_over_tcp_are_limited(ring: Path, site: Site) -> None:
     door = site.door("tcp://127.0.0.1:*", Keyring(ring))
     legitimate = site.client(door.endpoint, site.folder / "own" / "alice.key_secret", ring / "manager.key")
     assert is_heard(door, legitimate)
@@ -114,7 +114,7 @@ def test_too_many_connections_over_tcp(ring: Path, site: Site) -> None:
     assert is_heard(door, legitimate)
 
 
-def test_connections_elsewhere_are_left_alone(site: Site) -> None:
+def test_connections_of_other_sockets_are_not_closed(site: Site) -> None:
     door = site.door()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{site.folder}/other")

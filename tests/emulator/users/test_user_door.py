@@ -42,7 +42,7 @@ from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_p
 # ---------------------------------------------------------------- identity
 
 
-def test_a_question_and_its_answer(site: Site) -> None:
+def test_a_request_is_received_and_answered(site: Site) -> None:
     door = site.door()
     client = site.client(door.endpoint)
     request = SubmitJob(4, 60_000_000, tasks=(1, 3))
@@ -76,10 +76,10 @@ print(client.recv_multipart())
 
 
 @AS_ROOT
-def test_an_operator_by_name(site: Site) -> None:
+def test_an_operator_is_recognized_by_name(site: Site) -> None:
     door = site.door(operators=frozenset({"nobody"}))  # type: ignore[arg-type]
     before = os.getresuid()
-    client = site.client(door.endpoint)  # the I/O thread that connects is another one, which stays root
+    client = site.client(door.endpoint)  # another thread connects, which stays root
     assert is_heard(door, client)
     assert os.getresuid() == before
     raw = _connected_as(NOBODY, f"{site.folder}/door")
@@ -134,7 +134,7 @@ def test_keys_identify_the_user(ring: Path, site: Site) -> None:
     assert is_heard(door, alice)
 
 
-def test_a_key_is_revoked_while_its_owner_is_connected(ring: Path, site: Site) -> None:
+def test_a_revoked_key_of_a_connected_user_is_refused(ring: Path, site: Site) -> None:
     door = site.door("tcp://127.0.0.1:*", Keyring(ring))
     own = site.folder / "own"
     alice = site.client(door.endpoint, own / "alice.key_secret", ring / "manager.key")
@@ -152,7 +152,7 @@ def test_a_key_is_revoked_while_its_owner_is_connected(ring: Path, site: Site) -
     assert quiet(door) == []
     assert not again.poll(0)
     assert is_heard(door, olga)
-    write_public(ring / "users" / "alice2.key", read_public(own / "alice.key"))  # allowed again, by another name
+    write_public(ring / "users" / "alice2.key", read_public(own / "alice.key"))  # allowed again, under another name
     time.sleep(SETTLED_S)
     alice.send_multipart(STATUS)
     (asked,) = received(door)
@@ -171,12 +171,12 @@ def test_a_key_is_revoked_while_its_owner_is_connected(ring: Path, site: Site) -
         ("ipc:///proc/nothing/here", "one to listen at"),
     ],
 )
-def test_endpoints_that_users_cannot_have(endpoint: str, reason: str, site: Site) -> None:
+def test_invalid_users_endpoints_are_refused(endpoint: str, reason: str, site: Site) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         site.door(endpoint)
 
 
-def test_permissions_of_a_socket_file(site: Site) -> None:
+def test_socket_files_have_the_requested_permissions(site: Site) -> None:
     before = os.umask(0o027)
     try:
         door = site.door()
@@ -191,7 +191,7 @@ def test_permissions_of_a_socket_file(site: Site) -> None:
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_place_that_is_taken(site: Site) -> None:
+def test_a_path_in_use_is_refused(site: Site) -> None:
     door = site.door()
     with pytest.raises(ConfigurationError, match="where no other process listens"):
         site.door()
@@ -202,14 +202,14 @@ def test_a_place_that_is_taken(site: Site) -> None:
     assert (site.folder / "file").read_text() == "precious"
 
 
-def test_a_place_that_was_left(site: Site) -> None:
+def test_a_socket_left_over_is_replaced(site: Site) -> None:
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(f"{site.folder}/door")
     door = site.door()
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_an_endpoint_whose_owner_is_too_busy_to_accept(site: Site) -> None:
+def test_a_socket_with_a_full_backlog_counts_as_in_use(site: Site) -> None:
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as first:
         busy.bind(f"{site.folder}/door")
         busy.listen(0)
@@ -218,13 +218,13 @@ def test_an_endpoint_whose_owner_is_too_busy_to_accept(site: Site) -> None:
             site.door()
 
 
-def test_a_port_that_is_taken(ring: Path, site: Site) -> None:
+def test_a_port_in_use_is_refused(ring: Path, site: Site) -> None:
     first = site.door("tcp://127.0.0.1:*", Keyring(ring))
     with pytest.raises(ConfigurationError, match="one to listen at"):
-        site.door(first.endpoint, Keyring(ring))  # leaves nothing behind that its context would wait for
+        site.door(first.endpoint, Keyring(ring))  # leaves no socket that its context would wait for
 
 
-def test_an_ipv6_endpoint(ring: Path, site: Site) -> None:
+def test_an_ipv6_endpoint_works(ring: Path, site: Site) -> None:
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))

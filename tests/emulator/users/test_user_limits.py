@@ -38,19 +38,22 @@ from cosched_emulator.users.server.door import Asked
 from cosched_emulator.users.server.rate import Bucket, Buckets
 from cosched_emulator.users.server.requester import Requester
 
-# ---------------------------------------------------------------- the share of one user
+# ---------------------------------------------------------------- limits for each user
 
 
-def test_more_requests_than_one_may_ask(site: Site) -> None:
+def test_requests_beyond_a_users_rate_are_refused_or_dropped(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     client, other = site.client(door.endpoint), site.client(door.endpoint)
     for _ in range(100):
         client.send_multipart(STATUS)
         other.send_multipart(STATUS)
     asked = quiet(door)
-    assert len(asked) in (19, 20)  # of one user, however many connections; a request costs a little more than one
+    assert len(asked) in (
+        19,
+        20,
+    )  # for one user with any number of connections; a request costs a little more than one token
     refused = []
-    while client.poll(500):  # they are on their way
+    while client.poll(500):  # they are in transit
         refused.append(answer_of(client))
     while other.poll(500):
         refused.append(answer_of(other))
@@ -64,7 +67,7 @@ def test_more_requests_than_one_may_ask(site: Site) -> None:
 
 
 @AS_ROOT
-def test_a_greedy_user_takes_nothing_from_others(site: Site) -> None:
+def test_a_user_beyond_its_rate_does_not_affect_others(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     greedy = _connected_as(NOBODY, f"{site.folder}/door")
     site.clients.append(greedy)
@@ -77,7 +80,7 @@ def test_a_greedy_user_takes_nothing_from_others(site: Site) -> None:
     assert [each.who.name for each in asked if each.who.name != "nobody"] == ["root"]
 
 
-def test_large_answers_count(site: Site) -> None:
+def test_large_answers_count_against_the_rate(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     client = site.client(door.endpoint)
     client.send_multipart(encode_request(ListHistory(), 1))
@@ -93,7 +96,7 @@ def test_large_answers_count(site: Site) -> None:
     assert len(received(door)) == 1
 
 
-def test_answers_that_cannot_be_sent(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_cannot_be_sent_become_refusals(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_door, "MAX_ANSWER_BYTES", 1000)
     door = site.door()
     client = site.client(door.endpoint)
@@ -111,7 +114,7 @@ def test_answers_that_cannot_be_sent(site: Site, monkeypatch: pytest.MonkeyPatch
         assert text in answer.text
 
 
-def test_a_client_that_never_reads_gets_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_reads_is_sent_a_bounded_amount(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_door, "MOST_UNREAD_BYTES", 8_000_000)
     door = site.door(requests_per_s=1e9, burst=1e9)
     before_kb = resident_kb()
@@ -133,12 +136,12 @@ def test_a_client_that_never_reads_gets_no_more(site: Site, monkeypatch: pytest.
         quiet(door)
     assert door._unread.bytes_of(OWN_NAME) == 0
     assert len(door._unread) == 0
-    door.answer(deaf, answer)  # the one who asked is gone
+    door.answer(deaf, answer)  # the client is gone
     door.answer(deaf, Done({}))
     assert is_heard(door, site.client(door.endpoint))
 
 
-def test_a_bucket() -> None:
+def test_a_bucket_holds_and_refills_tokens() -> None:
     bucket = Bucket(10, 20, 0.0)
     assert bucket.is_full(0.0)
     assert [bucket.take(1, 0.0) for _ in range(21)] == [True] * 20 + [False]
@@ -146,7 +149,7 @@ def test_a_bucket() -> None:
     assert bucket.take(1, 0.1)
     assert bucket.take(20, 100.0)
     assert not bucket.take(0.5, 100.0)
-    assert bucket.take(1_000, 102.0)  # more than it holds takes all that it holds
+    assert bucket.take(1_000, 102.0)  # a request beyond its capacity takes all of its tokens
     bucket.charge(15, 102.0)
     assert not bucket.take(0.1, 103.5)
     assert bucket.take(1, 103.7)
@@ -154,17 +157,17 @@ def test_a_bucket() -> None:
     assert bucket.is_full(106.0)
 
 
-def test_made_up_names_share_one_bucket() -> None:
+def test_new_names_share_a_bucket_when_all_are_in_use() -> None:
     buckets = Buckets(10, 20, 100)
     assert all(buckets.take(f"early {number}", 5, 0.0) for number in range(100))
     assert sum(buckets.take(f"late {number}", 1, 0.0) for number in range(1_000)) == 20
     assert len(buckets) == 100
     assert buckets.take("early 0", 15, 0.0)
     assert not buckets.take("early 0", 1, 0.0)
-    assert buckets.take("late 0", 20, 1.0)  # the bucket that was used the longest time ago is full by now
+    assert buckets.take("late 0", 20, 1.0)  # the least recently used bucket is full by now
     assert buckets.take("late 1", 20, 1.0)
     assert len(buckets) == 100
-    assert not buckets.take("early 0", 11, 1.0)  # it was used last, and is not forgotten
+    assert not buckets.take("early 0", 11, 1.0)  # it was used last, and is kept
 
 
 # ---------------------------------------------------------------- invalid messages
@@ -186,7 +189,7 @@ def test_made_up_names_share_one_bucket() -> None:
         ([STATUS[0], b"\x82\xa6ticket\x05\xa4type\xa5drain"], "nodes", "", 5),
     ],
 )
-def test_what_is_no_request(frames: list[bytes], path: str, text: str, ticket: int, site: Site) -> None:
+def test_malformed_requests_are_refused(frames: list[bytes], path: str, text: str, ticket: int, site: Site) -> None:
     door = site.door()
     client = site.client(door.endpoint)
     client.send_multipart(frames)
@@ -198,7 +201,7 @@ def test_what_is_no_request(frames: list[bytes], path: str, text: str, ticket: i
     assert is_heard(door, client)
 
 
-def test_a_message_of_far_too_many_frames_is_taken_in_parts(site: Site) -> None:
+def test_a_message_of_too_many_frames_is_read_in_parts(site: Site) -> None:
     door = site.door()
     client, other = site.client(door.endpoint), site.client(door.endpoint)
     count = 3 * user_door.MOST_FRAMES
@@ -214,12 +217,12 @@ def test_a_message_of_far_too_many_frames_is_taken_in_parts(site: Site) -> None:
     assert is_heard(door, other)
 
 
-def test_a_frame_that_is_too_large_costs_its_sender_the_connection(site: Site) -> None:
+def test_a_too_large_frame_closes_the_connection(site: Site) -> None:
     door = site.door()
     large = site.client(door.endpoint)
     large.send_multipart([STATUS[0], bytes(MAX_REQUEST_BYTES + 1)])
     assert quiet(door) == []
-    assert not large.poll(0)  # it was not even read
+    assert not large.poll(0)  # it was not read
     client = site.client(door.endpoint)
     assert is_heard(door, client)
     client.send_multipart([STATUS[0], bytes(MAX_REQUEST_BYTES)])
@@ -227,7 +230,7 @@ def test_a_frame_that_is_too_large_costs_its_sender_the_connection(site: Site) -
     assert "request" in str(answer_of(client))
 
 
-def test_one_call_does_so_much_and_no_more(site: Site) -> None:
+def test_one_call_reads_a_bounded_amount(site: Site) -> None:
     door = site.door(requests_per_s=1e9, burst=1e9)
     clients = [site.client(door.endpoint) for _ in range(50)]
     for client in clients:
@@ -240,12 +243,12 @@ def test_one_call_does_so_much_and_no_more(site: Site) -> None:
         client.send_multipart([STATUS[0], b"\x92" * 1_000_000])
     time.sleep(0.5)
     assert door.receive() == []
-    assert sum([client.poll(100) != 0 for client in clients[:4]]) == 2  # two of such a size are what one call takes
+    assert sum([client.poll(100) != 0 for client in clients[:4]]) == 2  # one call reads two messages of this size
     assert door.receive() == []
     assert sum([client.poll(100) != 0 for client in clients[:4]]) == 4
 
 
-def test_garbage_costs_no_memory(site: Site) -> None:
+def test_invalid_messages_do_not_use_up_memory(site: Site) -> None:
     assert garbage_growth_kb(site, 12_000) < 3_000
 
 
@@ -302,7 +305,7 @@ def garbage_growth_kb(site: Site, messages: int) -> int:
     return grown_kb
 
 
-def test_connections_that_come_and_go_cost_no_memory(site: Site) -> None:
+def test_short_connections_do_not_use_up_memory(site: Site) -> None:
     assert connections_growth_kb(site, 600) < 3_000
 
 

@@ -77,12 +77,12 @@ def test_the_most_specific_row_wins(text: str, name: str, tmp_path: Path) -> Non
     file = write(tmp_path, text, name)
     annotated = with_annotations(read_swf(log), read_annotations(file))
     assert [item.usage for item in annotated.jobs] == [BY_JOB, BY_BOTH, BY_APPLICATION, BY_USER, None, None]
-    assert all(item.spec.usage is None for item in annotated.jobs)  # what is told is another matter
+    assert all(item.spec.usage is None for item in annotated.jobs)  # annotations do not set the belief
     counts = "1 jobs by job, 1 jobs by application and user, 1 jobs by application, 1 jobs by user"
     assert annotated.notes[-1] == f"annotations {file}: {counts}, 2 jobs not in it; 2 jobs without characteristics"
 
 
-def test_a_file_goes_on_top_of_a_mix(tmp_path: Path) -> None:
+def test_a_file_overrides_a_mix(tmp_path: Path) -> None:
     plain = Workload(tuple(job(number, number, "7", "") for number in range(1, 4)), None, "by hand")
     drawn = with_characteristics(plain, MIXES["M1"])
     annotated = with_annotations(drawn, read_annotations(write(tmp_path, "job,cpu,network,memory\n2,0.5,0.5,1\n")))
@@ -91,7 +91,7 @@ def test_a_file_goes_on_top_of_a_mix(tmp_path: Path) -> None:
     assert annotated.notes[-1].endswith("1 jobs by job, 2 jobs not in it; 0 jobs without characteristics")
 
 
-def test_a_file_for_other_jobs_is_warned_of(tmp_path: Path) -> None:
+def test_a_file_without_matching_jobs_gives_a_warning(tmp_path: Path) -> None:
     plain = Workload(tuple(job(number, number, "7", "") for number in range(1, 4)), None, "by hand")
     file = write(tmp_path, "job,cpu,network,memory\n4,0.5,0.5,1\n")
     notes = with_annotations(plain, read_annotations(file)).notes
@@ -99,7 +99,7 @@ def test_a_file_for_other_jobs_is_warned_of(tmp_path: Path) -> None:
     assert notes[0].endswith("0 jobs by job, 3 jobs not in it; 3 jobs without characteristics")
 
 
-def test_rows_may_name_a_job_and_more(tmp_path: Path) -> None:
+def test_rows_may_combine_a_job_with_other_keys(tmp_path: Path) -> None:
     text = "job,user,cpu,network,memory\n1,,1,0,0\n1,7,0,1,0\n"
     jobs = (job(1, 1, "8", ""), job(2, 1, "7", ""))
     annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(write(tmp_path, text)))
@@ -117,12 +117,12 @@ def test_rows_may_name_a_job_and_more(tmp_path: Path) -> None:
         ("1,,0.3333333,0.3333333,0.3333334,0", ("disk", 333_333, 333_333, 333_334, 0)),
         ("1,cpu,0.3333333,0.3333333,0.3333334,0", ("cpu", 333_334, 333_333, 333_333, 0)),
         ("1,,0.333333,0.333333,0.333333,0", ("cpu", 333_334, 333_333, 333_333, 0)),
-        ("1,disk,0.500001,0.5,0,0", ("disk", 500_000, 500_000, 0, 0)),  # nothing to take from the bound's
+        ("1,disk,0.500001,0.5,0,0", ("disk", 500_000, 500_000, 0, 0)),  # no remainder to take from the bound's share
         ("1,,1,0.000001,,0", ("cpu", 999_999, 1, 0, 0)),
         (" 1 , cpu , 0.1 , 0.1 , 0.8 , 0 ", ("cpu", 100_000, 100_000, 800_000, 0)),
     ],
 )
-def test_values(row: str, usage: UsageTuple, tmp_path: Path) -> None:
+def test_values_are_read_as_usages(row: str, usage: UsageTuple, tmp_path: Path) -> None:
     file = write(tmp_path, f"job,bound,cpu,network,disk,memory\n\n{row}\n")
     assert list(read_annotations(file).usages.values()) == [usage]
 
@@ -178,12 +178,12 @@ def test_wrong_rows_are_named_with_their_place(row: str, message: str, tmp_path:
         ("[[job]\n", "usage.toml", ": expected TOML, got "),
     ],
 )  # fmt: skip
-def test_wrong_files(text: str, name: str, message: str, tmp_path: Path) -> None:
+def test_wrong_files_are_refused(text: str, name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{name}.*{message}"):
         read_annotations(write(tmp_path, text, name))
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.csv: expected a file that can be read, got No such file"):
         read_annotations(str(tmp_path / "none.csv"))
     with pytest.raises(InputError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
@@ -195,7 +195,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_annotations(str(tmp_path / "binary.csv"))
 
 
-def test_numbers_that_repeat_in_a_log_read_back(tmp_path: Path) -> None:
+def test_jobs_with_repeated_numbers_are_read_back(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("".join(ROW.format(5, index, user, 1) for index, user in enumerate((7, 8, -1))))
     first = with_annotations(
@@ -225,14 +225,14 @@ job,user,application,cpu,network,memory,self_node,self_core
     annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
     assert [item.self_slowdown for item in annotated.jobs] == [(950_000, 1_400_000), (1_100_000, 1_200_000), None, None]
     assert [item.usage and item.usage[4] for item in annotated.jobs] == [200_000, 100_000, 200_000, None]
-    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # what is told is another matter
+    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # annotations do not set the belief
     assert annotated.notes == (
         f"annotations {file}: 1 jobs by job, 1 jobs by application, 1 jobs by user, 1 jobs not in it; "
         "1 jobs without characteristics, 2 without self slowdown",
     )
 
 
-def test_self_slowdowns_go_on_top_of_drawn_ones(tmp_path: Path) -> None:
+def test_self_slowdowns_override_drawn_ones(tmp_path: Path) -> None:
     drawn = with_self_slowdowns(Workload(tuple(job(number, number, "7", "") for number in (1, 2)), None, "by hand"))
     file = write(tmp_path, "[[job]]\njob = 2\nself_node = 1\nself_core = 1.5\n", "self.toml")
     annotated = with_annotations(drawn, read_annotations(file))
@@ -254,7 +254,7 @@ def test_self_slowdowns_go_on_top_of_drawn_ones(tmp_path: Path) -> None:
         ("1,1,1\n1,1,1", "expected each key once, got job 1 again"),
     ],
 )
-def test_wrong_self_slowdowns(row: str, message: str, tmp_path: Path) -> None:
+def test_wrong_self_slowdowns_are_refused(row: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_annotations(write(tmp_path, f"job,self_node,self_core\n{row}\n"))
     assert str(caught.value).endswith(message)
@@ -278,7 +278,7 @@ def test_wrong_self_slowdowns(row: str, message: str, tmp_path: Path) -> None:
         (None, None, ["job"]),
     ],
 )
-def test_lines_have_the_columns_that_are_needed(
+def test_only_needed_columns_are_written(
     usage: UsageTuple | None, own: SelfSlowdown | None, lines: list[str], tmp_path: Path
 ) -> None:
     plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
@@ -290,7 +290,7 @@ def test_lines_have_the_columns_that_are_needed(
         assert read.jobs == workload.jobs
 
 
-def test_jobs_that_know_one_thing_each_read_back(tmp_path: Path) -> None:
+def test_partly_annotated_jobs_are_read_back(tmp_path: Path) -> None:
     plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
     known = (plain[0]._replace(usage=BY_USER), plain[1]._replace(self_slowdown=(950_000, 1_400_000)))
     text = "".join(annotation_lines(Workload(known, None, "by hand")))

@@ -17,7 +17,7 @@ from cosched_emulator.workload.characteristics import (
     parse_characteristics,
     with_characteristics,
 )
-from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.description.describe import describe
 from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
@@ -34,7 +34,7 @@ def parts(usage: UsageTuple) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", MIXES)
-def test_shares_of_a_mix(name: str) -> None:
+def test_a_mix_has_its_shares(name: str) -> None:
     drawn = DRAWN if name == "M1" else with_characteristics(WORKLOAD, MIXES[name], 3)
     counts = Counter(job.usage[0] for job in drawn.jobs if job.usage is not None)
     for bound, share in MIXES[name]._asdict().items():
@@ -44,7 +44,7 @@ def test_shares_of_a_mix(name: str) -> None:
     assert drawn.notes[-1].startswith(f"characteristics: mix {shares}, seed 3: {counts['cpu']} cpu, ")
 
 
-def test_named_mixes_are_the_papers() -> None:
+def test_named_mixes_are_those_of_the_paper() -> None:
     assert MIXES == {"M1": (40, 30, 30), "M2": (40, 10, 50), "M3": (30, 50, 20)}
     assert parse_characteristics(" m2") == parse_characteristics("40:10:50") == CharacteristicsMix(40, 10, 50)
 
@@ -57,7 +57,7 @@ def test_named_mixes_are_the_papers() -> None:
         ("disk", (0.4, 0.65), ("network", 0.05, 0.4), (0.5, 0.8)),
     ],
 )
-def test_ranges_of_fractions(
+def test_fractions_are_in_the_papers_ranges(
     bound: str, own: tuple[float, float], other: tuple[str, float, float], total: tuple[float, float]
 ) -> None:
     of_class = [parts(usage) for usage in USAGES if usage[0] == bound]
@@ -73,7 +73,7 @@ def test_ranges_of_fractions(
     assert {sum(found.values()) for found in of_class} == {WHOLE_PPM}
     if bound == "cpu":
         assert all(max(found, key=found.__getitem__) == "cpu" for found in of_class)
-    else:  # the label is what was drawn, even where the CPU's rest is larger
+    else:  # the bound is the drawn class, even if the rest for the CPU is larger
         assert 0 < sum(found["cpu"] > found[bound] for found in of_class) < len(of_class)
 
 
@@ -92,7 +92,7 @@ def test_a_jobs_characteristics_depend_on_its_number_only() -> None:
     part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
     assert with_characteristics(part, MIXES["M1"], 3).jobs == DRAWN.jobs[300:400][::-1]
     assert draw_usage(MIXES["M1"], 3, 301) == DRAWN.jobs[300].usage != draw_usage(MIXES["M1"], 4, 301)
-    # Another mix changes classes, and neither the memory nor the fractions of a job whose class stays.
+    # Another mix changes classes, but neither the memory nor the fractions of jobs whose class stays.
     other = with_characteristics(part, MIXES["M3"], 3)
     for job, before in zip(other.jobs, DRAWN.jobs[300:400][::-1], strict=True):
         assert job.usage is not None
@@ -117,7 +117,7 @@ def test_mixes_without_shares_are_refused() -> None:
 # ---------------------------------------------------------------- belief
 
 
-def test_exact_and_unknown() -> None:
+def test_beliefs_may_be_exact_or_unknown() -> None:
     exact = with_usage_belief(DRAWN, UsageBelief())
     assert [job.spec.usage for job in exact.jobs] == USAGES
     assert exact.notes[-1] == f"usage told to the scheduler of {JOBS} of {JOBS} jobs"
@@ -128,7 +128,7 @@ def test_exact_and_unknown() -> None:
     assert with_usage_belief(WORKLOAD, UsageBelief()) == WORKLOAD
 
 
-def test_missing() -> None:
+def test_beliefs_may_be_missing_for_some_jobs() -> None:
     some = with_usage_belief(DRAWN, UsageBelief(missing=0.2), 7)
     without = {job.source_id for job in some.jobs if job.spec.usage is None}
     assert len(without) / JOBS == pytest.approx(0.2, abs=0.02)
@@ -149,7 +149,7 @@ def test_missing() -> None:
     number=st.integers(0, 1_000),
 )
 @settings(deadline=None, max_examples=60)
-def test_what_is_told_is_a_usage(
+def test_every_belief_is_a_valid_usage(
     bound: str, cpu: int, share: float, memory: int, noise: float, bias: float, number: int
 ) -> None:
     network = int((WHOLE_PPM - cpu) * share)
@@ -159,7 +159,7 @@ def test_what_is_told_is_a_usage(
     assert told[0] == bound
     assert sum(told[1:4]) == WHOLE_PPM
     assert all(0 <= value <= WHOLE_PPM for value in told[1:])
-    # What rounding leaves over goes to the bound, at most two millionths of it.
+    # The remainder of rounding goes to the bound's share, at most two millionths.
     for name, value, before in zip(BOUNDS, told[1:4], usage[1:4], strict=True):
         assert before > 0 or value <= (2 if name == bound else 0)
     assert believed_usage(usage, UsageBelief(), 1, number) == usage
@@ -174,7 +174,7 @@ def test_noise_stays_within_its_bounds() -> None:
         ratios.append(job.spec.usage[4] / job.usage[4])
         for value, before in zip(job.spec.usage[1:4], job.usage[1:4], strict=True):
             assert 0.7 / 1.3 - 1e-4 <= value / before <= 1.3 / 0.7 + 1e-4
-    assert 0.7 - 1e-4 <= min(ratios) < 0.71  # memory of some is cut at 1, so not so above
+    assert 0.7 - 1e-4 <= min(ratios) < 0.71  # memory is cut at 1 for some jobs, so there is less above
     assert 1.29 < max(ratios) <= 1.3 + 1e-4
     assert told.notes[-1].endswith("jobs, noise 0.3, bias 0")
     assert told.jobs != with_usage_belief(DRAWN, UsageBelief(noise=0.3), 3).jobs
@@ -182,7 +182,7 @@ def test_noise_stays_within_its_bounds() -> None:
     assert with_usage_belief(part, UsageBelief(noise=0.3), 2).jobs == told.jobs[50:60]
 
 
-def test_bias_by_hand() -> None:
+def test_an_example_of_bias() -> None:
     usage = ("disk", 500_000, 100_000, 400_000, 600_000)
     # 0.5, 0.1 and 0.4 x 1.5 = 0.6 make 1.2.
     told = believed_usage(usage, UsageBelief(bias=0.5), 1, 1)

@@ -49,28 +49,30 @@ jobs_of_any_kind = st.lists(
 
 
 @given(jobs_of_any_kind, st.slices(6))
-def test_jobs_come_out_as_they_went_in(jobs: list[WorkloadJob], some: slice) -> None:
+def test_jobs_are_returned_unchanged(jobs: list[WorkloadJob], some: slice) -> None:
     columns = columns_of(jobs)
     assert list(columns) == jobs
     assert [columns[row] for row in range(-len(jobs), len(jobs))] == jobs + jobs
     assert list(columns[some]) == jobs[some]
+    twice = [*range(len(jobs))[::-1], *range(len(jobs))]
+    assert list(columns.select(np.array(twice, dtype=np.int64))) == [jobs[row] for row in twice]
     assert columns == jobs
     assert columns == tuple(jobs)
     assert columns_of(columns) is columns
-    # Not only equal: what is written of them is the same, too.
+    # They are equal, and so are the files written of them.
     assert repr(list(columns)) == repr(jobs)
     with pytest.raises(IndexError):
         _ = columns[len(jobs)]
 
 
-def test_other_jobs_are_not_equal() -> None:
+def test_columns_of_different_jobs_are_not_equal() -> None:
     jobs = generate(5, 16).jobs
     assert jobs != jobs[:4]
     assert jobs != [*jobs[:4], jobs[3]]
     assert jobs.__ne__("jobs")
 
 
-def test_columns_of_many_rows() -> None:
+def test_columns_of_many_rows_return_all_jobs() -> None:
     rows = 2 * BLOCK + 7
     number = Numbers(np.arange(rows, dtype=np.int32))
     columns = replace(
@@ -93,7 +95,7 @@ def test_columns_of_many_rows() -> None:
     assert columns.known(Computed(lambda row: row if row % 2 else None, number)) == rows // 2
 
 
-def test_values_that_repeat() -> None:
+def test_repeated_values_are_stored_once() -> None:
     column = intern_values("abacab")
     assert list(column) == list("abacab")
     assert column[3] == "c"
@@ -118,17 +120,17 @@ def test_a_job_takes_little_memory(workload: dict[str, object]) -> None:
     assert most / len(jobs) < 400
 
 
-# ---------------------------------------------------------------- many draws at once are those of one job after the other
+# ---------------------------------------------------------------- draws in arrays equal draws job by job
 
 
-def test_choices_are_the_choices() -> None:
+def test_choices_in_arrays_equal_single_choices() -> None:
     weights = (0, 3, 0, 5, 2, 0)
     draws = [0.0, 0.2999, 0.3, 0.3001, 0.7999, 0.8, np.nextafter(1.0, 0.0)]
     assert choices(np.array(draws), weights).tolist() == [choice(draw, weights) for draw in draws]
 
 
-def test_drawn_usages_are_those_that_the_rule_gives() -> None:
-    """The paper's rule, one job and one draw at a time."""
+def test_drawn_usages_follow_the_papers_rule() -> None:
+    """The reference applies the paper's rule job by job and draw by draw."""
     ranges = {
         "cpu": ("disk", "network", (500_000, 900_000), (600_000, 950_000)),
         "network": ("disk", "cpu", (400_000, 650_000), (500_000, 800_000)),
@@ -153,7 +155,7 @@ def test_drawn_usages_are_those_that_the_rule_gives() -> None:
         assert draw_usage(MIXES["M1"], 9, job) == expected
 
 
-def test_drawn_self_slowdowns_are_those_of_one_job() -> None:
+def test_drawn_self_slowdowns_equal_those_job_by_job() -> None:
     node_ppm, core_ppm = draw_self_slowdowns(4, np.arange(2_000))
     assert list(zip(node_ppm.tolist(), core_ppm.tolist(), strict=True)) == [
         draw_self_slowdown(4, job) for job in range(2_000)
@@ -161,7 +163,7 @@ def test_drawn_self_slowdowns_are_those_of_one_job() -> None:
 
 
 @given(st.lists(st.floats(0, 1e15)))
-def test_spans_are_rounded_up_alike(spans_us: list[float]) -> None:
+def test_spans_in_arrays_are_rounded_up_alike(spans_us: list[float]) -> None:
     assert round_up_all_us(np.array(spans_us, dtype=np.float64)).tolist() == [round_up_us(span) for span in spans_us]
 
 

@@ -12,7 +12,7 @@ from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
-from cosched_emulator.workload.describe import as_table, describe
+from cosched_emulator.workload.description.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -40,7 +40,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(group, arguments, catch_exceptions=True)
 
 
-def test_numbers_of_a_workload_by_hand() -> None:
+def test_figures_of_a_small_workload() -> None:
     found = describe(SMALL)
     assert found.jobs == 3
     assert found.span_s == 50
@@ -61,7 +61,7 @@ def test_numbers_of_a_workload_by_hand() -> None:
     assert describe(SMALL, 4).offered_load == pytest.approx(1050 / (4 * 50))
 
 
-def test_what_has_no_meaning_is_none() -> None:
+def test_figures_without_meaning_are_none() -> None:
     single = describe(Workload(SMALL.jobs[:1], None, "one"))
     assert (single.offered_load, single.gap_s, single.largest_share) == (None, None, None)
     assert "unknown" in as_table(single)
@@ -81,7 +81,7 @@ def test_the_table_is_aligned() -> None:
     assert len({len(line) for line in rows}) == 1
 
 
-def test_lublin_command_writes_what_generate_makes(tmp_path: Path) -> None:
+def test_the_lublin_command_writes_the_workload_of_generate(tmp_path: Path) -> None:
     out = tmp_path / "w.swf.gz"
     result = run("lublin", "--jobs", "40", "--processors", "32", "--aarr", "9.83", "--seed", "5", "--out", str(out))
     assert (result.exit_code, result.output) == (0, f"40 jobs written to {out}\n")
@@ -99,7 +99,7 @@ def test_lublin_command_writes_what_generate_makes(tmp_path: Path) -> None:
     assert [line.split()[0] for line in to_stdout.output.splitlines()[-3:]] == ["1", "2", "3"]
 
 
-def test_describe_command(tmp_path: Path) -> None:
+def test_the_describe_command_prints_a_table(tmp_path: Path) -> None:
     path = tmp_path / "w.swf"
     write_swf(path, SMALL)
     found = json.loads(run("describe", str(path), "--json").output)
@@ -227,7 +227,7 @@ def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
         ("lublin", "--jobs", "many", "--out", "x"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_an_error_in_one_line(arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Error: " in result.output

@@ -31,12 +31,12 @@ DEFAULTS = LublinParameters()
 
 @given(shape=st.floats(0.05, 500), scale=st.floats(0.01, 50), quantile=st.floats(-1, 5))
 @settings(deadline=None, max_examples=300)
-def test_gamma_cdf_is_scipys(shape: float, scale: float, quantile: float) -> None:
+def test_gamma_cdf_agrees_with_scipy(shape: float, scale: float, quantile: float) -> None:
     x = shape * scale * quantile
     assert gamma_cdf(x, shape, scale) == pytest.approx(float(gammainc(shape, max(0.0, x / scale))), abs=1e-11)
 
 
-def test_the_day_has_mean_one_and_its_valley_before_dawn() -> None:
+def test_the_daily_cycle_has_mean_one_and_its_minimum_before_dawn() -> None:
     weights = day_profile(DEFAULTS)
     assert len(weights) == 48
     assert sum(weights) == pytest.approx(48)
@@ -46,7 +46,7 @@ def test_the_day_has_mean_one_and_its_valley_before_dawn() -> None:
 
 
 @pytest.mark.parametrize(("aarr", "name"), [(10.2303, "10.23"), (9.83, "9.83"), (8.83, "8.83")])
-def test_samples_match_the_authors_program(traces: Path, aarr: float, name: str) -> None:
+def test_samples_match_those_of_the_authors_program(traces: Path, aarr: float, name: str) -> None:
     reference = read_swf(traces / f"lublin128_a{name}.swf.gz", VERBATIM)
     parameters = LublinParameters(aarr=aarr)
 
@@ -73,7 +73,7 @@ def _columns(sizes: list[int], runs: list[int], submits: list[int]) -> tuple[lis
     return sizes, runs, np.diff(submits).tolist()
 
 
-def test_mean_size_and_run_time() -> None:
+def test_mean_size_and_run_time_match_the_model() -> None:
     sizes = job_sizes(200_000, 128, DEFAULTS, 5)
     assert sizes.mean() == pytest.approx(12.13, rel=0.01)  # standard error 0.4 %
     assert (sizes == 1).mean() == pytest.approx(0.25, abs=0.01)
@@ -81,7 +81,7 @@ def test_mean_size_and_run_time() -> None:
 
 
 @pytest.mark.parametrize(("aarr", "gap_s", "load"), [(10.23, 911, 0.722), (9.83, 716, 0.919), (8.83, 384, 1.712)])
-def test_mean_gap_and_offered_load(aarr: float, gap_s: float, load: float) -> None:
+def test_mean_gap_and_offered_load_match_the_model(aarr: float, gap_s: float, load: float) -> None:
     gaps, loads = [], []
     for seed in range(40):
         workload = generate(10_000, 128, LublinParameters(aarr=aarr), seed)
@@ -115,7 +115,7 @@ def test_a_short_workload_is_the_beginning_of_a_long_one() -> None:
     assert generate(9_000, 128, seed=2).jobs[:700] == generate(700, 128, seed=2).jobs
 
 
-def test_parts_of_the_model_do_not_move_each_other() -> None:
+def test_changes_of_one_part_of_the_model_leave_the_others() -> None:
     base = generate(2_000, 128, seed=6)
 
     def column(parameters: LublinParameters, processors: int = 128) -> tuple[list[int], list[int], list[int]]:
@@ -139,7 +139,7 @@ def test_parts_of_the_model_do_not_move_each_other() -> None:
     assert all(sizes_changed[2][index] == runs[index] for index in same)
 
 
-def test_arrivals_follow_the_clock() -> None:
+def test_arrivals_follow_the_daily_cycle() -> None:
     times = np.array(arrival_times(20_000, LublinParameters(aarr=6.0), 1))
     assert times[0] >= 0
     hours = np.bincount(times % 86_400 // 3_600, minlength=24) / len(times)
@@ -153,7 +153,7 @@ def test_large_jobs_run_longer() -> None:
 
 
 @pytest.mark.parametrize("processors", [1, 2, 3, 8, 16, 100, 1024])
-def test_machines_of_any_size(processors: int) -> None:
+def test_the_model_works_for_any_machine_size(processors: int) -> None:
     sizes = job_sizes(4_000, processors, DEFAULTS, 1)
     assert sizes.min() == 1
     assert sizes.max() <= processors
@@ -178,7 +178,7 @@ def test_a_stored_workload_is_read_back(tmp_path: Path) -> None:
     assert trace.header["Information"] == workload.origin
 
 
-def test_a_log_of_run_times_that_is_always_too_long_is_refused() -> None:
+def test_parameters_that_give_only_too_long_times_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="a2"):
         run_times(np.ones(5, dtype=np.int64), LublinParameters(a1=312, b1=1, a2=312, b2=1), 1)
     with pytest.raises(ConfigurationError, match="aarr"):

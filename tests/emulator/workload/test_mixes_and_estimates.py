@@ -22,7 +22,7 @@ WORKLOAD = generate(4_000, 64, seed=1, limits="estimate")
 
 
 @pytest.mark.parametrize("name", ["high", "med", "low"])
-def test_shares_of_a_mix(name: str) -> None:
+def test_a_mix_has_its_shares(name: str) -> None:
     mixed = with_demand(WORKLOAD, parse_mix(name), seed=3)
     counts = Counter(job.demand for job in mixed.jobs)
     for level, share in zip(DemandLevels(), MIXES[name], strict=True):
@@ -33,7 +33,7 @@ def test_shares_of_a_mix(name: str) -> None:
     )
 
 
-def test_named_mixes_are_the_papers() -> None:
+def test_named_mixes_are_those_of_the_paper() -> None:
     assert MIXES == {"high": (80, 10, 10), "med": (50, 10, 40), "low": (10, 10, 80)}
     assert parse_mix(" MED ") == parse_mix("50:10:40") == DemandMix(50, 10, 40)
     assert DemandLevels() == ((2000, 0, 0), (1000, 0, 0), (500, 0, 0))
@@ -47,7 +47,7 @@ def test_a_jobs_demand_depends_on_its_number_only() -> None:
     assert whole != other
 
 
-def test_belief_and_levels() -> None:
+def test_beliefs_and_levels_of_demand() -> None:
     levels = DemandLevels((9, 1, 0), (5, 0, 2), (1, 0, 0))
     exact = with_demand(WORKLOAD, DemandMix(1, 1, 1), levels=levels)
     assert {job.demand for job in exact.jobs} == set(levels)
@@ -79,7 +79,7 @@ def test_wrong_demands_are_refused() -> None:
 
 @given(factor=st.floats(0, 50), seed=st.integers(0, 2**63))
 @settings(deadline=None, max_examples=10)
-def test_f_model_bounds(factor: float, seed: int) -> None:
+def test_f_model_estimates_are_within_bounds(factor: float, seed: int) -> None:
     part = WORKLOAD._replace(jobs=WORKLOAD.jobs[:200])
     for before, after in zip(part.jobs, with_estimates(part, "f-model", factor, seed).jobs, strict=True):
         assert before.run_us <= after.spec.estimate_us <= before.run_us * (1 + factor) + 1
@@ -98,7 +98,7 @@ def test_f_model_is_uniform_and_keyed() -> None:
     assert with_estimates(estimated, "exact").jobs == WORKLOAD.jobs
 
 
-def test_jobs_without_limit_get_none() -> None:
+def test_jobs_without_a_limit_stay_without_one() -> None:
     unlimited = generate(20, 64, seed=1)
     assert {job.spec.limit_us for job in with_estimates(unlimited, "f-model", 2.0).jobs} == {None}
 
@@ -127,7 +127,7 @@ def test_wrong_estimate_models_are_refused() -> None:
         (EmulatorError("failed"), "failed", 1),
     ],
 )
-def test_errors_carry_text_and_code_and_cross_process_borders(error: EmulatorError, text: str, code: int) -> None:
+def test_errors_keep_text_and_exit_code_when_pickled(error: EmulatorError, text: str, code: int) -> None:
     copy = pickle.loads(pickle.dumps(error))
     for one in (error, copy):
         assert (str(one), one.exit_code) == (text, code)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, believed_slowdown, with_self_belief
-from cosched_emulator.workload.describe import describe
+from cosched_emulator.workload.description.describe import describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import (
@@ -42,7 +42,7 @@ def job(number: int, size: int, own: SelfSlowdown | None) -> WorkloadJob:
 # ---------------------------------------------------------------- draws
 
 
-def test_self_slowdowns_belong_to_the_number_in_the_source() -> None:
+def test_self_slowdowns_depend_on_the_number_in_the_source() -> None:
     assert [one._replace(self_slowdown=None) for one in DRAWN.jobs] == list(WORKLOAD.jobs)
     assert all(one.self_slowdown == draw_self_slowdown(3, one.source_id) for one in DRAWN.jobs)
     part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
@@ -65,7 +65,7 @@ def test_self_slowdowns_belong_to_the_number_in_the_source() -> None:
         (2, (1_390_000, 1_000_000), Growth.NONE, 2),
         (3, (1_250_000, 1_000_000), Growth.FOUR, 10),  # 12 / 1.25 = 9.6
         (3, (1_200_000, 1_000_000), Growth.FOUR, 10),
-        (127, (900_000, 1_000_000), Growth.FOUR, 564),  # 508 / 0.9 = 564.4: the largest that can be on 128 nodes
+        (127, (900_000, 1_000_000), Growth.FOUR, 564),  # 508 / 0.9 = 564.4: the largest on 128 nodes
         (128, (900_000, 1_000_000), Growth.FOUR, 512),
         (3, (1_000_000, 1_500_000), Growth.TWO, 6),
         (5, (1_120_000, 1_500_000), Growth.TWO, 9),  # 10 / 1.12 = 8.93
@@ -76,15 +76,15 @@ def test_self_slowdowns_belong_to_the_number_in_the_source() -> None:
         (6, (960_000, 1_600_000), Growth.TWO, 13),  # 12 / 0.96 = 12.5: a half goes up
     ],
 )
-def test_sizes_by_hand(size: int, own: SelfSlowdown, growth: Growth, new: int) -> None:
+def test_examples_of_grown_sizes(size: int, own: SelfSlowdown, growth: Growth, new: int) -> None:
     assert growth_of(size, own) is growth
     assert grown_size(size, own, growth) == new
     (job_after,) = with_grown_sizes(Workload((job(1, size, own),), NODES, "by hand"), CORES).jobs
-    assert job_after == job(1, new, own)  # the run time stays
+    assert job_after == job(1, new, own)  # the run time is unchanged
 
 
 @given(st.integers(1, 10_000), st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000))
-def test_the_formula_of_the_paper(size: int, node_ppm: int, core_ppm: int) -> None:
+def test_sizes_follow_the_papers_formula(size: int, node_ppm: int, core_ppm: int) -> None:
     node, core = Fraction(node_ppm, MILLION), Fraction(core_ppm, MILLION)
     most, two = Fraction(125, 100), Fraction(112, 100)
     if size == 1 or (node > two and core * node > most):
@@ -100,7 +100,7 @@ def test_the_formula_of_the_paper(size: int, node_ppm: int, core_ppm: int) -> No
     assert abs(grown_size(size, (node_ppm, core_ppm), growth) - expected) <= Fraction(1, 2)
 
 
-def test_other_thresholds() -> None:
+def test_thresholds_of_growth_are_parameters() -> None:
     own = (1_200_000, 1_200_000)
     assert growth_of(2, own) is Growth.NONE
     assert growth_of(2, own, cpus_ppm=1_200_000) is Growth.TWO
@@ -110,7 +110,7 @@ def test_other_thresholds() -> None:
     assert with_grown_sizes(workload, CORES, cpus_ppm=1_200_000).jobs[0].spec.processes == 4
 
 
-def test_growth_is_counted() -> None:
+def test_growth_is_reported() -> None:
     jobs = (
         job(1, 1, (MILLION, MILLION)),
         job(2, 3, (900_000, MILLION)),
@@ -128,8 +128,8 @@ def test_growth_is_counted() -> None:
     assert caught.value.path == "workload.grow"
 
 
-def test_the_papers_workload() -> None:
-    """Table 5, over seeds: single ones differ by half a percent of jobs, and by one or two of the work."""
+def test_the_workload_matches_the_papers_table_5() -> None:
+    """The mean over seeds; single seeds differ by half a percent of jobs, and by one or two percent of the work."""
     before, after = [], []
     for seed in range(1, 9):
         plain = generate(JOBS, NODES, LublinParameters(aarr=10.33), seed)
@@ -156,7 +156,7 @@ def test_the_papers_workload() -> None:
 # ---------------------------------------------------------------- belief
 
 
-def test_exact_and_unknown() -> None:
+def test_beliefs_may_be_exact_or_unknown() -> None:
     exact = with_self_belief(DRAWN, SelfBelief())
     assert [one.spec.self_slowdown for one in exact.jobs] == [one.self_slowdown for one in DRAWN.jobs]
     assert exact.notes[-1] == "self slowdowns told to the scheduler of 2000 of 2000 jobs"
@@ -177,7 +177,7 @@ def test_noise_stays_within_its_bounds() -> None:
     spread = np.array(ratios)
     assert 0.7 - 1e-6 <= spread.min() < 0.71
     assert 1.29 < spread.max() <= 1.3 + 1e-6
-    assert abs(np.corrcoef(spread.T)[0, 1]) < 0.1  # drawn for each of the two
+    assert abs(np.corrcoef(spread.T)[0, 1]) < 0.1  # the two are drawn independently
     assert told.notes[-1].endswith("2000 jobs, noise 0.3")
     assert told.jobs != with_self_belief(DRAWN, SelfBelief(noise=0.3), 3).jobs
     part = DRAWN._replace(jobs=DRAWN.jobs[50:60])

@@ -22,7 +22,7 @@ SECOND = 1_000_000
 
 
 def row(**fields: object) -> str:
-    """Return a good row with some fields replaced."""
+    """Return a valid row with some fields replaced."""
     values: dict[str, object] = {
         "number": 1, "submit": 100, "wait": -1, "run": 200, "allocated": 4, "cpu": -1, "memory": -1, "requested": 4,
         "estimate": 300, "requested_memory": -1, "status": 1, "user": 7, "group": 1, "name": 9, "queue": 1,
@@ -60,17 +60,17 @@ def test_a_row_becomes_a_job(log: Path) -> None:
     assert {type(number) for number in numbers} == {int}
 
 
-def test_gzip_is_known_by_content(tmp_path: Path) -> None:
+def test_gzip_is_recognized_by_content(tmp_path: Path) -> None:
     plain_named_gz, packed_named_swf = tmp_path / "plain.swf.gz", tmp_path / "packed.swf"
     text = HEADER + row() + row(number=2)
     plain_named_gz.write_text(text)
-    half = len(text) // 2  # two members, as `cat a.gz b.gz` makes
+    half = len(text) // 2  # two members, as `cat a.gz b.gz` gives
     packed_named_swf.write_bytes(gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()))
     assert read_swf(plain_named_gz).jobs == read_swf(packed_named_swf).jobs
     assert len(read_swf(packed_named_swf).jobs) == 2
 
 
-def test_layout_does_not_matter(log: Path) -> None:
+def test_white_space_comments_and_line_ends_do_not_matter(log: Path) -> None:
     log.write_bytes(
         b"\xef\xbb\xbf; MaxNodes: 12\r\n\r\n   ; Queue: 1 caf\xe9\r\n \t"
         + row().replace(" ", "\t  ").replace("\n", "\r\n").encode()
@@ -132,7 +132,7 @@ def test_a_malformed_row_is_named_by_file_line_and_field(log: Path, bad: str, fi
     assert "1 rows malformed: skipped" in trace.workload.notes
 
 
-def test_a_short_row_is_not_made_up_by_a_long_one(log: Path) -> None:
+def test_a_short_and_a_long_row_are_both_errors(log: Path) -> None:
     wrote(log, row().replace(" -1\n", "\n"), row().replace("\n", " -1\n"))
     with pytest.raises(InputError, match=r":7: expected 18 fields, got 17 "):
         read_swf(log)
@@ -190,7 +190,7 @@ def test_unreadable_files_are_input_errors(tmp_path: Path) -> None:
         read_swf(tmp_path / "missing.swf")
     with pytest.raises(InputError, match="expected a regular file, got a directory"):
         read_swf(tmp_path)
-    os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
+    os.mkfifo(tmp_path / "pipe")  # opening the pipe would wait for a writer
     with pytest.raises(InputError, match="expected a regular file, got a pipe"):
         read_swf(tmp_path / "pipe")
 
@@ -208,7 +208,7 @@ REPAIRED = [
 ]
 
 
-def test_every_repair_is_done_and_counted(log: Path) -> None:
+def test_every_repair_is_made_and_counted(log: Path) -> None:
     trace = load_swf(wrote(log, *REPAIRED))
     assert trace.report.as_dict() == {
         "rows": 9,
@@ -236,7 +236,7 @@ def test_every_repair_is_done_and_counted(log: Path) -> None:
     assert len(trace.workload.notes) == 9 + 2  # eight rules, the head, the work that is lost, the new origin of time
 
 
-def test_repairs_that_leave_the_row_alone_can_be_off(log: Path) -> None:
+def test_optional_repairs_can_be_switched_off(log: Path) -> None:
     options = SwfOptions(
         minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False, drop_bursts=False, limits="none"
     )
@@ -260,7 +260,7 @@ def test_repairs_that_leave_the_row_alone_can_be_off(log: Path) -> None:
         (SwfOptions(sort=False), row(submit=99), 8, "submit time"),
     ],
 )
-def test_repairs_that_are_needed_refuse_the_row_when_off(
+def test_without_a_needed_repair_the_row_is_refused(
     log: Path, options: SwfOptions, bad: str, line: int, field: str
 ) -> None:
     wrote(log, row(number=1), bad, row(number=3))
@@ -324,7 +324,7 @@ jobs_strategy = st.lists(
 
 @given(rows=jobs_strategy, packed=st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_what_is_written_is_read_back(
+def test_a_written_log_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int, int, int]], packed: bool
 ) -> None:
     jobs = []
@@ -356,7 +356,7 @@ def test_writing_to_a_stream_and_to_a_path_gives_the_same_text(log: Path, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz"])
-def test_output_is_whole_or_absent(tmp_path: Path, log: Path, name: str) -> None:
+def test_output_is_complete_or_absent(tmp_path: Path, log: Path, name: str) -> None:
     workload = read_swf(wrote(log, row()))
     broken = workload._replace(jobs=(*list(workload.jobs) * 5000, None))  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
@@ -402,7 +402,7 @@ def test_format_row_and_header() -> None:
 # ------------------------------------------------------------------------------------------------ real traces
 
 
-def test_ctc(traces: Path) -> None:
+def test_the_ctc_log_is_read(traces: Path) -> None:
     trace = load_swf(traces / "CTC-SP2-1996-3.1-cln.swf.gz")
     assert trace.report.rows == 77_222
     assert trace.report.jobs == 77_205
@@ -414,7 +414,7 @@ def test_ctc(traces: Path) -> None:
     assert trace.workload.jobs[0].spec == JobSpec(1, 0, 306, 35_100 * SECOND, 35_100 * SECOND, "97", "307")
 
 
-def test_blue(traces: Path) -> None:
+def test_the_blue_log_is_read(traces: Path) -> None:
     trace = load_swf(traces / "SDSC-BLUE-2000-4.2-cln.swf.gz", first=10_000, count=20_000)
     assert trace.report.rows == 243_306
     assert trace.report.without_run_time_dropped == 10_770
@@ -425,7 +425,7 @@ def test_blue(traces: Path) -> None:
     assert trace.workload.jobs[0].spec.submit_us == 0
 
 
-def test_runs_above_the_estimate_stay_when_asked(traces: Path) -> None:
+def test_run_times_above_the_estimate_can_be_kept(traces: Path) -> None:
     raw = read_swf(traces / "CTC-SP2-1996-3.1-cln.swf.gz", SwfOptions(cap_run_at_estimate=False), count=5_000)
     over = [job for job in raw.jobs if job.spec.limit_us is not None and job.run_us > job.spec.limit_us]
     assert len(over) > 100
@@ -443,7 +443,7 @@ def test_rows_of_jobs_that_were_never_submitted_are_dropped(log: Path) -> None:
         read_swf(log, SwfOptions(drop_empty=False))
 
 
-def test_work_that_is_lost_by_cutting_is_told(log: Path) -> None:
+def test_work_that_is_lost_by_cutting_is_reported(log: Path) -> None:
     wrote(log, row(number=1, run=900), row(number=2, run=300), row(number=3, run=301))
     cut = read_swf(log).cut
     assert cut is not None

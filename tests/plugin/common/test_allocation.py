@@ -70,7 +70,7 @@ def layers_from(places: set[Place], depth: int) -> Layers:
 
 
 def busy_pool(random: Random, machine: Machine) -> ThreadPool:
-    """A pool in which some threads and memory are taken, and maybe a node is down."""
+    """A pool in which some threads and memory are in use, and perhaps a node is down."""
     pool = ThreadPool(machine, random.sample(range(machine.nodes), random.choice((0, 0, 1))))
     for _ in range(random.randint(0, 4)):
         node = random.randrange(machine.nodes)
@@ -93,7 +93,7 @@ def refusal_of(pool: ThreadPool, job: JobSpec, runs: tuple[Run, ...]) -> str | N
 
 
 def is_legal(job: JobSpec, runs: tuple[Run, ...], pool: ThreadPool) -> bool:
-    """Say the same as `ThreadPool.refusal`, from PROTOCOL.md and with sets."""
+    """Return whether an allocation is legal: `ThreadPool.refusal` written with sets, from PROTOCOL.md."""
     machine = pool.machine
     if any(count < 1 or mask < 1 or ppn < 1 for _, count, mask, ppn in runs):
         return False
@@ -116,7 +116,7 @@ def is_legal(job: JobSpec, runs: tuple[Run, ...], pool: ThreadPool) -> bool:
 
 
 def room_by_trial(job: JobSpec, node: int, pool: ThreadPool) -> int:
-    """Return the largest number of processes of ``job`` that fit on one node, by trying them all; 0 if below ppn_min."""
+    """Return the largest number of processes of ``job`` that fit on one node, by trying all numbers; 0 if below ppn_min."""
     mask = thread_mask(pool.free, node)
     best = 0
     for processes in range(1, mask.bit_count() + 1):
@@ -142,7 +142,7 @@ places = st.sets(st.tuples(st.integers(0, 20), st.integers(0, 2)))
 
 @given(places, places)
 @settings(deadline=None, max_examples=60)
-def test_sets_of_threads(some: set[Place], others: set[Place]) -> None:
+def test_thread_sets_agree_with_sets_of_pairs(some: set[Place], others: set[Place]) -> None:
     for depth in (1, 3):
         a = {place for place in some if place[1] < depth}
         b = {place for place in others if place[1] < depth}
@@ -157,18 +157,18 @@ def test_sets_of_threads(some: set[Place], others: set[Place]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 7), st.integers(1, 3)), unique_by=lambda item: item[0]))
 @settings(deadline=None, max_examples=60)
-def test_runs_are_the_nodes_joined(placed: list[tuple[int, int, int]]) -> None:
+def test_runs_join_equal_neighbouring_nodes(placed: list[tuple[int, int, int]]) -> None:
     runs = runs_from([(node, ThreadMask(mask), ppn) for node, mask, ppn in placed])
     written_out = [(n, mask, ppn) for first, count, mask, ppn in runs for n in range(first, first + count)]
     assert written_out == sorted(placed)
-    assert all(a[0] + a[1] < b[0] or a[2:] != b[2:] for a, b in pairwise(runs))  # as few as can be
+    assert all(a[0] + a[1] < b[0] or a[2:] != b[2:] for a, b in pairwise(runs))  # as few as possible
     assert places_of(layers_of(runs, 3)) == set(places_named(runs))
 
 
 # ---------------------------------------------------------------- refusals
 
 
-def test_refusal_is_the_protocols_rule() -> None:
+def test_refusals_follow_the_protocols_rule() -> None:
     random = Random("refusal")
     legal = 0
     for _ in range(4000):
@@ -179,7 +179,7 @@ def test_refusal_is_the_protocols_rule() -> None:
             job._replace(ppn_max=random.choice((job.ppn_max, 0))), pool.free, machine, pool.free_memory_mb
         )
         runs = list(guess or ())
-        if not runs or random.random() < 0.6:  # something like an allocation, but most likely wrong
+        if not runs or random.random() < 0.6:  # similar to an allocation, but most likely wrong
             run = run_on(
                 random.randint(-1, machine.nodes),
                 random.choice((1, 1, 1, 2, 0)),
@@ -192,7 +192,7 @@ def test_refusal_is_the_protocols_rule() -> None:
         expected = not outside and is_legal(job, tuple(runs), pool)
         assert (refusal is None) == expected, (job, runs, refusal)
         legal += expected
-    assert 400 < legal < 3000  # both happen often enough to mean something
+    assert 400 < legal < 3000  # both happen often
 
 
 MACHINE = Machine((nodes_of(2, 4, 16), nodes_of(1, 2, 16)))
@@ -203,7 +203,7 @@ MACHINE = Machine((nodes_of(2, 4, 16), nodes_of(1, 2, 16)))
     [
         ({"processes": 1}, ((3, 1, 1, 1),), "nodes outside 0..2"),
         ({"processes": 1}, ((0, 1, 16, 1),), "threads outside 0..3"),
-        ({"processes": 1}, ((2, 1, 4, 1),), "node 2 is not free there"),  # a thread that this node has not
+        ({"processes": 1}, ((2, 1, 4, 1),), "node 2 is not free there"),  # a thread that this node does not have
         ({"processes": 1}, ((1, 1, 1, 1),), "node 1 is not free there"),
         ({"processes": 2}, ((0, 1, 1, 2),), "1 threads to 2 processes of 1"),
         ({"processes": 2}, ((0, 1, 1, 1), (0, 1, 2, 1)), "names a node twice"),
@@ -240,7 +240,7 @@ def test_refusals_say_why(job: dict[str, int], runs: tuple[Run, ...], reason: st
         (10, 5, 9, False),
     ],
 )
-def test_times_of_a_start(own_us: int | None, estimate_us: int, limit_us: int | None, fine: bool) -> None:
+def test_times_of_a_start_are_checked(own_us: int | None, estimate_us: int, limit_us: int | None, fine: bool) -> None:
     job = JobSpec(1, 0, 1, 5, own_us)
     assert (times_refusal(job.limit_us, StartJob(1, runs_on((0, 1, 1, 1)), estimate_us, limit_us)) is None) == fine
 
@@ -250,7 +250,7 @@ def test_times_of_a_start(own_us: int | None, estimate_us: int, limit_us: int | 
 
 @pytest.mark.parametrize("choose", [first_fit, packed])
 def test_plain_jobs_take_the_first_threads(choose: object) -> None:
-    """Write the free threads down in order: the first ones are the job's, and it fits if there are enough."""
+    """The job gets the first of all free threads in order; it fits if there are enough."""
     random = Random("plain")
     for _ in range(2000):
         machine = machine_of(random)
@@ -269,7 +269,7 @@ def test_plain_jobs_take_the_first_threads(choose: object) -> None:
 
 @pytest.mark.parametrize("choose", [first_fit, packed])
 def test_any_job_fills_nodes_in_order(choose: object) -> None:
-    """Fill the nodes one after the other, each as full as the job's own wishes allow.
+    """Nodes are filled one after the other, each as full as the job's requests allow.
 
     Where that finds no place, enumeration over the nodes with room for ``ppn_min`` finds none either. (A node with less room is
     not used, not even for the remainder.)
@@ -307,7 +307,7 @@ def test_any_job_fills_nodes_in_order(choose: object) -> None:
     assert min(fitted, refused) > 500
 
 
-def test_most_processes_is_what_the_empty_machine_holds() -> None:
+def test_most_processes_is_the_capacity_of_the_empty_machine() -> None:
     random = Random("most")
     for _ in range(1500):
         machine = machine_of(random)
@@ -317,7 +317,7 @@ def test_most_processes_is_what_the_empty_machine_holds() -> None:
         assert fits == (job.processes <= machine.most_processes(job)), (job, machine.threads_of)
 
 
-def test_the_machine_of_the_paper() -> None:
+def test_most_processes_on_the_papers_machine() -> None:
     """CTC: 84 nodes of four processors and one of two."""
     machine = Machine((nodes_of(84, 4), nodes_of(1, 2)))
     free = machine.exists
@@ -333,7 +333,9 @@ def test_the_machine_of_the_paper() -> None:
 
 @given(st.integers(0, 8), st.integers(0, 30), st.booleans(), st.integers(1, 4), st.integers(0, 4), st.integers(1, 3))
 @settings(deadline=None, max_examples=60)
-def test_room(free: int, memory_mb: int, exclusive: bool, ppn_min: int, ppn_max: int, width: int) -> None:
+def test_room_by_requests_of_a_job(
+    free: int, memory_mb: int, exclusive: bool, ppn_min: int, ppn_max: int, width: int
+) -> None:
     job = JobSpec(1, 0, 3, 1, None, "", "", ppn_min, ppn_max, width, 7, exclusive)
     fitting = [
         k
@@ -347,8 +349,8 @@ def test_room(free: int, memory_mb: int, exclusive: bool, ppn_min: int, ppn_max:
 # ---------------------------------------------------------------- the pool over time
 
 
-def test_pool_against_sets() -> None:
-    """Take, give back, fail and return at random; the pool says what a set of pairs and a list of memory say."""
+def test_the_pool_agrees_with_sets() -> None:
+    """Random allocations, releases, failures and returns: the pool agrees with a set of pairs and a list of memory."""
     for seed in range(60):
         random = Random(f"pool {seed}")
         machine = machine_of(random)
@@ -388,7 +390,7 @@ def test_pool_against_sets() -> None:
             assert set(bits_of(pool.up)) == set(range(machine.nodes)) - down
 
 
-def test_plain_means_any_threads_will_do() -> None:
+def test_a_plain_job_may_have_any_threads() -> None:
     job = JobSpec(1, 0, 3, 1, 5, "user", "name", demand=(1, 2, 3))
     assert is_plain(job)
     for change in ({"ppn_min": 2}, {"ppn_max": 1}, {"threads_per_process": 2}, {"memory_mb": 1}, {"exclusive": True}):

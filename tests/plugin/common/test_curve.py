@@ -1,4 +1,4 @@
-"""Keys: files that only the right people can read or write, and sockets that only the right ones can connect to."""
+"""Keys: permissions of their files, and sockets that only peers with the right keys can connect to."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from cosched_plugin.common.curve import (
 from cosched_plugin.common.errors import UsageError
 
 SOON_MS = 5_000
-NEVER_MS = 400  # that nothing comes can only be seen by waiting
+NEVER_MS = 400  # only waiting shows that nothing arrives
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A keyring that knows one of each kind; the own keys of each are in ``own``."""
+    """A keyring with a peer of each role; their own keys are in ``own``."""
     write_keys(tmp_path / "ring", "manager")
     for role, place in FOLDERS.items():
         (tmp_path / "ring" / place).mkdir(mode=0o700)
@@ -45,7 +45,7 @@ Sockets = Callable[[int], zmq.Socket[bytes]]
 
 @pytest.fixture
 def sockets() -> Iterator[Sockets]:
-    """Make sockets of one context, which are closed in the end."""
+    """Make sockets of one context, which are closed at the end."""
     context = zmq.Context()
     made: list[zmq.Socket[bytes]] = []
 
@@ -67,7 +67,7 @@ def secret_of(folder: Path, name: str) -> Path:
 # ---------------------------------------------------------------- files
 
 
-def test_a_new_pair(tmp_path: Path) -> None:
+def test_a_new_pair_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         public, secret = write_keys(tmp_path / "keys", "alice")
@@ -83,7 +83,7 @@ def test_a_new_pair(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", ["alice.key", "alice.key_secret"])
-def test_nothing_is_overwritten(there: str, tmp_path: Path) -> None:
+def test_existing_keys_are_not_overwritten(there: str, tmp_path: Path) -> None:
     (tmp_path / there).write_text("mine")
     with pytest.raises(UsageError, match=f"{there}: expected a new name"):
         write_keys(tmp_path, "alice")
@@ -92,26 +92,26 @@ def test_nothing_is_overwritten(there: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "-a", "7", "a b", "x" * 65, "é", "a\n"])
-def test_bad_names(name: str, tmp_path: Path) -> None:
+def test_bad_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected a name"):
         write_keys(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_to() -> None:
+def test_an_unwritable_folder_is_an_error() -> None:
     with pytest.raises(UsageError, match="/proc/nothing: cannot write keys there"):
         write_keys("/proc/nothing", "alice")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644, 0o601])
-def test_a_secret_that_is_none(mode: int, tmp_path: Path) -> None:
+def test_a_secret_readable_by_others_is_refused(mode: int, tmp_path: Path) -> None:
     _, secret = write_keys(tmp_path, "alice")
     secret.chmod(mode)
     with pytest.raises(UsageError, match=rf"only its owner may read \(chmod 600\), got mode {mode:04o}"):
         read_secret(secret)
 
 
-def test_the_wrong_kind_of_file(tmp_path: Path) -> None:
+def test_the_wrong_kind_of_file_is_refused(tmp_path: Path) -> None:
     public, secret = write_keys(tmp_path, "alice")
     with pytest.raises(UsageError, match="expected a public key, got a file with a secret one"):
         read_public(secret)
@@ -132,13 +132,13 @@ def test_the_wrong_kind_of_file(tmp_path: Path) -> None:
         "\0" * 100,
     ],
 )
-def test_what_is_no_key(text: str, tmp_path: Path) -> None:
+def test_files_without_a_key_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.key").write_text(text)
     with pytest.raises(UsageError, match=r"x\.key: expected a file with a key"):
         read_public(tmp_path / "x.key")
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", mode=0o600)
     for place, text in (
         (tmp_path / "none", "No such file"),
@@ -152,7 +152,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             read_secret(place)
 
 
-def test_a_pair_that_does_not_belong_together(tmp_path: Path) -> None:
+def test_mismatched_keys_of_a_pair_are_refused(tmp_path: Path) -> None:
     _, secret = write_keys(tmp_path, "alice")
     other = read_public(write_keys(tmp_path, "bob")[0]).decode()
     secret.write_text(secret.read_text().replace(read_secret(secret)[0].decode(), other))
@@ -163,7 +163,7 @@ def test_a_pair_that_does_not_belong_together(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- keyrings
 
 
-def test_permissions_by_role(folder: Path) -> None:
+def test_a_keyring_admits_peers_by_role(folder: Path) -> None:
     keyring = Keyring(folder)
     plugin, user, operator, stranger = [
         read_public(folder.parent / "own" / f"{name}.key") for name in ("a_plugin", "a_user", "a_operator", "stranger")
@@ -183,20 +183,20 @@ def test_permissions_by_role(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "users", "plugins/a_plugin.key"])
-def test_a_keyring_that_others_may_write_to(place: str, folder: Path) -> None:
+def test_a_keyring_writable_by_others_is_refused(place: str, folder: Path) -> None:
     (folder / place).chmod((folder / place).stat().st_mode | 0o020)
     with pytest.raises(UsageError, match="only its owner may write there"):
         Keyring(folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_keyring_of_another_user(folder: Path) -> None:
+def test_a_keyring_of_another_user_is_refused(folder: Path) -> None:
     os.chown(folder / "users", 65_534, -1)
     with pytest.raises(UsageError, match="users: expected it to be owned by root or by us, got user 65534"):
         Keyring(folder)
 
 
-def test_a_keyring_with_something_wrong_in_it(folder: Path) -> None:
+def test_wrong_entries_of_a_keyring_are_named(folder: Path) -> None:
     wrong = folder / "users" / "alice.key"
     wrong.write_text("nothing")
     with pytest.raises(UsageError, match=r"alice\.key: expected a file with a key"):
@@ -223,13 +223,13 @@ def test_a_keyring_with_something_wrong_in_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["manager.key_secret", "operators"])
-def test_what_is_no_keyring(missing: str, folder: Path) -> None:
+def test_other_files_are_no_keyring(missing: str, folder: Path) -> None:
     (folder / missing).rename(folder.parent / "gone")
     with pytest.raises(UsageError, match=f"{missing}: cannot read it: No such file"):
         Keyring(folder)
 
 
-def test_changes_count_while_it_is_in_use(folder: Path) -> None:
+def test_changes_of_a_keyring_in_use_take_effect(folder: Path) -> None:
     keyring = Keyring(folder)
     file = folder / "users" / "a_user.key"
     key = read_public(file)
@@ -268,7 +268,7 @@ def client(sockets: Sockets, folder: Path, name: str, endpoint: str) -> zmq.Sock
 
 
 def send_if_connected(socket: zmq.Socket[bytes], body: bytes) -> None:
-    """Send as a client that may have been refused already: ZeroMQ then has no connection to send to."""
+    """Send as a client that may already be refused: ZeroMQ then has no connection to send to."""
     with contextlib.suppress(zmq.Again):
         socket.send(body, zmq.NOBLOCK)
 
@@ -280,7 +280,7 @@ def send_if_connected(socket: zmq.Socket[bytes], body: bytes) -> None:
         ("user", ("a_user", "a_operator"), ("a_plugin", "stranger")),
     ],
 )
-def test_admission_by_key(
+def test_peers_are_admitted_by_key(
     domain: str,
     welcome: tuple[str, ...],
     refused: tuple[str, ...],
@@ -312,7 +312,7 @@ def test_admission_by_key(
         keyring.close()
 
 
-def test_a_manager_with_another_key_is_not_believed(folder: Path, sockets: Sockets) -> None:
+def test_a_manager_with_another_key_is_not_accepted(folder: Path, sockets: Sockets) -> None:
     keyring = Keyring(folder)
     server = sockets(zmq.ROUTER)
     try:
@@ -338,7 +338,7 @@ def test_without_a_doorkeeper_no_peer_is_admitted(folder: Path, sockets: Sockets
     assert not server.poll(NEVER_MS)
 
 
-def test_an_unknown_domain(folder: Path, sockets: Sockets) -> None:
+def test_an_unknown_domain_is_an_error(folder: Path, sockets: Sockets) -> None:
     server = sockets(zmq.ROUTER)
     with pytest.raises(UsageError, match="expected one of plugin, user as the domain, got 'plugins'"):
         Keyring(folder).secure(server, "plugins")

@@ -1,4 +1,4 @@
-"""Frames through a socket: whole messages, in order, or none; and a connection whose hellos do not pile up."""
+"""Frames through a socket: whole messages, in order, or none; and only one hello waits for a manager."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pair() -> Iterator[tuple[zmq.Socket[bytes], zmq.Socket[bytes]]]:
         yield router, dealer
 
 
-def test_messages_stay_apart(pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]]) -> None:
+def test_messages_are_not_mixed(pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]]) -> None:
     router, dealer = pair
     for frames in FRAMES:
         send_frames(dealer, frames)
@@ -41,7 +41,7 @@ def test_messages_stay_apart(pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]]) 
         receive_frames(dealer, zmq.NOBLOCK)
 
 
-def test_what_cannot_be_sent_leaves_nothing_behind(pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]]) -> None:
+def test_a_message_that_cannot_be_sent_leaves_no_frames(pair: tuple[zmq.Socket[bytes], zmq.Socket[bytes]]) -> None:
     router, dealer = pair
     send_frames(dealer, [b"hello"])
     peer = receive_frames(router)[0]
@@ -51,7 +51,7 @@ def test_what_cannot_be_sent_leaves_nothing_behind(pair: tuple[zmq.Socket[bytes]
     assert receive_frames(dealer) == [b"a", b"b"]
 
 
-def test_one_hello_waits_for_a_manager_and_no_more(tmp_path: Path) -> None:
+def test_only_one_hello_waits_for_a_manager(tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/socket"
     connection = Connection(endpoint, None)
     try:

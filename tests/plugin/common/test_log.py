@@ -1,4 +1,4 @@
-"""The log of a process: one line an event, for people or for programs, and never a wait for the reader."""
+"""The log of a process: one line an event, as text or JSON, and never a wait for the reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from cosched_plugin.common.log import ERROR, WARNING, Log, to_standard_error
 
 
-def test_lines_for_people() -> None:
+def test_lines_as_text() -> None:
     lines: list[str] = []
     log = Log("cosched-plugin", write=lines.append)
     log("welcomed", "welcomed by the manager", nodes=4)
@@ -32,7 +32,7 @@ def test_lines_for_people() -> None:
     ]
 
 
-def test_lines_for_programs() -> None:
+def test_lines_as_json() -> None:
     lines: list[str] = []
     log = Log("cosched-plugin", as_json=True, write=lines.append)
     log("welcomed", 'by "the manager"\n', nodes=4, share=math.nan, spare=None, fine=0.25, yes=True)
@@ -49,7 +49,7 @@ def test_lines_for_programs() -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_quiet_keeps_back_what_is_only_information(as_json: bool) -> None:
+def test_quiet_omits_information(as_json: bool) -> None:
     lines: list[str] = []
     log = Log("x", as_json=as_json, quiet=True, write=lines.append)
     log("welcomed")
@@ -82,7 +82,7 @@ def test_lines_of_two_threads_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(read) == 40
 
 
-def test_a_reader_that_has_stopped_or_gone_costs_lines_but_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_or_closed_reader_loses_lines_but_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w", encoding="utf-8") as given:
         monkeypatch.setattr(sys, "stderr", given)
@@ -99,7 +99,7 @@ def test_a_reader_that_has_stopped_or_gone_costs_lines_but_no_time(monkeypatch: 
         monkeypatch.undo()
 
 
-def test_a_line_that_was_cut_does_not_run_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_line_is_ended_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as taken, os.fdopen(writer, "w", encoding="utf-8") as given:
         monkeypatch.setattr(sys, "stderr", given)

@@ -1,4 +1,4 @@
-"""What a process tells of itself: counters and percentiles, Prometheus' text format, the answering thread and the page of metrics."""
+"""The status of a process: counters and percentiles, Prometheus' text format, the answering thread and the page of metrics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_percentiles_are_those_of_the_last_thousand() -> None:
         last = sorted(told[-LATENCIES:])
 
         def least(share: float, of: list[float] = last) -> float:
-            """Return the least latency that so many are not above."""
+            """Return the least latency that this share of values does not exceed."""
             return next(each for each in of if sum(other <= each for other in of) >= share * len(of))
 
         assert status.latencies_s() == {"p50": least(0.5), "p90": least(0.9), "p99": least(0.99), "max": last[-1]}
@@ -82,7 +82,7 @@ def test_as_dict_has_the_fields_and_the_counters() -> None:
     assert [line.split()[1] for line in lines[-4:]] == ["3.0", "1.500000", "yes", "-"]
 
 
-def test_it_can_be_read_while_it_counts() -> None:
+def test_counters_can_be_read_while_they_change() -> None:
     status = Status()
     done = threading.Event()
     troubles: list[BaseException] = []
@@ -142,7 +142,7 @@ def parsed(page: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     return found
 
 
-def test_the_page_is_in_the_text_format() -> None:
+def test_the_page_has_prometheus_text_format() -> None:
     fields: dict[str, Value] = {"state": 'a "b"\\\n', "seq": 7, "unknown": None, "flag": True, "other": 3}
     gauges = {
         "seq": Gauge("batch_number", "Back\\slash and\nnew line."), "flag": Gauge("flag", "Yes or no."),
@@ -176,14 +176,14 @@ def test_the_page_is_in_the_text_format() -> None:
     assert "cosched_plugin_other" not in found
 
 
-def test_infinities_have_names_of_their_own() -> None:
+def test_infinities_are_written_by_name() -> None:
     status = Status(lambda: {"a": math.inf, "b": -math.inf}, {"a": Gauge("a", ""), "b": Gauge("b", "")})
     found = parsed(status.prometheus("x"))
     assert (found["x_a"][0][1], found["x_b"][0][1]) == (math.inf, -math.inf)
 
 
 @pytest.mark.parametrize(("prefix", "label"), [("9x", "a"), ("x-y", "a"), ("x", "a-b"), ("x", ""), ("x y", "a")])
-def test_names_that_prometheus_would_not_take(prefix: str, label: str) -> None:
+def test_invalid_metric_names_are_refused(prefix: str, label: str) -> None:
     with pytest.raises(ValueError, match="expected letters, digits and underscores"):
         Status().prometheus(prefix, {label: "v"})
 
@@ -205,16 +205,18 @@ def test_a_status_socket_is_for_its_owner_only(folder: Path) -> None:
             assert ask_status(server.endpoint, 5)["batches"] == count
         with pytest.raises(UsageError, match="expected a path where no other process listens"):
             StatusServer(server.endpoint, status.as_dict)
-        assert ask_status(server.endpoint, 5)["state"] == "served"  # it is still that one
+        assert ask_status(server.endpoint, 5)["state"] == "served"  # it still serves the first one
     finally:
         server.close()
         server.close()
-    again = StatusServer(f"ipc://{folder}/status", lambda: {"state": "new"})  # whatever is left there does not matter
+    again = StatusServer(
+        f"ipc://{folder}/status", lambda: {"state": "new"}
+    )  # a file that is left there does not matter
     assert ask_status(again.endpoint, 5) == {"state": "new"}
     again.close()
 
 
-def test_tcp_on_loopback() -> None:
+def test_status_over_tcp_on_loopback() -> None:
     for host in ("127.0.0.1", "[::1]"):
         try:
             server = StatusServer(f"tcp://{host}:*", lambda: {"a": 1})
@@ -236,12 +238,12 @@ def test_tcp_on_loopback() -> None:
         ("ipc:///dev/null", "something else"),
     ],
 )
-def test_places_where_no_status_is_told(endpoint: str, match: str) -> None:
+def test_endpoints_where_no_status_may_be_served_are_refused(endpoint: str, match: str) -> None:
     with pytest.raises(UsageError, match=match):
         StatusServer(endpoint, dict)
 
 
-def test_rubbish_is_answered_with_an_error_or_not_at_all(folder: Path) -> None:
+def test_invalid_requests_get_an_error_or_no_answer(folder: Path) -> None:
     draws = random.Random(7)
     calls = 0
 
@@ -288,7 +290,7 @@ def test_rubbish_is_answered_with_an_error_or_not_at_all(folder: Path) -> None:
     server.close()
 
 
-def test_a_defect_of_the_snapshot_is_told_and_survived(folder: Path) -> None:
+def test_a_failing_snapshot_is_reported_and_survived(folder: Path) -> None:
     bad: list[Any] = [RuntimeError("secret"), {"a": object()}, {"a": 2**70}, {"fine": 1}]
 
     def snapshot() -> Mapping[str, Any]:
@@ -300,7 +302,7 @@ def test_a_defect_of_the_snapshot_is_told_and_survived(folder: Path) -> None:
 
     server = StatusServer(f"ipc://{folder}/status", snapshot)
     for name in ("RuntimeError", "TypeError", "OverflowError"):
-        with pytest.raises(ProtocolError, match=f"no status to be had: {name}$"):
+        with pytest.raises(ProtocolError, match=f"no status available: {name}$"):
             ask_status(server.endpoint, 5)
     assert ask_status(server.endpoint, 5) == {"fine": 1}
     server.close()
@@ -315,7 +317,7 @@ def test_a_defect_of_the_snapshot_is_told_and_survived(folder: Path) -> None:
         ([MAGIC, pack({"type": "error", "text": 5})], "expected a status"),
     ],
 )
-def test_an_answer_that_is_none(frames: list[bytes], match: str, folder: Path) -> None:
+def test_an_invalid_answer_is_an_error(frames: list[bytes], match: str, folder: Path) -> None:
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.linger = 500
         router.rcvtimeo = 5_000
@@ -327,7 +329,7 @@ def test_an_answer_that_is_none(frames: list[bytes], match: str, folder: Path) -
         answering.join(5)
 
 
-def test_a_frozen_process_is_not_waited_for(folder: Path) -> None:
+def test_a_query_of_a_frozen_process_times_out(folder: Path) -> None:
     code = (
         "import sys, time; from cosched_plugin.status_server import StatusServer\n"
         "StatusServer(sys.argv[1], lambda: {'a': 1}); print('there', flush=True); time.sleep(60)"
@@ -369,7 +371,7 @@ def metrics() -> Iterator[MetricsServer]:
     server.close()
 
 
-def test_metrics_and_nothing_else(metrics: MetricsServer) -> None:
+def test_only_the_metrics_page_is_served(metrics: MetricsServer) -> None:
     head, body = http(metrics.address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 ")
     assert f"Content-Type: {CONTENT_TYPE}".encode() in head
@@ -389,7 +391,7 @@ def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
         try:
             http(metrics.address, draws.randbytes(draws.randrange(1, 300)).replace(b"\n", b"") + b"\r\n\r\n")
         except ConnectionError:
-            continue  # cut off before all was read
+            continue  # disconnected before all was read
     assert http(metrics.address, b"GET /" + b"x" * 70_000 + b" HTTP/1.0\r\n\r\n")[0].startswith(b"HTTP/1.0 414 ")
     host, _, port = metrics.address.rpartition(":")
     began = time.monotonic()
@@ -418,7 +420,7 @@ def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_page_that_cannot_be_made() -> None:
+def test_a_failing_page_is_a_server_error() -> None:
     pages = ["fine\n"]
     server = MetricsServer("localhost:0", pages.pop)
     assert http(server.address, b"GET /metrics HTTP/1.0\r\n\r\n")[1] == b"fine\n"
@@ -431,6 +433,6 @@ def test_a_page_that_cannot_be_made() -> None:
 @pytest.mark.parametrize(
     "address", ["0.0.0.0:1", "192.0.2.1:1", "example.org:80", "127.0.0.1", "127.0.0.1:x", ":80", " "]
 )
-def test_addresses_where_no_metrics_are_served(address: str) -> None:
+def test_addresses_where_no_metrics_may_be_served_are_refused(address: str) -> None:
     with pytest.raises(UsageError, match=re.escape(address)):
         MetricsServer(address, str)

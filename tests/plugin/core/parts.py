@@ -1,4 +1,4 @@
-"""A small machine with running, waiting and held jobs, and cores that do what they are told there."""
+"""A small machine with running, pending and held jobs, and cores with scripted policies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ START_LIMITED = StartJob(3, runs_on((2, 1, 1, 1)), 150, 200)
 
 
 class Scripted:
-    """A policy that decides what it was told, in one pass, and then nothing more."""
+    """A policy that makes the given decisions in one pass, and then nothing more."""
 
     def __init__(self, decisions: Sequence[Action] = ()) -> None:
         self.decisions = list(decisions)
@@ -64,7 +64,7 @@ def core_with(*decisions: Action, welcome: Welcome = WELCOME) -> SchedulerCore:
 
 
 def looks(core: SchedulerCore) -> dict[str, Any]:
-    """Return all that a policy could see."""
+    """Return everything that a policy can see."""
     view = core.view
     return {
         "queue": view.queue,
@@ -81,7 +81,7 @@ def looks(core: SchedulerCore) -> dict[str, Any]:
 
 
 def after(*events: Event, welcome: Welcome = WELCOME) -> SchedulerCore:
-    """Return a core that has taken these events in and decided nothing."""
+    """Return a core that has processed these events and decided nothing."""
     core = core_with(welcome=welcome)
     assert core.handle(NOW_US, events) == []
     core.check()

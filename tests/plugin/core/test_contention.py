@@ -1,4 +1,4 @@
-"""What a scheduler lets a manager choose as the site's belief, and what it then asks of the model."""
+"""Which contention models a manager may choose as the site's belief, and what the scheduler requires of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def belief_in(name: str, *parameters: tuple[str, float]) -> Belief:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
-    """Return a module that has not been imported, and the file that it writes when it is."""
+    """Return a module that is not imported, and the file that it writes when imported."""
     name, mark = f"model_{tmp_path.name}".replace("-", "_"), tmp_path / "imported"
     (tmp_path / f"{name}.py").write_text(MODEL.format(mark=str(mark)))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -98,7 +98,7 @@ def test_installed_models_are_imported_when_they_are_named(
         believed_pairs(belief_in("broken"), models)
 
 
-def test_what_the_manager_says_of_a_model_may_be_wrong() -> None:
+def test_wrong_parameters_of_a_model_are_the_managers_fault() -> None:
     models = AllowedModels([HERE])
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters.*TypeError") as raised:
         believed_pairs(belief_in(HERE, ("size", 1.5)), models)
@@ -115,12 +115,12 @@ def test_what_the_manager_says_of_a_model_may_be_wrong() -> None:
         (f"{__name__}:Crowd", "no slowdowns of pairs"),
     ],
 )
-def test_what_a_user_names_has_to_be_there(name: str, text: str) -> None:
+def test_missing_models_on_the_command_line_are_an_error(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"--contention: .*{text}"):
         allow_models((name,))
 
 
-def test_a_model_that_says_what_cannot_be_is_no_defect_of_the_policy() -> None:
+def test_an_impossible_slowdown_is_not_the_policys_fault() -> None:
     class Asking:
         def decide(self, _view: object) -> object:
             pairs = core.view.pairs
@@ -135,7 +135,7 @@ def test_a_model_that_says_what_cannot_be_is_no_defect_of_the_policy() -> None:
     assert isinstance(raised.value.__cause__, ContentionError)
 
 
-def test_a_core_has_the_models_that_ship() -> None:
+def test_a_core_has_the_built_in_models() -> None:
     assert core_with(welcome=WELCOME._replace(belief=belief_in("statistical"))).view.pairs is not None
     with pytest.raises(RemoteProtocolError, match="got 'tests"):
         core_with(welcome=WELCOME._replace(belief=belief_in(HERE)))

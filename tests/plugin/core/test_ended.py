@@ -1,4 +1,4 @@
-"""What a policy sees of jobs that ran and left: which, in which state, and for how long they made progress."""
+"""The policy's view of ended jobs: which, in which state, and for how long they made progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from cosched_plugin.protocol.messages import (
     WakeAt,
 )
 
-# Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is on its way back
+# Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is returning
 # from disk up to 1040. One microsecond after NOW_US, which is 1000, they all are gone.
 JOBS = {number: JobSpec(number, 0, 1, 100 * number, None) for number in range(1, 6)}
 SITE = WELCOME._replace(
@@ -67,7 +67,7 @@ LEFT = [(5, TIMEOUT), (1, COMPLETED), (3, NODE_FAIL), (4, "REQUEUED"), (2, CANCE
 
 
 class Watching:
-    """A policy that keeps what it sees of ended jobs, before and after its decisions."""
+    """A policy that records the ended jobs that it sees, before and after its decisions."""
 
     def __init__(self, *decisions: Action, shape: Callable[[View], View] = lambda view: view) -> None:
         self.decisions = list(decisions)
@@ -83,7 +83,7 @@ class Watching:
             self.decisions.clear()
 
 
-def test_jobs_that_ran_and_left_in_order_of_the_events() -> None:
+def test_ended_jobs_are_in_the_order_of_the_events() -> None:
     policy = Watching(WakeAt(5000))
     core = SchedulerCore(policy, SITE)
     was = dict(core.view.running)
@@ -94,10 +94,10 @@ def test_jobs_that_ran_and_left_in_order_of_the_events() -> None:
     assert all(item.running == was[item.running.job.id] for item in ended)
     assert {item.at_us for item in ended} == {NOW_US + 1}
     assert {item.running.job.id: item.progress_us for item in ended} == PROGRESS_US
-    assert again == ended  # the policy may read it at any time before it has answered
+    assert again == ended  # the policy may read it at any time before its answer
 
 
-def test_the_progress_is_what_the_view_told_of_the_running_job() -> None:
+def test_the_progress_is_that_of_the_view_while_the_job_ran() -> None:
     policy = Watching()
     core = SchedulerCore(policy, SITE)
     core.handle(NOW_US + 1, ())
@@ -106,7 +106,7 @@ def test_the_progress_is_what_the_view_told_of_the_running_job() -> None:
     assert {item.running.job.id: item.progress_us for item in policy.seen[-1]} == told == PROGRESS_US
 
 
-def test_once_answered_it_is_empty() -> None:
+def test_after_the_answer_no_ended_jobs_are_left() -> None:
     policy = Watching()
     core = SchedulerCore(policy, SITE)
     assert core.view.ended == ()
@@ -117,7 +117,7 @@ def test_once_answered_it_is_empty() -> None:
     assert [len(seen) for seen in policy.seen] == [len(LEFT), 0, 0]
 
 
-def test_also_after_a_batch_that_failed() -> None:
+def test_after_a_failed_batch_no_ended_jobs_are_left() -> None:
     core = SchedulerCore(Watching(SuspendJob(99)), SITE)
     with pytest.raises(PolicyError):
         core.handle(NOW_US + 1, (JobEnded(1, COMPLETED),))
@@ -127,7 +127,7 @@ def test_also_after_a_batch_that_failed() -> None:
     assert core.view.ended == ()
 
 
-def test_neither_a_refused_start_nor_a_rejected_job_has_ended() -> None:
+def test_refused_starts_and_rejected_jobs_are_not_ended_jobs() -> None:
     start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
     policy = Watching(start)
     core = SchedulerCore(policy, SITE._replace(running=SITE.running[:4]))
@@ -140,7 +140,7 @@ def test_neither_a_refused_start_nor_a_rejected_job_has_ended() -> None:
     assert policy.seen[-1] == []
 
 
-def test_a_core_that_has_just_been_welcomed_sees_the_same() -> None:
+def test_a_restarted_core_sees_the_same_ended_jobs() -> None:
     start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
     lived = Watching(start)
     core = SchedulerCore(lived, SITE._replace(running=SITE.running[:2]))
@@ -155,7 +155,7 @@ def test_a_core_that_has_just_been_welcomed_sees_the_same() -> None:
     assert [item.progress_us for item in restarted.seen[-1]] == [49, 150]
 
 
-def test_another_shape_shows_all_and_a_part_its_own() -> None:
+def test_whole_nodes_show_all_ended_jobs_and_a_class_its_own() -> None:
     whole = Watching(shape=WholeNodesView)
     SchedulerCore(whole, SITE).handle(NOW_US + 1, ALL_LEAVE)
     assert [(item.running.job.id, item.state) for item in whole.seen[0]] == LEFT

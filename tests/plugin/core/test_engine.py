@@ -1,4 +1,4 @@
-"""The scheduler core: what a hostile policy cannot do, and what every event does."""
+"""The scheduler core: impossible decisions of a policy are refused, and the effect of every event."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from cosched_plugin.protocol.messages import (
 # ---------------------------------------------------------------- the welcome
 
 
-def test_a_core_stands_where_the_welcome_says() -> None:
+def test_a_core_starts_with_the_state_of_the_welcome() -> None:
     core = core_with()
     core.check()
     view = core.view
@@ -66,7 +66,7 @@ def test_a_core_stands_where_the_welcome_says() -> None:
     assert list(view.availability()) == [(NOW_US, (0b110, 0b011)), (1400, (0b111, 0b011))]
 
 
-def test_nodes_down_from_the_beginning() -> None:
+def test_nodes_may_be_down_from_the_beginning() -> None:
     core = core_with(welcome=WELCOME._replace(down=(0, 2)))
     core.check()
     assert core.view.free == (0b010, 0b010)
@@ -74,7 +74,7 @@ def test_nodes_down_from_the_beginning() -> None:
     assert core.view.threads_back(core.view.running[1]) == 0
 
 
-def test_an_unknown_belief() -> None:
+def test_an_unknown_belief_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention"):
         core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
 
@@ -136,14 +136,14 @@ def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> N
     assert error.exit_code == 4
     core.check()
     assert looks(core) == before
-    # ... and the core goes on as if nothing had been said.
+    # ... and the core continues as if it had not been made.
     good = SchedulerCore(Scripted([START_PLAIN, START_LIMITED]), WELCOME)
     core._policy.decisions = [START_PLAIN, START_LIMITED]  # type: ignore[attr-defined]
     assert core.handle(NOW_US + 1, ()) == good.handle(NOW_US + 1, ())
     assert looks(core) == looks(good)
 
 
-def test_what_came_before_an_impossible_decision_stands() -> None:
+def test_decisions_before_an_impossible_one_stay() -> None:
     core = core_with(START_PLAIN, START_PLAIN)
     with pytest.raises(PolicyError, match="job 2 does not wait"):
         core.handle(NOW_US, ())
@@ -169,7 +169,7 @@ def test_a_start_takes_threads_and_memory() -> None:
     assert list(view.releases) == [(1100, 2), (1150, 3), (1400, 1)]
     running = view.running[3]
     assert (running.job, running.start_us, running.end_us, running.limit_us) == (LIMITED, NOW_US, 1150, 200)
-    assert view.note(2, "seen") == 3  # notes outlive the start
+    assert view.note(2, "seen") == 3  # notes stay after the start
     assert view.memory_at(1149) == [16, 16, 0]
     assert view.memory_at(1150) == [16, 16, 8]
 
@@ -192,7 +192,7 @@ def test_a_group_starts_whole() -> None:
     assert looks(together) == looks(_handled(START_PLAIN, START_LIMITED))
 
 
-def test_notes() -> None:
+def test_notes_are_set_replaced_and_deleted() -> None:
     core = _handled(
         SetNote(2, "seen", None), SetNote(3, "new", (1, "a")), SetNote(None, "new", 0), SetNote(1, "new", False)
     )
@@ -219,7 +219,7 @@ def test_wakes() -> None:
     assert core.view.wakes() == [1001, 2000, 5000]
     core.handle(1001, (Woken(1001),))
     assert core.view.wakes() == [2000, 5000]
-    core.handle(2000, (Woken(2000), Woken(1999)))  # an unknown one does no harm
+    core.handle(2000, (Woken(2000), Woken(1999)))  # an unknown job is ignored
     assert core.view.wakes() == [5000]
 
 
@@ -244,14 +244,14 @@ def test_the_end_of_a_running_job_frees_its_threads() -> None:
 
 
 @pytest.mark.parametrize(("job_id", "left"), [(2, [3, 5]), (4, [2, 3, 5]), (77, [2, 3, 5])])
-def test_cancelled_while_waiting_held_or_unknown(job_id: int, left: list[int]) -> None:
+def test_a_pending_held_or_unknown_job_may_be_cancelled(job_id: int, left: list[int]) -> None:
     core = after(JobEnded(job_id, CANCELLED))
     assert ids(core) == left
     core.handle(NOW_US, (JobReleased(4),))
     assert (4 in ids(core)) == (job_id != 4)
 
 
-def test_held_jobs_do_not_wait_and_come_back_in_order() -> None:
+def test_held_jobs_leave_the_queue_and_return_in_order() -> None:
     core = after(JobHeld(2))
     assert ids(core) == [3, 5]
     core.handle(NOW_US, (JobHeld(3), JobReleased(2), JobReleased(4)))
@@ -263,7 +263,7 @@ def test_held_jobs_do_not_wait_and_come_back_in_order() -> None:
     assert looks(core) == before
 
 
-def test_requeued_jobs_wait_from_their_submission() -> None:
+def test_requeued_jobs_return_to_the_queue_by_submission() -> None:
     core = after(JobRequeued(1))
     assert ids(core) == [1, 2, 3, 5]
     assert core.view.free_threads == 5
@@ -295,7 +295,7 @@ def test_a_refused_group_is_undone_whole() -> None:
     assert looks(core) == before
 
 
-def test_a_failed_node_is_out_of_reach() -> None:
+def test_a_failed_node_has_no_free_threads() -> None:
     core = after(NodeFailed(1))
     assert core.view.free == (0b100, 0b001)
     assert core.view.in_service == (0b101, 0b001)
@@ -307,8 +307,8 @@ def test_a_failed_node_is_out_of_reach() -> None:
     assert looks(core) == looks(core_with())
 
 
-def test_a_job_that_goes_on_on_a_failed_node() -> None:
-    """A drained node: its job ends in its own time, and its threads are no use until the node returns."""
+def test_a_job_may_continue_on_a_failed_node() -> None:
+    """A drained node: its job runs to its end, and its threads are not free until the node returns."""
     core = after(NodeFailed(0))
     assert list(core.view.availability()) == [(NOW_US, (0b110, 0b010)), (1400, (0b110, 0b010))]
     core.handle(NOW_US, (NodeReturned(0),))
@@ -322,7 +322,7 @@ def test_a_job_that_goes_on_on_a_failed_node() -> None:
     assert core.view.free == (0b111, 0b011)
 
 
-def test_a_job_over_its_time_may_end_any_moment() -> None:
+def test_a_job_beyond_its_estimate_is_expected_to_end_in_a_microsecond() -> None:
     core = core_with()
     core.handle(1400, ())
     assert list(core.view.availability()) == [(1400, (0b110, 0b011)), (1401, (0b111, 0b011))]
@@ -383,7 +383,7 @@ def test_check_finds_damage(damage: Callable[[SchedulerCore], None], text: str) 
 
 
 class Failing:
-    """A policy that breaks down in its own code, after one decision."""
+    """A policy that fails in its own code after one decision."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -394,20 +394,20 @@ class Failing:
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), KeyError("job"), SystemExit(0)])
-def test_a_policy_that_breaks_down_is_a_policy_error(error: BaseException) -> None:
+def test_an_exception_in_a_policy_is_a_policy_error(error: BaseException) -> None:
     with pytest.raises(PolicyError, match=rf"the policy failed: {type(error).__name__}.*test_engine.py:\d+"):
         SchedulerCore(Failing(error), WELCOME).handle(NOW_US + 1, [])
 
 
 class Endless:
-    """A policy that never comes to an end."""
+    """A policy that decides endlessly."""
 
     def decide(self, view: View) -> Iterator[Action]:
         while True:
             yield SetNote(None, "new", 1)
 
 
-def test_a_policy_that_never_ends_is_ended() -> None:
+def test_an_endless_policy_is_stopped() -> None:
     with pytest.raises(PolicyError, match="decisions at one instant"):
         SchedulerCore(Endless(), WELCOME).handle(NOW_US + 1, [])
 
@@ -426,7 +426,7 @@ def test_a_policy_that_never_ends_is_ended() -> None:
         StartJob(2, runs_on((1, 1, 3, 2)), cast(Any, 100.0), None),
     ],
 )
-def test_what_could_not_travel_is_no_decision_in_one_process_either(decision: Action) -> None:
+def test_decisions_that_cannot_be_encoded_are_refused_in_one_process_too(decision: Action) -> None:
     core = core_with(decision)
     before = looks(core)
     with pytest.raises(PolicyError):

@@ -1,4 +1,4 @@
-"""What a note may hold is the same in one process as over the wire, and the refusal says which limit."""
+"""The limits of notes are the same in one process as on the wire, and the refusal names the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue: whatever comes and goes, its order, its arrays and its quick looks are those of a sorted list."""
+"""The queue: after any changes its order, its arrays and its fast searches agree with a sorted list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fitting(jobs: list[JobSpec], threads: int, longest_us: int, extra: int) -> l
 
 
 @pytest.mark.parametrize(("seed", "most"), [(1, 5), (2, 60), (3, 130), (4, 400), (5, 1500)])
-def test_a_queue_is_a_sorted_list(seed: int, most: int) -> None:
+def test_a_queue_agrees_with_a_sorted_list(seed: int, most: int) -> None:
     random = Random(seed)
     queue = Queue(drawn(random, number, number) for number in (3, 1, 2))
     jobs = sorted(queue.values(), key=lambda job: (job.submit_us, job.id))
@@ -57,7 +57,7 @@ def test_a_queue_is_a_sorted_list(seed: int, most: int) -> None:
     assert queue.take(-1) is None
 
 
-def test_arrivals_at_the_end_are_no_change() -> None:
+def test_arrivals_at_the_end_do_not_count_as_changes() -> None:
     queue = Queue()
     for number in range(1, 300):
         queue.enter(JobSpec(number, number, 1, 1))

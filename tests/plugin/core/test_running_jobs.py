@@ -1,4 +1,4 @@
-"""What becomes of running jobs: revised, suspended, resumed, measured; and what of that a restarted core knows."""
+"""Running jobs that are revised, suspended, resumed and measured; and the same state in a restarted core."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def handled(*decisions: Action, at_us: int = NOW_US, welcome: Welcome = SHARING)
 
 
 def decide(core: SchedulerCore, at_us: int, *decisions: Action) -> None:
-    """Have a core with a scripted policy decide something more."""
+    """Let a core with a scripted policy make further decisions."""
     cast(Scripted, core._policy).decisions = list(decisions)
     assert core.handle(at_us, ()) == list(decisions)
     core.check()
@@ -76,10 +76,14 @@ def measured(core: SchedulerCore) -> dict[int, int]:
     return {job_id: running.measured_ppm for job_id, running in core.view.running.items() if running.measured_ppm}
 
 
-def test_a_core_stands_where_the_welcome_says() -> None:
+def test_a_core_starts_with_the_state_of_the_welcome() -> None:
     core = core_with(welcome=SHARING)
     core.check()
-    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # seating the others has cleared nothing
+    assert measured(core) == {
+        1: 1_500_000,
+        2: 1_500_000,
+        3: 1_200_000,
+    }  # adding the other jobs has cleared no measurement
     four = core.view.running[4]
     assert (four.suspended_us, four.end_us, four.limit_us) == (950, 1800, 900)
     assert [core.view.running[number].suspended_us for number in (1, 2, 3)] == [None] * 3
@@ -89,9 +93,9 @@ def test_a_core_stands_where_the_welcome_says() -> None:
 # ---------------------------------------------------------------- revise
 
 
-def test_a_revised_job_ends_elsewhere() -> None:
+def test_a_revised_job_has_another_expected_end() -> None:
     core = core_with(welcome=SHARING)
-    core.view.node_table()  # kept from now on, and held against the running jobs by the check
+    core.view.node_table()  # from now on it is kept, and `check` compares it with the running jobs
     core.check()
     assert list(core.view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
     before = core.view.version
@@ -102,7 +106,7 @@ def test_a_revised_job_ends_elsewhere() -> None:
     assert [at_us for at_us, _ in view.availability()] == [1000, 1050, 1100, 1650, 2000]
     one = view.running[1]
     assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
-    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job came or went
+    assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job has started or ended
     decide(core, NOW_US + 1, ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
     assert view.running[1].end_us == 901
     assert view.expected_end(view.running[1]) == NOW_US + 2
@@ -111,7 +115,7 @@ def test_a_revised_job_ends_elsewhere() -> None:
 # ---------------------------------------------------------------- suspend, resume
 
 
-def test_a_suspended_job_keeps_what_it_holds() -> None:
+def test_a_suspended_job_keeps_its_resources() -> None:
     core = core_with(welcome=SHARING)
     before = looks(core)
     decide(core, NOW_US, SuspendJob(1))
@@ -121,7 +125,7 @@ def test_a_suspended_job_keeps_what_it_holds() -> None:
     assert measured(core) == {3: 1_200_000}  # it shares no node with job 1
 
 
-def test_the_limit_of_a_suspended_job_waits() -> None:
+def test_the_limit_of_a_suspended_job_is_put_off() -> None:
     core = handled(SuspendJob(1), SuspendJob(2))
     decide(core, 1250, ReviseJob(1, 950, 800), ResumeJob(1), ResumeJob(2), ResumeJob(4))
     running = core.view.running
@@ -134,7 +138,7 @@ def test_the_limit_of_a_suspended_job_waits() -> None:
         1850 + 250,
         1700 + 250,
         1800 + 300,
-    ]  # so do the ends that were expected
+    ]  # expected ends move as well
     with pytest.raises(PolicyError, match="limit 1049 us is below"):
         decide(core, 1250, ReviseJob(1, 950, 1049))
     decide(core, 1300, SuspendJob(1))
@@ -143,7 +147,7 @@ def test_the_limit_of_a_suspended_job_waits() -> None:
     assert running[1].limit_us == 2000 + 40
 
 
-def test_stopped_and_let_go_on_at_one_instant() -> None:
+def test_a_job_may_be_suspended_and_resumed_at_one_instant() -> None:
     core = handled(SuspendJob(1), ResumeJob(1), SuspendJob(1), ResumeJob(1))
     one = core.view.running[1]
     assert (one.suspended_us, one.limit_us, one.end_us) == (None, 800, 1600)
@@ -151,7 +155,7 @@ def test_stopped_and_let_go_on_at_one_instant() -> None:
 
 
 @pytest.mark.parametrize("event", [JobEnded(4, CANCELLED), JobEnded(4, COMPLETED), JobRequeued(4)])
-def test_a_suspended_job_may_end_or_wait_again(event: Event) -> None:
+def test_a_suspended_job_may_end_or_be_requeued(event: Event) -> None:
     core = after(event, welcome=SHARING)
     assert 4 not in core.view.running
     assert core.view.free == (0b100, 0)
@@ -187,8 +191,8 @@ def test_a_job_on_disk_leaves_its_threads_and_its_memory() -> None:
     assert list(view.free_memory_mb) == [12, 16, 8]
 
 
-def test_stopped_on_its_way_back() -> None:
-    """Its times have waited until it was to be ready; it goes on no sooner, and waits on from then."""
+def test_a_job_suspended_during_its_return_from_disk() -> None:
+    """Its end and limit are put off until it is ready; a suspension does not make it ready earlier, and puts them off from then on."""
     core = handled(SuspendJob(1, to_disk=True), ResumeJob(1), welcome=SWAPPING)
     one = core.view.running
     assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
@@ -208,7 +212,7 @@ def test_stopped_on_its_way_back() -> None:
 
 
 @pytest.mark.parametrize("event", [JobEnded(1, CANCELLED), JobEnded(1, NODE_FAIL), JobRequeued(1)])
-def test_the_image_of_a_job_goes_with_it(event: Event) -> None:
+def test_the_image_of_a_job_is_deleted_with_it(event: Event) -> None:
     core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
     core.view.node_table()
     assert core.handle(NOW_US + 1, (event,)) == []
@@ -231,7 +235,7 @@ def test_an_image_stays_on_a_node_that_is_out_of_service() -> None:
     decide(core, NOW_US + 5, ResumeJob(1))
 
 
-def test_room_on_disk_and_back() -> None:
+def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
     core = core_with(welcome=SWAPPING._replace(nodes=tuple(item._replace(swap_mb=3) for item in NODES)))
     assert list(core.view.free_swap_mb) == [3, 3, 3]
     with pytest.raises(PolicyError, match="node 0 has 3 MB of swap space free, 4 wanted"):
@@ -246,13 +250,13 @@ def test_room_on_disk_and_back() -> None:
 # ---------------------------------------------------------------- measured progress
 
 
-def test_a_measurement_is_taken_and_replaced() -> None:
+def test_a_measurement_replaces_the_last_one() -> None:
     core = after(ProgressMeasured(4, 3_000_000), ProgressMeasured(1, 1_700_000), welcome=SHARING)
     assert measured(core) == {1: 1_700_000, 2: 1_500_000, 3: 1_200_000, 4: 3_000_000}
 
 
 @pytest.mark.parametrize("job_id", [5, 6, 77])
-def test_a_measurement_of_a_job_that_does_not_run_is_nothing(job_id: int) -> None:
+def test_a_measurement_of_a_job_that_does_not_run_is_ignored(job_id: int) -> None:
     core = after(ProgressMeasured(job_id, 3_000_000), welcome=SHARING)
     assert looks(core) == looks(core_with(welcome=SHARING))
 
@@ -270,11 +274,11 @@ def test_a_measurement_of_a_job_that_does_not_run_is_nothing(job_id: int) -> Non
         (JobSubmitted(JobSpec(9, 1000, 1, 1)), {1, 2, 3}),
     ],
 )
-def test_a_measurement_holds_until_a_neighbour_comes_or_goes(event: Event, left: set[int]) -> None:
+def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends(event: Event, left: set[int]) -> None:
     assert set(measured(after(event, welcome=SHARING))) == left
 
 
-def test_a_newcomer_voids_what_was_measured_on_its_nodes_alone() -> None:
+def test_a_start_voids_measurements_on_its_nodes_only() -> None:
     core = after(JobEnded(3, COMPLETED), ProgressMeasured(1, 1_100_000), ProgressMeasured(4, 2), welcome=SHARING)
     decide(core, NOW_US, StartJob(5, runs_on((1, 1, 2, 1)), 100, None))
     assert set(measured(core)) == {1, 4}
@@ -282,7 +286,7 @@ def test_a_newcomer_voids_what_was_measured_on_its_nodes_alone() -> None:
     assert set(measured(core)) == {1, 2, 3}  # it is alone on its node
 
 
-def test_what_happens_at_once_counts_in_its_order() -> None:
+def test_events_of_one_instant_count_in_their_order() -> None:
     """Ends come before measurements in a batch: these measurements already exclude the jobs that ended."""
     core = after(JobEnded(3, COMPLETED), ProgressMeasured(2, 1_400_000), welcome=SHARING)
     assert measured(core) == {1: 1_500_000, 2: 1_400_000}
@@ -300,7 +304,7 @@ IMPOSSIBLE: list[tuple[Action, str]] = [
     (ReviseJob(2, -5, None), "an estimate of -5 us"),
     (ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
     (ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
-    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # what was granted, not the user's 600
+    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # the granted limit, not the user's 600
     (ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
     (ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
     (ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
@@ -329,7 +333,7 @@ def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> N
     assert looks(core) == before
 
 
-def test_what_came_before_an_impossible_decision_stands() -> None:
+def test_decisions_before_an_impossible_one_stay() -> None:
     core = core_with(SuspendJob(1), SuspendJob(1), welcome=SHARING)
     with pytest.raises(PolicyError, match="job 1 is suspended"):
         core.handle(NOW_US, ())
@@ -347,7 +351,7 @@ def test_check_finds_an_unknown_measurement() -> None:
 # ---------------------------------------------------------------- beliefs about pairs
 
 
-def test_what_the_site_believes_of_pairs() -> None:
+def test_the_belief_about_pairs_is_that_of_the_welcome() -> None:
     assert core_with(welcome=SHARING).view.pairs is None
     told = Belief("lomarc", "bulk-synchronous", (), (("pair_seed", 7), ("paging_ppm", 2_200_000)))
     pairs = core_with(welcome=SHARING._replace(belief=told)).view.pairs
@@ -357,7 +361,7 @@ def test_what_the_site_believes_of_pairs() -> None:
 
 
 @pytest.mark.parametrize("parameters", [(("pair_sede", 7),), (("pair_seed", "7"),), (("bad_c_ppm", 1),)])
-def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) -> None:
+def test_impossible_parameters_of_a_belief_are_refused(parameters: tuple[tuple[str, Any], ...]) -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters") as caught:
         core_with(welcome=SHARING._replace(belief=Belief("lomarc", "bulk-synchronous", (), parameters)))
     assert caught.value.code == "unsupported"
@@ -368,7 +372,7 @@ def test_parameters_that_make_no_sense(parameters: tuple[tuple[str, Any], ...]) 
 
 @dataclass
 class Books:
-    """What should be known after anything that happens: plain facts, from which a welcome can be written at any time."""
+    """The expected state after each event and decision, as plain facts from which a welcome can be made at any time."""
 
     nodes: tuple[NodeClass, ...]
     running: dict[int, RunningJob] = field(default_factory=dict)
@@ -381,7 +385,7 @@ class Books:
         return {n for first, count, _, _ in self.running[job_id].runs for n in range(first, first + count)}
 
     def disturb(self, job_id: int) -> None:
-        where = self.nodes_of(job_id)  # of one on disk, too: measurements of the jobs beside it have become invalid
+        where = self.nodes_of(job_id)  # also for a job on disk: measurements of the jobs beside it have become invalid
         for other in [other for other in self.running if self.nodes_of(other) & where]:
             self.running[other] = self.running[other]._replace(measured_ppm=0)
 
@@ -393,7 +397,7 @@ class Books:
         )  # fmt: skip
 
     def wait(self, job_id: int, span_us: int) -> None:
-        """Have a job's times wait that makes no progress for so long."""
+        """Put off the end and the limit of a job that makes no progress for this time."""
         job = self.running[job_id]
         later_us = None if job.limit_us is None else job.limit_us + span_us
         self.running[job_id] = job._replace(
@@ -407,7 +411,7 @@ class Books:
         )
 
     def step(self, random: Random, core: SchedulerCore) -> None:
-        """Let one thing happen to the books and to the core."""
+        """Apply one random event or decision to the books and to the core."""
         self.now_us += random.choice((0, 1, 7))
         kinds = ["submit", "start", "start", "start", "end", "requeue", "fail", "return"]
         kind = random.choice([*kinds, *["measure"] * 4, *["suspend", "resume"] * 2, "revise"])
@@ -455,7 +459,7 @@ class Books:
                 and (since_us := self.running[job_id].suspended_us) is not None
                 and self.may_resume(job_id, random)
             ):
-                waited_us = max(since_us, self.running[job_id].ready_us)  # all that it has, so far
+                waited_us = max(since_us, self.running[job_id].ready_us)  # all of it so far
                 if self.running[job_id].on_disk:
                     self.running[job_id] = self.running[job_id]._replace(ready_us=self.now_us + self.resume_us)
                 self.wait(job_id, max(self.now_us, self.running[job_id].ready_us) - waited_us)
@@ -497,7 +501,7 @@ def everything(core: SchedulerCore) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resume_us", [0, 25])
-def test_a_core_made_from_what_was_told_is_the_live_one(resume_us: int) -> None:
+def test_a_core_made_from_a_welcome_equals_the_live_core(resume_us: int) -> None:
     seen: set[str] = set()
     for seed in range(5):
         random = Random(seed)

@@ -1,4 +1,4 @@
-"""What the manager has refused had no effect: the core takes it back, and stands where the manager stands."""
+"""Refused actions have no effect: the core takes them back, and then agrees with the manager."""
 
 from __future__ import annotations
 
@@ -77,20 +77,20 @@ def core_after(actions: list[Action], *events: Event, welcome: Welcome = SITE) -
 
 
 @pytest.mark.parametrize("actions", DECIDED)
-def test_what_was_refused_altogether_never_was(actions: list[Action]) -> None:
+def test_actions_that_are_all_refused_leave_no_trace(actions: list[Action]) -> None:
     core = core_after(list(actions), *refusals(actions, list(range(len(actions)))))
     assert looks(core) == looks(core_after([]))
     assert core.refused == len(actions)
 
 
-def test_what_was_not_refused_stays() -> None:
+def test_actions_that_are_not_refused_stay() -> None:
     actions: list[Action] = [SuspendJob(1), ReviseJob(1, 700, 950), WakeAt(9_000), ResumeJob(6)]
     core = core_after(actions, *refusals(actions, [0, 3]))
     assert looks(core) == looks(core_after([ReviseJob(1, 700, 950), WakeAt(9_000)]))
 
 
-def test_refusals_are_taken_back_before_what_happened_meanwhile() -> None:
-    """Job 2 was held, a node has failed, and job 1 was cancelled, while the scheduler decided."""
+def test_refused_actions_are_taken_back_before_other_events() -> None:
+    """While the scheduler decided, job 2 was held, a node failed and job 1 was cancelled."""
     actions: list[Action] = [SuspendJob(1, to_disk=True), START]
     events: list[Event] = [NodeFailed(0), JobEnded(1, CANCELLED), JobHeld(2)]
     core = core_after(actions, *refusals(actions, [0, 1]), *events)
@@ -98,25 +98,25 @@ def test_refusals_are_taken_back_before_what_happened_meanwhile() -> None:
     assert 2 not in [job.id for job in core.view.queue]
 
 
-def test_a_job_that_was_let_in_keeps_its_threads_from_one_that_comes_back() -> None:
-    """Job 1 was cancelled while it was to go to disk: that is refused, and the start on its threads is not."""
+def test_a_started_job_keeps_the_threads_of_a_refused_suspension() -> None:
+    """Job 1 was cancelled meanwhile: its suspension to disk is refused, but the start on its threads is not."""
     actions: list[Action] = [SuspendJob(1, to_disk=True), START]
     core = core_after(actions, *refusals(actions, [0]), JobEnded(1, CANCELLED))
     assert core.view.free[0] & 1 == 0
     assert core.view.free[1] & 1 == 0
 
 
-def test_a_refusal_of_what_another_core_decided_changes_nothing() -> None:
+def test_a_refusal_of_another_cores_action_changes_nothing() -> None:
     core = core_after([], ActionRefused(7, 0, "stale: no", (2,)), ActionRefused(7, 5, "no"))
     assert looks(core) == looks(core_after([]))
 
 
-def test_a_job_that_is_told_of_late_has_the_place_of_its_submission() -> None:
+def test_a_job_that_is_announced_late_is_queued_by_its_submission() -> None:
     core = core_after([], JobSubmitted(JobSpec(9, 15, 1, 100)))
     assert [job.id for job in core.view.queue] == [2, 9, 3, 5]
 
 
-def test_events_that_cannot_be_are_the_managers_fault() -> None:
+def test_impossible_events_are_the_managers_fault() -> None:
     core = SchedulerCore(Scripted(), SITE)
     with pytest.raises(RemoteProtocolError, match="cannot have happened"):
         core.handle(NOW_US, [JobRequeued(77)])

@@ -1,4 +1,4 @@
-"""The decision trace: what is told, when, and that telling changes nothing."""
+"""The decision trace: its records, and that tracing does not change decisions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Said = Explain | Tell
 
 
 class Explaining:
-    """A policy that follows a list of things to say and to decide, one list for each batch."""
+    """A policy that follows a list of explanations and decisions, one list for each batch."""
 
     def __init__(self, *passes: Sequence[Said | Action]) -> None:
         self.passes = list(passes)
@@ -59,13 +59,13 @@ class Explaining:
 
 
 def traced(*passes: Sequence[Said | Action], welcome: Welcome = WELCOME) -> list[dict[str, Any]]:
-    """Return what is told of these passes, after a look that an untraced core decides the same."""
+    """Return the trace of these passes, and check that a core without a trace decides the same."""
     records: list[dict[str, Any]] = []
     core = SchedulerCore(Explaining(*passes), welcome, records.append)
     plain = SchedulerCore(Explaining(*passes), welcome)
     for number in range(len(passes)):
         assert core.handle(NOW_US + number, ()) == plain.handle(NOW_US + number, ())
-    assert json.loads(json.dumps(records)) == records  # readers need no type of ours
+    assert json.loads(json.dumps(records)) == records  # the trace is plain JSON
     return records
 
 
@@ -81,7 +81,7 @@ PLAIN_START = {
 }
 
 
-def test_a_start_is_told_with_what_was_said_of_the_job() -> None:
+def test_a_start_is_recorded_with_its_explanation() -> None:
     assert traced([START_PLAIN]) == [PLAIN_START]
     said: list[Said | Action] = [
         Explain(2, {"reason": "order", "free": 4}),
@@ -92,14 +92,14 @@ def test_a_start_is_told_with_what_was_said_of_the_job() -> None:
     assert traced(said) == [PLAIN_START | {"reason": "order", "free": 3, "partner": None}]
 
 
-def test_facts_of_ours_have_an_order_and_others_come_behind() -> None:
+def test_known_facts_have_a_fixed_order_before_others() -> None:
     (record,) = traced(
         [Explain(2, {"mine": 1, "group": {}, "unfair_to": 5, "no_search": "short", "reason": "promise"}), START_PLAIN]
     )
     assert list(record) == [*PLAIN_START, "reason", "no_search", "unfair_to", "group", "mine"]
 
 
-def test_those_that_start_together_name_each_other() -> None:
+def test_jobs_that_start_together_name_each_other() -> None:
     first, second = traced([Explain(3, {"slowdown": 1.5}), StartTogether((START_PLAIN, START_LIMITED))])
     assert first == PLAIN_START | {"together": [3]}
     assert (second["job"], second["together"], second["slowdown"]) == (3, [2], 1.5)
@@ -108,7 +108,7 @@ def test_those_that_start_together_name_each_other() -> None:
     assert "together" not in alone
 
 
-def test_stops_and_their_ends_are_told() -> None:
+def test_suspensions_and_resumptions_are_recorded() -> None:
     records = traced([Explain(1, {"measured_slowdown": 1.8}), SuspendJob(1)], [Explain(1, {"left": 3}), ResumeJob(1)])
     assert records == [
         {"at_us": NOW_US, "kind": "suspend", "job": 1, "measured_slowdown": 1.8},
@@ -116,21 +116,21 @@ def test_stops_and_their_ends_are_told() -> None:
     ]
 
 
-def test_other_decisions_are_not_told() -> None:
+def test_other_decisions_are_not_recorded() -> None:
     assert traced([SetNote(1, "a", 1), WakeAt(9000), ReviseJob(1, 600, None)]) == []
 
 
-def test_a_rejection_is_told_with_its_reason() -> None:
+def test_a_rejection_is_recorded_with_its_reason() -> None:
     assert traced([Explain(5, {"reason": "order", "free": 4}), RejectJob(5, "no licence")]) == [
         {"at_us": NOW_US, "kind": "reject", "job": 5, "reason": "no licence"}
     ]
 
 
-def test_what_was_said_of_a_job_that_did_not_start_is_forgotten_with_the_instant() -> None:
+def test_explanations_without_a_start_are_dropped_after_the_instant() -> None:
     assert traced([Explain(2, {"reason": "old"})], [START_PLAIN]) == [PLAIN_START | {"at_us": NOW_US + 1}]
 
 
-def test_the_same_is_told_once() -> None:
+def test_equal_records_of_one_kind_are_written_once() -> None:
     reserve: Said = Tell("reserve", {"job": 5, "shadow_us": 1400})
     later: Said = Tell("reserve", {"job": 5, "shadow_us": 1500})
     other: Said = Tell("weak", {"free": 3})
@@ -143,7 +143,7 @@ def test_the_same_is_told_once() -> None:
     ]
 
 
-def test_an_impossible_decision_is_not_told() -> None:
+def test_an_impossible_decision_is_not_recorded() -> None:
     records: list[dict[str, Any]] = []
     core = SchedulerCore(Explaining([START_PLAIN, START_PLAIN]), WELCOME, records.append)
     with pytest.raises(PolicyError, match="job 2 does not wait"):
@@ -163,7 +163,7 @@ def test_no_trace_unless_requested() -> None:
     assert listening.handle(NOW_US, (JobEnded(1, COMPLETED),)) == []
 
 
-def test_costly_facts_are_added_where_a_trace_listens() -> None:
+def test_costly_facts_are_computed_only_for_a_trace() -> None:
     class Costly:
         def decide(self, view: View) -> Iterator[Action]:
             if view.queued:

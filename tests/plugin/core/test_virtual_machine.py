@@ -1,4 +1,4 @@
-"""The machine as one class of jobs has it, against a look at one job and one node after the other."""
+"""The virtual machine of one class of jobs, compared with a calculation job by job and node by node."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ABOVE_US, MOST_US = 100, 200  # of the class
 
 
 def random_welcome(random: Random) -> Welcome:
-    """Draw jobs of three classes: some on disk, some on their way back, some stopped; those on disk may have others on their nodes."""
+    """Draw jobs of three classes: some on disk, some returning, some suspended; other jobs may use the nodes of jobs on disk."""
     free = dict.fromkeys(range(NODES), (1 << THREADS) - 1)
-    there: dict[int, int] = {}  # threads of the class's jobs, which are on none but their own
+    there: dict[int, int] = {}  # threads of the class's jobs; each thread has at most one of them
     running = []
     for number in range(1, random.randint(2, 9)):
         estimate_us = random.choice((50, 100, 101, 150, 200, 201, 900))
@@ -94,7 +94,7 @@ def machine_of(told: Welcome) -> tuple[View, VirtualMachine]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_as_seen_job_by_job(seed: int) -> None:
+def test_the_machine_agrees_with_a_calculation_job_by_job(seed: int) -> None:
     random = Random(f"virtual {seed}")
     told = random_welcome(random)
     view, machine = machine_of(told)
@@ -110,7 +110,7 @@ def test_as_seen_job_by_job(seed: int) -> None:
     ]
     assert machine.queued == len(machine.queue)
 
-    left_us = {}  # what is left of the time that each should take
+    left_us = {}  # the rest of each job's expected time
     for job in own:
         since_us = job.suspended_us if job.suspended_us is not None else max(NOW_US, job.ready_us)
         left_us[job.spec.id] = job.start_us + job.estimate_us - since_us
@@ -146,8 +146,8 @@ def test_as_seen_job_by_job(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_will_be_free(seed: int) -> None:
-    """At every expected end, and at the next instant for nodes that are closed now; with further jobs as if they were there."""
+def test_availability_agrees_with_a_calculation_node_by_node(seed: int) -> None:
+    """At every expected end, and at the next instant for nodes that are closed now; also with further planned jobs."""
     random = Random(f"steps {seed}")
     told = random_welcome(random)
     _, machine = machine_of(told)
@@ -173,7 +173,7 @@ def test_what_will_be_free(seed: int) -> None:
         assert list(machine.availability()) == [(at_us, machine.firsts(free)) for at_us, free in steps]
         room = [(at_us, size(machine.firsts(free))) for at_us, free in steps]
         assert machine.free_steps() == room
-        for threads in range(1, NODES * THREADS + 1):  # a job that has to wait now, in the class's own time
+        for threads in range(1, NODES * THREADS + 1):  # for a job that cannot start now, in the class's own time
             expected = next(((at_us, n - threads) for at_us, n in room[1:] if n >= threads), None)
             assert machine.shadow(threads) == expected
 

@@ -1,4 +1,4 @@
-"""The machine for jobs that take whole nodes, against a look at one node after the other."""
+"""The view for jobs that take whole nodes, compared with a calculation node by node."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def firsts(nodes: list[Node], view: View, at_us: int) -> Layers:
 
 
 def places(nodes: list[Node], job: JobSpec) -> int:
-    """Return how many processes of ``job`` the empty machine holds, all nodes in service; an exclusive one has all threads."""
+    """Return how many processes of ``job`` the empty machine holds; an exclusive job has all threads of its nodes."""
     total = 0
     for node in nodes:
         threads = node.threads if job.exclusive else node.cores
@@ -160,14 +160,14 @@ def hold_against_nodes(view: WholeNodesView, down: set[int], random: Random) -> 
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_every_member_says_what_its_nodes_say(seed: int) -> None:
+def test_every_member_agrees_with_its_nodes(seed: int) -> None:
     random = Random(seed)
     welcome = random_welcome(random)
     core = core_with(welcome=welcome)
     view = WholeNodesView(core.view)
     down = set(welcome.down)
     hold_against_nodes(view, down, random)
-    for _ in range(4):  # one view, and caches that must notice what happens
+    for _ in range(4):  # one view, whose caches must notice changes
         now_us = view.now_us + random.choice((0, 50))
         event = random_event(view, down, random)
         assert core.handle(now_us, () if event is None else (event,)) == []
@@ -191,7 +191,7 @@ def random_event(view: View, down: set[int], random: Random) -> Event | None:
 
 
 def start_on_a_free_node(core: SchedulerCore, view: WholeNodesView) -> None:
-    """Start the job that waits on the first thread of a free node, if there are both."""
+    """Start a pending job on the first thread of a free node, if there are both."""
     node = next((n for n in range(view.machine.nodes) if view.free[0] >> n & 1), None)
     if node is not None and view.queue:
         start = StartJob(99, runs_on((node, 1, 1, 1)), 10, None)
@@ -200,7 +200,7 @@ def start_on_a_free_node(core: SchedulerCore, view: WholeNodesView) -> None:
         assert not view.free[0] >> node & 1
 
 
-def test_a_second_thread_is_left_over_for_a_partner() -> None:
+def test_the_second_thread_of_a_used_node_is_not_free() -> None:
     """Two nodes with hyperthreading, a job on the first one: not free, though the plain view still has its second thread."""
     welcome = WELCOME._replace(
         now_us=NOW_US,

@@ -1,4 +1,4 @@
-"""The budget of a decision: what a look costs, and when nothing is left."""
+"""The budget of a decision: the prices of examinations, and when it is exhausted."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def test_each_part_of_a_price_is_rounded_down(counts: tuple[int, int], units: in
     assert SEARCH.units(*counts) == units
 
 
-def test_a_price_wants_a_number_for_each_rate() -> None:
+def test_a_price_needs_a_count_for_each_rate() -> None:
     with pytest.raises(ValueError, match="zip"):
         SEARCH.units(1)
 
 
-def test_the_last_look_may_cost_more_than_there_was() -> None:
+def test_the_last_payment_may_exceed_the_budget() -> None:
     work = limited(40)
     assert [work.pay(LOOK), work.spent, work.pay(LOOK), work.spent, work.pay(LOOK)] == [True, False, True, True, False]
     assert work.left == -20
 
 
-def test_a_look_that_is_paid_in_full_never_costs_more_than_there_was() -> None:
+def test_a_payment_in_full_never_exceeds_the_budget() -> None:
     work = limited(40)
     assert [work.pay_in_full(LOOK), work.pay_in_full(LOOK), work.left] == [True, False, 10]
 
 
-def test_a_share_of_what_is_left() -> None:
+def test_a_share_of_the_budget_that_is_left() -> None:
     work = limited(100)
     assert (work.affordable(30), work.affordable(12, 4)) == (3, 2)
     work.spend(200)

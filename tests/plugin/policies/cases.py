@@ -32,14 +32,14 @@ BANDWIDTH = Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
 
 
 class Case(NamedTuple):
-    """One machine at `NOW_US`, with what runs and what waits."""
+    """One machine at `NOW_US`, with running and pending jobs."""
 
     welcome: Welcome
     machine: tuple[Node, ...]  # the same for the references; time 0 is `NOW_US`
     waiting: tuple[JobSpec, ...]
 
     def view(self) -> View:
-        """Return the view of a core that has taken the machine over."""
+        """Return the view of a core for this machine."""
         return SchedulerCore(compose({"preset": "fcfs"}), self.welcome).view
 
 
@@ -48,7 +48,7 @@ def job_of(number: int, processes: int, demand_mbs: int, estimate_us: int, limit
 
 
 def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = False) -> Case:
-    """Draw 1 to 4 nodes of 2 to 4 processors, running jobs of one to three processes, and waiting jobs that all fit.
+    """Draw 1 to 4 nodes of 2 to 4 processors, running jobs of one to three processes, and pending jobs that all fit.
 
     With ``small``, all jobs but the first want one or two processors.
     """
@@ -112,7 +112,7 @@ def buckets_of(runs: Sequence[Run]) -> tuple[Bucket, ...]:
 
 
 def normal(placement: Placement, machine: Sequence[Node], free: Sequence[Bucket]) -> tuple[Bucket, ...]:
-    """Return a placement's buckets with the lowest free ones of each node: those of one node are alike."""
+    """Return a placement with the lowest free buckets of each node: buckets of one node are equivalent."""
     counts: Mapping[int, int] = {
         node: sum(1 for bucket in placement.buckets if bucket[0] == node) for node in range(len(machine))
     }
@@ -124,5 +124,5 @@ def close(factor: float, exact: Fraction) -> bool:
 
 
 def variants(policies: Iterable[str], *quick: str) -> list[Any]:
-    """Return policies as parameters of a test; those that are not ``quick`` are slow: they differ from a quick one in a parameter."""
+    """Return policies as parameters of a test; those that are not ``quick``, which differ from one in a parameter, are slow."""
     return [policy if policy in quick else pytest.param(policy, marks=pytest.mark.slow) for policy in policies]

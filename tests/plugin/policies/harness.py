@@ -1,6 +1,6 @@
-"""Small workloads through the real emulator, under any policy, compared unit for unit.
+"""Small workloads in the real emulator, under any policy, compared exactly.
 
-The unit of time is the microsecond on both sides: a job over its time is expected to end in one unit, always.
+The unit of time is the microsecond on both sides: a job beyond its estimate is always expected to end one unit from now.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_CONTENTION = Belief("none", "bulk-synchronous", ())
 
 
 def random_jobs(random: Random, processors: int, estimates: str, jobs: int = 40) -> list[Job]:
-    """Draw jobs that come a bit faster than the machine can take them; ``estimates`` is exact, over, or over-and-under."""
+    """Draw jobs that arrive a bit faster than the machine can run them; ``estimates`` is exact, over, or over-and-under."""
     submit = 0
     drawn = []
     for number in range(1, jobs + 1):
@@ -41,7 +41,7 @@ def random_jobs(random: Random, processors: int, estimates: str, jobs: int = 40)
 
 
 def starts_under(policy: Mapping[str, Any], jobs: Sequence[Job], processors: int, threads: int = 1) -> Starts:
-    """Run ``jobs`` on nodes of so many threads under a composition, and return every start."""
+    """Run ``jobs`` on nodes with ``threads`` threads each under a composition, and return every start."""
     workload = [
         WorkloadJob(
             JobSpec(job.id, job.submit, job.processors, job.estimate),

@@ -1,4 +1,4 @@
-"""A decision with so much work and no more: it leaves some for later, does nothing wrong, and depends on nothing but what is known."""
+"""Decisions under a budget: work is left for later, decisions stay valid, and they depend only on the protocol's state."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
     **dict.fromkeys(LOMARC, lomarc),
     **dict.fromkeys(SLICED, statistical),
 }
-# Units that are too few for all that there is to look at.
+# Budgets that are too small to examine everything.
 FEW = {"ac": 20, "lomarc-fm": 60, "lomarc-u2": 150, "lomarc-r": 90, "glts": 1500, "cst": 1500, "glts-nh": 1500}
-LAST_LOOK = 1000  # what one look may cost at most in these scenarios
+LAST_LOOK = 1000  # the largest price of one examination in these scenarios
 
 
 class Watched(DirectLink):
-    """A link that sees what each decision has left; its scheduler may be made anew before every batch."""
+    """A link that records the budget left after each decision; its scheduler may be made anew before every batch."""
 
     def __init__(self, factory: Callable[[Welcome], SchedulerCore], *, anew: bool = False) -> None:
         super().__init__(factory)
@@ -63,19 +63,19 @@ def play(preset: str, units: int | None, *, anew: bool = False) -> tuple[Any, Wa
     return run(prepare(SCENARIOS[preset]()), link), link
 
 
-# The variants of a policy that differ in a parameter alone are slow ones.
+# Variants of a policy that differ only in a parameter are slow tests.
 @pytest.mark.parametrize("preset", variants((*LOMARC, *SLICED), *LOMARC[::2], "glts", "cst"))
 def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
     limited, link = play(preset, 10**9)
     plain, free = play(preset, None)
     assert limited.records == plain.records
-    assert set(free.left) == {0}  # without a limit nothing is counted
+    assert set(free.left) == {0}  # without a budget nothing is counted
     assert min(link.left) > 0
 
 
 @pytest.mark.by_default(2)
 @pytest.mark.parametrize(("preset", "units"), FEW.items())
-def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
+def test_under_a_small_budget_all_jobs_end(preset: str, units: int) -> None:
     """All jobs end under every policy, and work is bounded; the schedule differs, and still has co-located jobs."""
     cut, link = play(preset, units)
     plain, _ = play(preset, None)
@@ -88,8 +88,8 @@ def test_a_small_budget_leaves_some_for_later(preset: str, units: int) -> None:
     assert play(preset, units, anew=True)[0].records == cut.records
 
 
-def test_a_response_is_expected_of_those_within_reach() -> None:
-    """Of 40 long jobs those whose starts a part of the budget pays for: the others once they are near enough to the head."""
+def test_responses_are_expected_as_far_as_the_budget_pays() -> None:
+    """Part of the budget pays for the expected responses of some of 40 long jobs; the others follow when they are near the head."""
     node = nodes_of(2)
     jobs = [spec_of(number, 8, 20_000, submit_us=number) for number in range(1, 41)]
     told = welcome_of([node], (), jobs, belief_of())

@@ -1,4 +1,4 @@
-"""A pass pays for what it asks a placement: what the placement says that its offers cost."""
+"""A pass pays for a placement's offers at the placement's price."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_an_offer_is_paid_for_before_it_is_made(units: int, found: int, left: in
 
 
 @pytest.mark.parametrize(("placement", "units"), [(FirstFit(), 0), (Dear(), None)])
-def test_what_costs_nothing_is_had_whatever_is_left(placement: Placement, units: int | None) -> None:
-    """That is so of a placement without a price, and of any where there is no budget."""
+def test_offers_without_a_price_do_not_depend_on_the_budget(placement: Placement, units: int | None) -> None:
+    """The same holds for any placement without a budget."""
     context = context_with(placement, units)
     assert context.within_budget(JOBS) == JOBS
     assert offers(context) == [True] * 3
@@ -58,7 +58,7 @@ def test_what_costs_nothing_is_had_whatever_is_left(placement: Placement, units:
 
 
 def test_less_consume_charges_for_nodes() -> None:
-    """A job that asks for more than threads has each node looked at by itself."""
+    """For a job that requests more than threads, each node is examined by itself."""
     context = context_with(LessConsume(), 1000)
     assert context.placement.price(JOBS[0], context.view) == 80 + 8 // 4
     assert context.placement.price(JOBS[0]._replace(exclusive=True), context.view) == 80 + 8 * 2

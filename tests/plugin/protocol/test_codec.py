@@ -1,4 +1,4 @@
-"""What is sent is what arrives; messages may grow, and what has no form is not sent."""
+"""Messages arrive as they were sent; unknown fields are ignored, and invalid messages are not sent."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
 
 @settings(deadline=None, max_examples=300)
 @given(messages)
-def test_what_is_sent_is_what_arrives(message: m.Message) -> None:
+def test_messages_arrive_as_they_were_sent(message: m.Message) -> None:
     frames = encode(message)
     arrived = decode(frames)
     assert arrived == message
@@ -163,7 +163,7 @@ def test_every_message_event_and_action_has_a_sample() -> None:
     assert {type(message) for message in SAMPLES} == set(MESSAGES_BY_KIND)
     assert {type(event) for event in EVENTS} == set(m.Event.__args__)
     assert {type(action) for action in ACTIONS} == set(m.Action.__args__) - {m.UnknownAction}
-    # ... and whatever a job, a running job and a belief may say is said at least once.
+    # ... and every optional field of a job, a running job and a belief is in use at least once.
     kinds: list[tuple[Any, Any]] = [
         (m.JobSpec, SPECS), (m.RunningJob, WELCOME.running), (m.Belief, (WELCOME.belief,)), (m.NodeClass, WELCOME.nodes),
         (m.Welcome, (WELCOME,)), (m.SuspendJob, [action for action in ACTIONS if isinstance(action, m.SuspendJob)]),
@@ -173,7 +173,7 @@ def test_every_message_event_and_action_has_a_sample() -> None:
         assert all(any(getattr(each, name) != usual for each in samples) for name, usual in defaults.items())
 
 
-# ---------------------------------------------------------------- the short cuts say what the tables say
+# ---------------------------------------------------------------- the fast paths agree with the tables
 
 JUNK: tuple[Any, ...] = (
     None,
@@ -211,7 +211,7 @@ def mutate(raw: Any, draw: random.Random) -> Any:
     return draw.choice(JUNK)
 
 
-def test_short_cuts_and_tables_agree_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_paths_and_tables_agree_on_mutated_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(1)
     bodies = []
     for _ in range(6000):
@@ -226,7 +226,7 @@ def test_short_cuts_and_tables_agree_on_everything(monkeypatch: pytest.MonkeyPat
     assert len({text for text in short if "|" in text}) > 200
 
 
-# ---------------------------------------------------------------- growing
+# ---------------------------------------------------------------- newer messages
 
 
 def test_unknown_fields_are_ignored_wherever_they_are() -> None:
@@ -239,13 +239,13 @@ def test_unknown_fields_are_ignored_wherever_they_are() -> None:
     assert decode_raw(raw) == SAMPLES[3]
 
 
-def test_unknown_actions_arrive_by_name_so_that_they_can_be_refused() -> None:
+def test_unknown_actions_arrive_by_name_to_be_refused() -> None:
     raw = raw_of(SAMPLES[4])
     raw["actions"].insert(1, {"type": "grow_job", "job_id": 3, "by": [1, 2]})
     arrived = decode_raw(raw)
     assert isinstance(arrived, m.Actions)
     assert arrived.actions == (ACTIONS[0], m.UnknownAction("grow_job"), *ACTIONS[1:])
-    assert decode(encode(arrived)) == arrived  # as it is in a manager's journal
+    assert decode(encode(arrived)) == arrived  # as in a manager's journal
 
 
 def test_fields_at_their_default_are_left_out() -> None:
@@ -272,7 +272,7 @@ def test_fields_at_their_default_are_left_out() -> None:
     assert decode(encode(bare)) == bare
 
 
-# ---------------------------------------------------------------- what we may not send
+# ---------------------------------------------------------------- invalid messages
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_fields_at_their_default_are_left_out() -> None:
         "hello",
     ],
 )
-def test_what_has_no_form_on_the_wire_is_not_sent(message: m.Message) -> None:
+def test_values_without_a_form_on_the_wire_are_not_sent(message: m.Message) -> None:
     with pytest.raises(LocalProtocolError):
         encode(message)
 

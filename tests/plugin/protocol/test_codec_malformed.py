@@ -1,4 +1,4 @@
-"""Bytes that are no message give RemoteProtocolError, with the place of what is wrong, and nothing else."""
+"""Malformed messages give RemoteProtocolError with the path of the error, and no other exception."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def test_wrong_frames_are_refused(frames: list[bytes]) -> None:
         ({"new": [0] * (MAX_ARRAY_ITEMS + 1)}, "malformed", "", None),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(change: dict[Any, Any], code: str, path: str, text: str | None) -> None:
+def test_errors_name_the_path_of_the_wrong_value(
+    change: dict[Any, Any], code: str, path: str, text: str | None
+) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_raw({"type": "events", "seq": 1, "now_us": 0, "events": []} | change)
     error = caught.value
@@ -153,7 +155,7 @@ def test_each_part_of_a_usage_is_checked(usage: object, path: str, text: str) ->
 
 
 @pytest.mark.parametrize("bound", ["cpu", "network", "disk"])
-def test_usages_at_the_edge_are_fine(bound: str) -> None:
+def test_usages_at_the_limits_are_accepted(bound: str) -> None:
     for usage in ((bound, 1_000_000, 0, 0, 0), (bound, 0, 0, 1_000_000, 1_000_000)):
         message = m.Events(1, 0, (m.JobSubmitted(m.JobSpec(1, 0, 1, 1, usage=usage)),))
         assert decode(encode(message)) == message
@@ -183,7 +185,7 @@ def test_usages_at_the_edge_are_fine(bound: str) -> None:
         ("resume_us", {"welcome": {"resume_us": None}}),
     ],
 )
-def test_what_a_welcome_says_of_beliefs_and_running_jobs_is_checked(place: str, changes: dict[str, Any]) -> None:
+def test_beliefs_and_running_jobs_of_a_welcome_are_checked(place: str, changes: dict[str, Any]) -> None:
     raw = raw_of(WELCOME)
     raw["belief"] |= changes.get("belief", {})
     raw["running"][0] |= changes.get("running", {})
@@ -209,7 +211,7 @@ def test_what_a_welcome_says_of_beliefs_and_running_jobs_is_checked(place: str, 
         ({"type": "progress_measured", "slowdown_ppm": 1}, "job_id"),
     ],
 )
-def test_each_field_of_what_happens_to_running_jobs_is_checked(raw: dict[str, Any], field: str) -> None:
+def test_each_field_of_events_and_actions_of_running_jobs_is_checked(raw: dict[str, Any], field: str) -> None:
     kind = "events" if raw["type"] == "progress_measured" else "actions"
     with pytest.raises(RemoteProtocolError) as caught:
         decode_raw({"type": kind, "seq": 1, "now_us": 0, kind: [raw]})

@@ -1,4 +1,4 @@
-"""Endpoints: what may be used without keys, with keys, and by users."""
+"""Endpoints: which are valid without keys, with keys, and for users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cosched_plugin.protocol.endpoint import takes_keys, why_not, why_not_for_us
         "ipc://@x",
     ],
 )
-def test_what_does_not_leave_the_machine_needs_no_keys(endpoint: str) -> None:
+def test_local_endpoints_need_no_keys(endpoint: str) -> None:
     assert why_not(endpoint) is None
     assert why_not(endpoint, secured=True) is None
 
@@ -37,7 +37,7 @@ def test_what_does_not_leave_the_machine_needs_no_keys(endpoint: str) -> None:
         "tcp://n1:0",
     ],
 )
-def test_what_leaves_the_machine_needs_keys(endpoint: str) -> None:
+def test_endpoints_beyond_the_machine_need_keys(endpoint: str) -> None:
     reason = why_not(endpoint)
     assert reason is not None
     assert "not a loopback address" in reason
@@ -74,7 +74,7 @@ def test_what_leaves_the_machine_needs_keys(endpoint: str) -> None:
     ],
 )
 @pytest.mark.parametrize("secured", [False, True])
-def test_what_is_no_endpoint(endpoint: str, reason: str, secured: bool) -> None:
+def test_malformed_endpoints_are_refused(endpoint: str, reason: str, secured: bool) -> None:
     assert reason in (why_not(endpoint, secured=secured) or "")
     assert reason in (why_not_for_users(endpoint, secured=secured) or "")
 

@@ -1,4 +1,4 @@
-"""Messages lost, doubled, late and out of order, and schedulers killed: no session breaks, every batch is answered once."""
+"""Lost, doubled, late and reordered messages, and killed schedulers: no session breaks, every batch is answered once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MOST_STEPS = 20_000
 
 
 class World:
-    """Both ends as their drivers have them, and between them a network that keeps nothing in order."""
+    """Both sessions with their drivers, and between them a network that reorders messages."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.committed = 0
         self.manager = ManagerSession(self.inventory)
-        self.peer = -1  # which scheduler is served
-        self.number = 0  # of the present scheduler
+        self.peer = -1  # number of the scheduler that is served
+        self.number = 0  # number of the current scheduler
         self.scheduler = SchedulerSession("0", "")
-        self.serves = False  # it has been welcomed
+        self.serves = False  # the scheduler has been welcomed
         self.to_manager: list[tuple[int, m.Message]] = []  # (which scheduler, message)
         self.to_scheduler: list[tuple[int, m.Message]] = []
 
@@ -42,7 +42,7 @@ class World:
 
     def step(self) -> None:
         draw = self.random.random()
-        if draw < 0.01:  # killed and started anew; its connection is seen to be gone
+        if draw < 0.01:  # killed and started again; the lost connection is noticed
             self.number += 1
             self.scheduler = SchedulerSession(str(self.number), "")
             self.serves = False
@@ -51,7 +51,7 @@ class World:
                 self.manager.peer_lost()
         elif draw < 0.15 and not self.serves:
             self.put(self.to_manager, self.number, self.scheduler.hello())
-        elif draw < 0.17 and self.serves:  # it has reason to greet once more
+        elif draw < 0.17 and self.serves:  # it says hello again for some reason
             self.serves = False
         elif draw < 0.25:
             for message in self.manager.resend():
@@ -100,7 +100,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_no_session_breaks(seed: int) -> None:
+def test_every_batch_is_answered_on_a_bad_network(seed: int) -> None:
     world = World(seed)
     for _ in range(MOST_STEPS):
         world.step()
@@ -109,7 +109,7 @@ def test_no_session_breaks(seed: int) -> None:
     raise AssertionError(f"{world.committed} batches of {BATCHES} after {MOST_STEPS} messages")
 
 
-def test_a_hello_that_comes_twice_is_heard_once() -> None:
+def test_a_repeated_hello_is_answered_once() -> None:
     conversation = World(0)
     hello = conversation.scheduler.hello()
     assert len(conversation.manager.receive(hello).send) == 1

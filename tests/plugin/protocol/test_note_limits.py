@@ -1,4 +1,4 @@
-"""The limits of a note: one rule for the check before sending, for the sender and for the receiver."""
+"""The limits of a note: the check of a decision, the encoder and the decoder apply the same rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cosched_plugin.protocol.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_NOTE_B
 from cosched_plugin.protocol.values import check_note, value_bytes
 
 FULL = "x" * MAX_STRING_BYTES
-# 15 full strings and one that fills the rest, in a list, each with the 5 bytes that it counts besides.
+# 15 full strings and one that fills the rest; each item, and the list, counts 5 more bytes.
 LARGEST = (FULL,) * 15 + ("y" * (MAX_NOTE_BYTES - 5 - 15 * (MAX_STRING_BYTES + 5) - 5),)
 
 
@@ -43,7 +43,7 @@ def reply(key: Any, value: Any) -> m.Actions:
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_beyond_a_limit_it_is_neither_sent_nor_read(key: str, value: Any, path: str) -> None:
+def test_a_note_beyond_a_limit_is_neither_sent_nor_read(key: str, value: Any, path: str) -> None:
     with pytest.raises(Fault) as caught:
         check_note(key, value)
     assert (caught.value.code, caught.value.path) == ("limit", path)
@@ -57,7 +57,7 @@ def test_beyond_a_limit_it_is_neither_sent_nor_read(key: str, value: Any, path: 
     ):
         with pytest.raises(RemoteProtocolError) as refused:
             decode_raw(raw)
-        assert refused.value.code in ("limit", "malformed")  # a string that is too long is not even unpacked
+        assert refused.value.code in ("limit", "malformed")  # a string that is too long is not unpacked
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_beyond_a_limit_it_is_neither_sent_nor_read(key: str, value: Any, path: 
     [("k" * MAX_NAME_BYTES, 1), ("k", LARGEST), ("k", tuples(nested(MAX_DEPTH))), ("k", "é" * (MAX_STRING_BYTES // 2))],
     ids=lambda value: str(value)[:12],
 )
-def test_up_to_the_limits_it_travels(key: str, value: Any) -> None:
+def test_a_note_up_to_the_limits_is_sent_and_read(key: str, value: Any) -> None:
     check_note(key, value)
     assert decode(encode(reply(key, value))) == reply(key, value)
     welcome = WELCOME._replace(notes=(m.Note(None, key, value),))
@@ -86,7 +86,7 @@ def test_a_value_counts_at_least_its_bytes(value: Any) -> None:
 
 
 def test_a_note_may_hold_runs() -> None:
-    """They travel as plain tuples do, and count as much."""
+    """Runs are encoded as plain tuples, and count the same number of bytes."""
     value = (5, *runs_on((0, 2, 0b11, 2), (4, 1, 0b1, 1)))
     plain = (5, (0, 2, 0b11, 2), (4, 1, 0b1, 1))
     for noted in (value, value[1]):

@@ -1,4 +1,4 @@
-"""Every state times every message, for both ends; then whole conversations, over a channel that loses and repeats."""
+"""Every message in every state, for both ends; then whole conversations over a channel that loses and repeats messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hello(instance: str = "first", versions: tuple[int, ...] = (1,), features: t
 
 
 def scheduler_in(state: State) -> SchedulerSession:
-    """Return a scheduler's session that has taken in batch 5 (6 when OPEN), where its state allows."""
+    """Return a scheduler's session that has received batch 5 (6 when OPEN), if its state allows."""
     session = SchedulerSession("first", "easy")
     if state is State.START:
         return session
@@ -62,7 +62,7 @@ def scheduler_in(state: State) -> SchedulerSession:
 
 
 def manager_in(state: State) -> ManagerSession:
-    """Return a manager's session that has had the answer to batch 5; when OPEN, 6 is out."""
+    """Return a manager's session that has the answer to batch 5; when OPEN, batch 6 is unanswered."""
     session = ManagerSession(lambda: welcome(5))
     if state is State.START:
         return session
@@ -127,7 +127,7 @@ TO_MANAGER: dict[str, m.Message] = {
     "othertime": reply(6, NOW_US + 7),
     **ANYTIME,
 }
-# What belongs to no state, in every state but CLOSED.
+# Messages that are valid in no state, in every state but CLOSED.
 OPEN_ENDED = {"error": "! closed", "bye": "! closed"}
 SCHEDULER_HEARS: dict[State, dict[str, str]] = {
     State.START: dict.fromkeys(TO_SCHEDULER, "error state") | {"ping": "+Pong start", "pong": "start"} | OPEN_ENDED,
@@ -199,7 +199,7 @@ MANAGER_HEARS: dict[State, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", TO_SCHEDULER)
 @pytest.mark.parametrize("state", State)
-def test_what_a_scheduler_may_hear(state: State, name: str) -> None:
+def test_a_scheduler_receives_each_message_as_its_state_says(state: State, name: str) -> None:
     session = scheduler_in(state)
     assert session.state is state
     assert outcome(session, TO_SCHEDULER[name]) == SCHEDULER_HEARS[state][name]
@@ -207,7 +207,7 @@ def test_what_a_scheduler_may_hear(state: State, name: str) -> None:
 
 @pytest.mark.parametrize("name", TO_MANAGER)
 @pytest.mark.parametrize("state", State)
-def test_what_a_manager_may_hear(state: State, name: str) -> None:
+def test_a_manager_receives_each_message_as_its_state_says(state: State, name: str) -> None:
     session = manager_in(state)
     assert session.state is state
     assert outcome(session, TO_MANAGER[name]) == MANAGER_HEARS[state][name]
@@ -222,7 +222,7 @@ SAYS: dict[str, tuple[Callable[[SchedulerSession], m.Message], type]] = {
 
 @pytest.mark.parametrize("name", SAYS)
 @pytest.mark.parametrize("state", State)
-def test_what_a_scheduler_may_say(state: State, name: str) -> None:
+def test_a_scheduler_sends_only_what_its_state_allows(state: State, name: str) -> None:
     session = scheduler_in(state)
     say, kind = SAYS[name]
     if kind in TRANSITIONS[state]:
@@ -235,7 +235,7 @@ def test_what_a_scheduler_may_say(state: State, name: str) -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_a_manager_may_say(state: State) -> None:
+def test_a_manager_sends_only_what_its_state_allows(state: State) -> None:
     session = manager_in(state)
     if state is State.OPEN:
         with pytest.raises(LocalProtocolError, match="not been answered"):
@@ -258,7 +258,7 @@ def test_tables_are_complete_and_do_not_overlap() -> None:
 # ---------------------------------------------------------------- details
 
 
-def test_versions_and_features_come_from_what_both_have() -> None:
+def test_versions_and_features_are_those_of_both_ends() -> None:
     manager = ManagerSession(lambda: welcome(0), versions=(1, 2, 4), features=("wakes", "notes", "extra"))
     answer = manager.receive(hello(versions=(1, 2, 3), features=("notes", "groups", "wakes"))).send[0]
     assert isinstance(answer, m.Welcome)
@@ -285,7 +285,9 @@ OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name
 
 
 @pytest.mark.parametrize(("action", "name", "needed"), OPTIONAL, ids=str)
-def test_actions_of_features_that_one_end_lacks(action: m.Action, name: str, needed: tuple[str, ...]) -> None:
+def test_actions_of_features_that_one_end_lacks_are_unknown(
+    action: m.Action, name: str, needed: tuple[str, ...]
+) -> None:
     for lacking in m.FEATURES:
         without = tuple(feature for feature in m.FEATURES if feature != lacking)
         manager = ManagerSession(lambda: welcome(0))
@@ -297,19 +299,19 @@ def test_actions_of_features_that_one_end_lacks(action: m.Action, name: str, nee
         assert heard.actions == (START, m.UnknownAction(f"{name} (not agreed on)") if lacking in needed else action)
 
 
-def test_every_feature_stands_for_something() -> None:
+def test_every_feature_is_needed_by_an_action() -> None:
     assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES)
 
 
-def test_a_scheduler_never_says_to_disk_to_a_manager_that_does_not_know_it() -> None:
-    """That manager would overlook it and stop the job where it is."""
+def test_a_scheduler_never_sends_to_disk_to_a_manager_without_the_feature() -> None:
+    """That manager would ignore the field and suspend the job on its nodes."""
     scheduler = scheduler_in(State.GREETED)
     scheduler.receive(welcome(5)._replace(features=("notes", "suspend")))
     scheduler.ready()
     scheduler.receive(batch(6))
     with pytest.raises(LocalProtocolError, match="feature disk"):
         scheduler.answer([m.SuspendJob(1), m.SuspendJob(2, to_disk=True)])
-    said = scheduler.answer([m.SuspendJob(1), m.ReviseJob(1, 5, None)])  # of the latter it is told in a refusal
+    said = scheduler.answer([m.SuspendJob(1), m.ReviseJob(1, 5, None)])  # the manager refuses the latter
     assert len(said.actions) == 2
     knowing = scheduler_in(State.OPEN)
     assert knowing.answer([m.SuspendJob(2, to_disk=True)]).actions == (m.SuspendJob(2, to_disk=True),)
@@ -325,7 +327,7 @@ def test_a_scheduler_accepts_only_what_it_offered(change: dict[str, object], pat
     assert report_of(caught.value) == m.ErrorReport("version", path, caught.value.text)
 
 
-def test_a_batch_waits_for_a_scheduler_and_goes_out_verbatim_to_each_new_one() -> None:
+def test_a_batch_is_kept_and_sent_verbatim_to_each_new_scheduler() -> None:
     manager = manager_in(State.START)
     assert manager.submit(6, NOW_US + 6, batch(6).events) == ()
     for instance in ("first", "second"):
@@ -336,13 +338,13 @@ def test_a_batch_waits_for_a_scheduler_and_goes_out_verbatim_to_each_new_one() -
         manager.peer_lost()
         assert manager.resend() == ()
     manager.receive(hello("third"))
-    assert outcome(manager, reply(6)) == "welcomed"  # from before the resync: asked for again
+    assert outcome(manager, reply(6)) == "welcomed"  # an answer from before the resync: the batch is sent again
     manager.receive(m.Ready(5))
     assert manager.receive(reply(6)).deliver == reply(6)
     assert manager.seq == 6
 
 
-def test_a_manager_keeps_its_own_rules() -> None:
+def test_a_managers_own_mistakes_are_refused() -> None:
     manager = manager_in(State.READY)
     for seq, now_us in ((5, NOW_US + 6), (7, NOW_US + 6), (6, NOW_US + 4)):
         with pytest.raises(LocalProtocolError):
@@ -359,7 +361,7 @@ def test_a_resent_batch_is_answered_from_memory() -> None:
     assert scheduler.receive(batch(5)).send == (reply(5),)
     assert scheduler.receive(welcome(5)).deliver == welcome(5)
     scheduler.ready()
-    assert outcome(scheduler, batch(5)) == "ready"  # it belongs to the welcome now; there is nothing to answer
+    assert outcome(scheduler, batch(5)) == "ready"  # the welcome includes it; it needs no answer
 
 
 # ---------------------------------------------------------------- conversations over a bad channel
@@ -398,7 +400,7 @@ def test_loss_repetition_and_restarts_change_nothing(seed: int) -> None:
     for _ in range(20_000):
         if answered == 30:
             break
-        if draw.random() < 0.005:  # killed and started again: what was under way is lost
+        if draw.random() < 0.005:  # killed and started again: messages under way are lost
             manager.peer_lost()
             down.clear()
             up.clear()
@@ -422,7 +424,7 @@ def test_loss_repetition_and_restarts_change_nothing(seed: int) -> None:
             if isinstance(received.deliver, m.Actions):
                 answered += 1
                 assert received.deliver._replace(greeting=0) == reply(answered)
-        elif not down:  # both wait: their timers ring
+        elif not down:  # both wait until their timers expire
             put(down, *manager.resend())
             if scheduler.state is State.GREETED:
                 put(up, scheduler.hello())

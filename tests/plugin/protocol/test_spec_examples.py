@@ -1,4 +1,4 @@
-"""PROTOCOL.md says what the code does: its examples, its limits, its tables."""
+"""PROTOCOL.md agrees with the code: its examples, its limits, its tables."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_every_example_can_be_read_and_is_written_the_same_way(raw: dict[str, An
 
 
 @pytest.mark.parametrize("pair", blocks("refused"), ids=lambda pair: pair["error"]["code"])
-def test_every_refused_example_is_refused_as_it_says(pair: dict[str, Any]) -> None:
+def test_every_refused_example_gives_its_stated_error(pair: dict[str, Any]) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode([limits.MAGIC, msgpack.packb(pair["message"])])
     assert msgpack.unpackb(encode(report_of(caught.value))[1]) == pair["error"]
 
 
-def test_there_is_an_example_of_everything() -> None:
+def test_every_message_event_and_action_has_an_example() -> None:
     assert {raw["type"] for raw in MESSAGES} == set(MESSAGES_BY_TAG)
     seen = {item["type"] for raw in MESSAGES for item in raw.get("events", []) + raw.get("actions", [])}
     assert seen == set(EVENTS_BY_TAG) | set(ACTIONS_BY_TAG)
@@ -112,7 +112,7 @@ def test_every_field_of_the_maps_in_a_welcome_is_stated_in_order() -> None:
         assert list(dict.fromkeys(found)) == list(kind._fields)
 
 
-def test_features_stand_for_the_actions_that_exist() -> None:
+def test_the_stated_features_have_the_existing_actions() -> None:
     start = SPECIFICATION.index("**Features.**")
     stated = re.findall(r"`(\w+)`", SPECIFICATION[start : SPECIFICATION.index("Without", start)])
     assert {name for name in stated if name in ACTIONS_BY_TAG} == set(ACTIONS_BY_TAG) - {"start_job", "reject_job"}

@@ -1,4 +1,4 @@
-"""Policies and a part that remember what they may not: sound as long as no two jobs have different users or names."""
+"""Policies and a part with forbidden state: they pass the check while all jobs have the same user and name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cosched_plugin.policies.planning.matching import NoMatching
 
 
 class Sorted:
-    """Start whatever fits, in an order that subclasses change by what they remember."""
+    """Start whatever fits, in an order that subclasses change by their state."""
 
     def rank(self, job: JobSpec) -> int:
-        """Return what comes before the order of submission."""
+        """Return the sort key that precedes the order of submission."""
         raise NotImplementedError
 
     def note_start(self, job: JobSpec) -> None:
@@ -38,7 +38,7 @@ class Sorted:
 
 
 class StartsPerUser(Sorted):
-    """Give the user first who had fewest starts, counted in an attribute."""
+    """Start jobs of the user with the fewest starts first, counted in an attribute."""
 
     def __init__(self) -> None:
         self.starts: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class StartsPerUser(Sorted):
 
 
 class LastEnds(Sorted):
-    """Give the user first whose last job ended longest ago, which an attribute knows."""
+    """Start jobs of the user first whose last job ended longest ago, stored in an attribute."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
@@ -65,7 +65,7 @@ class LastEnds(Sorted):
 
 
 class LastDecision(Sorted):
-    """Start jobs of the name that was started last first, as their input is still in memory."""
+    """Start jobs first that have the name of the last started job."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -78,7 +78,7 @@ class LastDecision(Sorted):
 
 
 class UsersInTurn(Order):
-    """A queue order: the user first who had fewest starts, counted in an attribute as jobs are seen to run."""
+    """A queue order: the user with the fewest starts first, counted in an attribute when jobs are seen to run."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
@@ -97,21 +97,21 @@ def users_in_turn() -> Policy:
 
 
 class ByIdentity(Sorted):
-    """Go by where a job's record lies in memory."""
+    """Order by the memory address of a job's record."""
 
     def rank(self, job: JobSpec) -> int:
         return id(job)
 
 
 class ByHash(Sorted):
-    """Go by a hash of the user, which is another one in every process."""
+    """Order by a hash of the user, which differs between processes."""
 
     def rank(self, job: JobSpec) -> int:
         return hash(job.user)
 
 
 class ByClock(Sorted):
-    """Give small jobs the odd hours, and large ones the even ones."""
+    """Start small jobs first in odd hours, and large ones in even hours."""
 
     def rank(self, job: JobSpec) -> int:
         odd = int(time.time() / 3600) % 2
@@ -119,7 +119,7 @@ class ByClock(Sorted):
 
 
 class InModule(Sorted):
-    """Count starts per user where a restart within the process does not reach."""
+    """Count starts per user in the module, which a restart within the process does not reset."""
 
     def rank(self, job: JobSpec) -> int:
         return list(STARTED.values()).count(job.user)
@@ -130,7 +130,7 @@ class InModule(Sorted):
 
 
 class Notebook(Order):
-    """Note every job that ends, for good."""
+    """Add every job that ends to a note, and never remove it."""
 
     note = "notebook"
 

@@ -1,4 +1,4 @@
-"""Parts that do not do what their protocols say."""
+"""Parts that violate their protocols."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Undecided(Matching):
 
 
 class Blind(FirstFit):
-    """Offer threads whoever holds them."""
+    """Offer threads although other jobs hold them."""
 
     counts = False
 

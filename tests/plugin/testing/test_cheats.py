@@ -1,4 +1,4 @@
-"""The conformance check catches what counts per user or name outside notes, and decisions that cannot travel."""
+"""The conformance check catches state per user or name outside notes, and decisions that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cosched_plugin.testing.draws import with_owner
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("cheat", CHEATS)
-def test_what_counts_outside_notes_is_caught(cheat: Callable[[], Policy], seed: int) -> None:
+def test_counts_outside_notes_are_caught(cheat: Callable[[], Policy], seed: int) -> None:
     with pytest.raises(PolicyCheckError, match="a restart changes decisions"):
         check_policy(cheat, seed=seed)
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
-def test_only_users_and_names_give_them_away(cheat: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_users_and_names_reveal_such_counts(cheat: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
     assert check_policy(cheat, seed=1, runs=8).jobs > 200
 
@@ -35,7 +35,7 @@ def test_few_users_have_many_jobs_each() -> None:
     owned = [with_owner(random, JobSpec(1, 0, 1, 1)) for _ in range(1000)]
     users = Counter(spec.user for spec in owned).most_common()
     assert 3 <= len(users) <= 6
-    assert users[0][1] > 1.5 * users[1][1]  # as by Zipf's law
+    assert users[0][1] > 1.5 * users[1][1]  # about Zipf's law
     assert users[-1][1] > 50
     names = Counter(spec.name for spec in owned)
     assert 2 <= len(names) <= 5
@@ -43,20 +43,20 @@ def test_few_users_have_many_jobs_each() -> None:
 
 
 def test_owners_leave_all_other_draws_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy that does not look at them is tried on the same machines, jobs and events as before there were any."""
+    """A policy that ignores users and names is tried on the same machines, jobs and events with and without them."""
     report = check_policy(Plain, seed=4, runs=4)
     monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
     assert check_policy(Plain, seed=4, runs=4) == report
 
 
-# ---------------------------------------------------------------- what cannot travel
+# ---------------------------------------------------------------- decisions that cannot be encoded
 
 
 class Plain(LastEnds):
-    """Remember nothing."""
+    """Keep no state."""
 
     def note_ends(self, view: View) -> None:
-        """Forget them at once."""
+        """Do nothing."""
 
 
 class Noting(Plain):
@@ -92,7 +92,7 @@ class Listing(Plain):
 
 
 class Worded(str):
-    """A text that knows more than its letters."""
+    """A string of a class of its own."""
 
 
 class NotingWords(Noting):
@@ -109,7 +109,9 @@ class NotingWords(Noting):
         (NotingWords, "the note cannot travel: key: expected a string"),
     ],
 )
-def test_what_another_process_would_not_hear_is_caught(policy: Callable[[], Policy], problem: str) -> None:
+def test_decisions_that_another_process_would_not_receive_are_caught(
+    policy: Callable[[], Policy], problem: str
+) -> None:
     with pytest.raises(PolicyCheckError) as caught:
         check_policy(policy, seed=5)
     assert problem in caught.value.problem

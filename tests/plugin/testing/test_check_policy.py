@@ -1,4 +1,4 @@
-"""The conformance suite passes every policy of ours, and catches what no policy may do."""
+"""The conformance check passes all of our policies, and catches forbidden behaviour."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
-def test_ours_pass_on_many_sites(table: dict[str, object]) -> None:
+def test_our_policies_pass_on_many_sites(table: dict[str, object]) -> None:
     assert_passes(table, 9)
 
 
 @pytest.mark.by_default(18)
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
-def test_ours_pass(table: dict[str, object]) -> None:
+def test_our_policies_pass(table: dict[str, object]) -> None:
     assert_passes(table, 4)  # the first four sites are of all kinds
 
 
@@ -98,7 +98,7 @@ def test_report_is_one_line() -> None:
 
 
 class Greedy:
-    """Start whatever fits, in order of submission: sound, if unfair."""
+    """Start whatever fits, in order of submission: valid, though unfair."""
 
     def decide(self, view: View) -> Iterator[Action]:
         for job in view.queue:
@@ -108,7 +108,7 @@ class Greedy:
 
 
 class Group(Greedy):
-    """Start whatever fits, all in one decision, with notes and wakes: what few policies use."""
+    """Start whatever fits, all in one decision, with notes and wakes, which few policies use."""
 
     def decide(self, view: View) -> Iterator[Action]:
         starts: list[StartJob] = []
@@ -135,7 +135,7 @@ class Group(Greedy):
 
 
 class Stateful(Greedy):
-    """Remember how many passes there were, and be idle in some of them."""
+    """Count the passes, and be idle in some of them."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -147,7 +147,7 @@ class Stateful(Greedy):
 
 
 class StatefulEstimates(Greedy):
-    """Learn from the past in the process, where a restart loses it."""
+    """Learn from ended jobs in memory, which a restart loses."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
@@ -201,7 +201,7 @@ class Raising(Greedy):
 
 
 class SleepingBadly(Greedy):
-    """Wake itself for ever."""
+    """Request wakes without end."""
 
     def decide(self, view: View) -> Iterator[Action]:
         yield from super().decide(view)
@@ -210,14 +210,14 @@ class SleepingBadly(Greedy):
 
 
 class Pausing(Greedy):
-    """Stop for a second whoever is very slow: sound, if of no use."""
+    """Suspend each very slow job for a second: valid, though useless."""
 
     def decide(self, view: View) -> Iterator[Action]:
         for job_id in sorted(view.running):
             running = view.running[job_id]
             if running.suspended_us is not None and running.suspended_us < view.now_us:
                 yield ResumeJob(job_id)
-                running = view.running[job_id]  # its times have waited, too
+                running = view.running[job_id]  # its end and limit have been put off, too
                 yield ReviseJob(job_id, running.end_us - running.start_us, running.limit_us)
             elif running.suspended_us is None and running.measured_ppm > 2_000_000:
                 yield SuspendJob(job_id)
@@ -227,14 +227,14 @@ class Pausing(Greedy):
 
 
 class Swapping(Greedy):
-    """Take everybody who has run for ten minutes to disk for another ten, if there is room, and start others meanwhile.
+    """Suspend each job that has run for ten minutes to disk for another ten, if there is room, and start others meanwhile.
 
-    Who is on his way back is stopped where he is for a second: which must not get him there any sooner. Sound, if of no use.
+    A job that returns from disk is suspended for a second on its nodes, which must not make it ready earlier. Valid, though useless.
     """
 
     def decide(self, view: View) -> Iterator[Action]:
         more = True
-        while more:  # who goes makes room for others to come, and the other way round
+        while more:  # a job that leaves makes room for others to return, and the other way round
             more = False
             for action in (action for job_id in sorted(view.running) for action in self._swapped(job_id, view)):
                 yield action
@@ -274,7 +274,7 @@ def _wake(view: View, seconds: int) -> Iterator[Action]:
 
 
 class Choosy(Greedy):
-    """Decline machines of several kinds of nodes; ``late``: only once something was started."""
+    """Decline machines of several kinds of nodes; ``late``: only after a start."""
 
     def __init__(self, *, late: bool = False, most: int = 1) -> None:
         self._late = late
@@ -287,7 +287,7 @@ class Choosy(Greedy):
 
 
 class Forgetful(Pausing):
-    """Stop whoever is slow, and never let it go on."""
+    """Suspend slow jobs, and never resume them."""
 
     def decide(self, view: View) -> Iterator[Action]:
         for action in super().decide(view):
@@ -307,7 +307,7 @@ class Stingy(Greedy):
 
 
 class Hurried(Greedy):
-    """Let a job go on that never stopped."""
+    """Resume a job that is not suspended."""
 
     def decide(self, view: View) -> Iterator[Action]:
         yield from super().decide(view)
@@ -372,7 +372,7 @@ def _change_counts(view: View) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_ones_are_caught(policy: Callable[[], Policy], problem: str) -> None:
+def test_bad_policies_are_caught(policy: Callable[[], Policy], problem: str) -> None:
     with pytest.raises(PolicyCheckError) as caught:
         check_policy(policy, seed=5)
     error = caught.value
@@ -384,7 +384,7 @@ def test_bad_ones_are_caught(policy: Callable[[], Policy], problem: str) -> None
     assert f"run {error.run} of seed 5" in text
     assert f"at {error.now_us} us" in text
     assert all(repr(event) in text for event in error.events[:12])
-    # ... and the description replays it: the same again, and nothing wrong in the runs before.
+    # ... and the description replays it: the same error again, and no error in earlier runs.
     with pytest.raises(PolicyCheckError) as again:
         check_policy(policy, seed=5, runs=error.run)
     assert again.value.args == error.args
@@ -392,14 +392,14 @@ def test_bad_ones_are_caught(policy: Callable[[], Policy], problem: str) -> None
         check_policy(policy, seed=5, runs=error.run - 1)
 
 
-def test_one_policy_for_all_is_caught() -> None:
+def test_one_policy_object_for_all_runs_is_caught() -> None:
     only = Greedy()
     with pytest.raises(PolicyCheckError, match="a new policy at every call"):
         check_policy(lambda: only)
 
 
 @pytest.mark.parametrize("policy", [Greedy, Group, Pausing, Swapping])
-def test_good_ones_pass(policy: Callable[[], Policy]) -> None:
+def test_valid_policies_pass(policy: Callable[[], Policy]) -> None:
     assert check_policy(policy, seed=5).jobs > 100
 
 
@@ -413,18 +413,18 @@ def test_a_policy_may_decline_a_machine_but_not_all() -> None:
 
 
 def _left(self: State, cause: Running) -> None:
-    """Leave measurements as they are, whoever comes and goes."""
+    """Keep measurements when neighbours start and end."""
 
 
 def _lazy(self: State, job_id: int) -> None:
-    """Let a job go on, and its limit as it was."""
+    """Resume a job without putting off its limit."""
     self.version += 1
     self.running[job_id] = running = self.running[job_id]._replace(suspended_us=None)
     self._disturb(running)
 
 
 def _at_once(self: State, job_id: int) -> None:
-    """Let a job go on that was stopped on its way back from disk, as if it had arrived."""
+    """Resume a job that was suspended during its return from disk as if it were ready."""
     running = self.running[job_id]
     if not running.on_disk and running.ready_us > self.now_us:
         self.running[job_id] = running._replace(ready_us=self.now_us)
@@ -432,18 +432,18 @@ def _at_once(self: State, job_id: int) -> None:
 
 
 def _forget_silently(self: State, job_id: int, how: str) -> None:
-    """Remove a job without telling that it has ended."""
+    """Remove a job without reporting its end."""
     FORGET(self, job_id, how)
     self.ended.clear()
 
 
 def _in_another_state(self: State, job_id: int, how: str) -> None:
-    """Tell that all jobs have completed, whatever became of them."""
+    """Report that all jobs have completed, whatever their end state."""
     FORGET(self, job_id, COMPLETED)
 
 
 def _as_if_it_ran(self: State, job_id: int) -> JobSpec:
-    """Tell of the end of a job as if it had never been suspended."""
+    """Report the end of a job as if it had never been suspended."""
     job = LEAVE(self, job_id)
     self.ended = [(running._replace(suspended_us=None, idle_us=0), how) for running, how in self.ended]
     return job
@@ -468,7 +468,7 @@ LEAVE = State.leave
 def test_the_core_and_the_manager_must_agree(
     method: str, instead: Callable[..., None], policy: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ends follow the protocol by themselves where no event tells; this manager does so in its own way."""
+    """Both ends follow the rules of the protocol where no event reports a change; this manager violates one of them."""
     monkeypatch.setattr(State, method, instead)
     with pytest.raises(
         PolicyCheckError, match=r"not what the manager says: (running|ended)|a restart changes|would fall"
@@ -476,7 +476,7 @@ def test_the_core_and_the_manager_must_agree(
         check_policy(policy, seed=5, runs=40)
 
 
-def test_the_suite_stands_alone() -> None:
+def test_the_check_needs_only_the_plugin() -> None:
     """It ships with the plugin: no emulator, no sockets, no command line."""
     code = "import sys, cosched_plugin.testing.check; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = run_python("-c", code).out.split()

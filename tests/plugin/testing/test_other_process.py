@@ -1,4 +1,4 @@
-"""What the conformance check learns from another process, from messages, and from many further jobs."""
+"""Defects that the conformance check finds with another process, with messages, and with many further jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cosched_plugin.testing.check import PolicyCheckError, check_policy
 
 
 @pytest.mark.parametrize("cheat", [ByHash, ByClock, InModule])
-def test_what_is_another_in_another_process_is_caught(cheat: type[Policy]) -> None:
+def test_decisions_that_differ_in_another_process_are_caught(cheat: type[Policy]) -> None:
     with pytest.raises(PolicyCheckError) as caught:
         check_policy(cheat, runs=4, arguments=[f"{cheats.__name__}:{cheat.__name__}"])
     assert caught.value.problem.startswith("another process decides otherwise: ")
@@ -26,7 +26,7 @@ def test_what_is_another_in_another_process_is_caught(cheat: type[Policy]) -> No
     assert caught.value.events
 
 
-def test_identities_are_others_in_a_message() -> None:
+def test_decisions_by_object_identity_are_caught() -> None:
     with pytest.raises(PolicyCheckError, match="a restart changes decisions"):
         check_policy(ByIdentity, runs=4)
 
@@ -45,7 +45,7 @@ def test_a_sound_policy_decides_the_same_in_another_process() -> None:
         ("import time; time.sleep(20)", "another process does not answer the same batches within 1 s"),
     ],
 )
-def test_a_policy_that_another_process_cannot_ask(
+def test_a_policy_that_fails_in_another_process_is_an_error(
     text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "only_here.py").write_text(text)
@@ -59,8 +59,8 @@ def test_a_policy_that_another_process_cannot_ask(
     assert time.monotonic() - began < 10
 
 
-def test_the_other_process_hashes_otherwise() -> None:
-    """None of the texts keeps its place."""
+def test_the_other_process_has_different_hashes() -> None:
+    """No text keeps its place in the order of hashes."""
     texts = ["", "ann", "ben", "cleo"]
     seed = recording._other_hash_seed([texts, ["mesh"]])
     show = f"print(*sorted({texts}, key=hash), sep=',')"
@@ -76,7 +76,9 @@ def test_a_note_that_keeps_growing_is_caught(order: str) -> None:
     table = {"order": f"{cheats.__name__}:{order}"}
     if order == "ShortNotebook":
         arguments = ["easy", "--set", f"order={table['order']}"]
-        report = check_policy(lambda: compose(table), runs=2, arguments=arguments)  # and so the first run goes on last
+        report = check_policy(
+            lambda: compose(table), runs=2, arguments=arguments
+        )  # and the first run is continued at the end
         assert report.jobs > 400
         assert report.replayed == report.batches
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.commands.job_options import job_options
 from cosched_emulator.cli.commands.lazy import implementation
-from cosched_emulator.cli.commands.manager_options import JOBS, SECONDS, common_options, whose
-from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_options
+from cosched_emulator.cli.commands.options.job_options import job_options
+from cosched_emulator.cli.commands.options.manager_options import JOBS, SECONDS, common_options, whose
+from cosched_emulator.cli.commands.options.sbatch_options import JobCommand, ignored_options
 
 
 @click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])

@@ -15,9 +15,15 @@ POPULATION = click.option(
     type=click.Choice(["finished", "all"]),
     default="finished",
     show_default=True,
-    help="Whose waits and slowdowns count: jobs that completed, or all that ran.",
+    help="Jobs whose waits and slowdowns count: those that completed, or all that ran.",
 )
 SECONDS = click.IntRange(0, 10**9)
+SHORT_S = click.option(
+    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Largest estimate of a short job."
+)
+MEDIUM_S = click.option(
+    "--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one."
+)
 # Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
 DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
     "bsld": ("bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
@@ -31,6 +37,9 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 @click.command()
 @RUN_DIRS
 @POPULATION
+@click.option(
+    "--common", is_flag=True, help="Only jobs that completed in all runs; the machine's figures do not change."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option(
@@ -41,7 +50,8 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 def compare() -> None:
     """Compare the figures of several runs, one column per RUN_DIR.
 
-    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up.
+    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up. The best of a
+    row is marked where the runs are of the same workload and completed the same jobs.
 
     \b
     Examples:
@@ -53,10 +63,8 @@ def compare() -> None:
 
 @click.command()
 @RUN_DIRS
-@click.option(
-    "--short-s", type=SECONDS, default=600, show_default=True, metavar="S", help="Largest estimate of a short job."
-)
-@click.option("--medium-s", type=SECONDS, default=10_800, show_default=True, metavar="S", help="Of a medium one.")
+@SHORT_S
+@MEDIUM_S
 @click.option(
     "--bound-s",
     type=click.IntRange(1, 10**9),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from cosched_emulator.cli.commands.manager_options import DEFAULT_TIMEOUT_S, Caller
+from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOUT_S, Caller
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client.connection import Connection
 from cosched_emulator.users.requests import Request

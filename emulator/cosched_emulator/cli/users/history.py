@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.cli.commands.manager_options import Caller
+from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.users.asking import ask, show, user_name
 from cosched_emulator.cli.users.tables import history_table
 from cosched_emulator.users.client.history import read_history

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.commands.job_options import (
+from cosched_emulator.cli.commands.options.job_options import (
     DEFAULT_TIME,
     Array,
     Misread,
     job_options,
     read_time,
 )
-from cosched_emulator.cli.commands.sbatch_options import JobCommand, ignored_names, ignored_options
+from cosched_emulator.cli.commands.options.sbatch_options import JobCommand, ignored_names, ignored_options
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.requests import MOST_TASKS, Dependency, SubmitJob
 from cosched_hwmodel.units import MIB

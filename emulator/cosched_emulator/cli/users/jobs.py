@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.cli.commands.manager_options import Caller, Named
+from cosched_emulator.cli.commands.options.manager_options import Caller, Named
 from cosched_emulator.cli.users.asking import MOST_NAMED, ask, ask_for_change, connect, show, user_name
 from cosched_emulator.cli.users.tables import job_label, job_text, queue_table, rows_of
 from cosched_emulator.cli.users.wait import check_success, wait_at_terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched_emulator.cli.commands.manager_options import Caller
+from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.users.asking import ask, ask_for_change, show
 from cosched_emulator.cli.users.tables import long_node_table, node_table, rows_of, status_text
 from cosched_emulator.users.requests import DrainNodes, ListNodes, ResumeNodes, ShowStatus

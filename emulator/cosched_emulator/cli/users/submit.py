@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from cosched_emulator.cli.commands.manager_options import Caller
-from cosched_emulator.cli.commands.sbatch_options import ignored_names
+from cosched_emulator.cli.commands.options.manager_options import Caller
+from cosched_emulator.cli.commands.options.sbatch_options import ignored_names
 from cosched_emulator.cli.users.asking import connect, show
 from cosched_emulator.cli.users.job_script import read_script, request_of
 from cosched_emulator.cli.users.wait import check_success, wait_at_terminal

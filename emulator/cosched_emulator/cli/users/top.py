@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.cli.commands.manager_options import Caller
+from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.users.asking import ask, connect, show
 from cosched_emulator.cli.users.top_frame import plain_frame
 from cosched_emulator.cli.users.top_screen import run_top

@@ -1,13 +1,14 @@
 """Tables that compare the summaries of several runs, for terminals and as Markdown.
 
-One column per run, one row per figure. The best value of a row is marked where more or less is plainly better, where the
-runs differ in what is shown, and where at least two are compared.
+One column per run, one row per figure. The best value of a row is marked if one direction is clearly better, if the shown
+values differ, and if at least two runs are compared. If the runs completed different jobs, only the numbers of jobs are
+comparable: a run that kills slow jobs has better means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cosched_plugin.common.text_table import align
@@ -20,22 +21,27 @@ _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row: where the figure lies in a summary (``*`` stands for the population) and how to show it."""
+    """One row: the figure's place in a summary (``*`` stands for the population), and how to show it."""
 
     label: str
     path: tuple[str, ...]
     kind: Kind = "figure"
     better: Better = "low"
     unit: str = ""
-    optional: bool = False  # left out where no run has it
+    optional: bool = False  # left out if no run has it
+    any_jobs: bool = False  # comparable also between runs that completed different jobs
 
 
+COMMON = "common"  # the population of jobs that completed in all runs; see `common_jobs`
+# Nodes times work: what counts as a job's node depends on the policy's shape, see `efficiency_rows`.
+EFFICIENCY = Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high")
 FIGURES = (
     Figure("jobs counted", ("selection", "counted"), "count", ""),
-    Figure("completed", ("states", "COMPLETED"), "count", "high"),
-    Figure("rejected", ("states", "REJECTED"), "count"),
-    Figure("killed at limit", ("killed", "count"), "count"),
-    Figure("killed, share", ("killed", "share"), "share"),
+    Figure("completed in all runs", (COMMON, "wait_s", "count"), "count", "", optional=True),
+    Figure("completed", ("states", "COMPLETED"), "count", "high", any_jobs=True),
+    Figure("rejected", ("states", "REJECTED"), "count", any_jobs=True),
+    Figure("killed at limit", ("killed", "count"), "count", any_jobs=True),
+    Figure("killed, share", ("killed", "share"), "share", any_jobs=True),
     Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
     Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
     Figure("response, mean", ("*", "response_s", "mean"), "seconds"),
@@ -52,7 +58,7 @@ FIGURES = (
     Figure("queue length, mean", ("machine", "mean_queue_length"), unit="jobs"),
     Figure("utilisation, threads", ("machine", "utilisation"), "share", ""),
     Figure("utilisation, nodes", ("machine", "node_utilisation"), "share", ""),
-    Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high"),
+    EFFICIENCY,
     Figure("node time shared", ("machine", "node_sharing"), "share", ""),
     Figure("offered load", ("machine", "offered_load"), "share", ""),
     Figure("preemptions", ("machine", "preemptions"), "count", "", optional=True),
@@ -63,7 +69,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of all runs as text, with the unit they share and which of them are best."""
+    """A figure of all runs as text, with their common unit and the best ones marked."""
 
     label: str
     unit: str
@@ -77,13 +83,40 @@ def compare(
     figures: Sequence[Figure] = FIGURES,
     *,
     mark_best: bool = True,
+    same_jobs: bool = True,
+    shapes: Sequence[str | None] = (),
 ) -> list[Row]:
-    """Return one row per figure; ``population`` is ``finished`` or ``all``. The best is not marked where runs are no match."""
-    rows = [(figure, [value_of(summary, figure, population) for summary in summaries]) for figure in figures]
+    """Return one row per figure.
+
+    ``population`` is ``finished``, ``all`` or `COMMON`. ``mark_best`` is false where the runs are of different workloads, and
+    ``same_jobs`` where they completed different jobs. ``shapes`` by run: the shape of its policy, None where it is not known;
+    runs of different shapes have different rows for `EFFICIENCY`.
+    """
+    rows: list[Row] = []
+    for figure in figures:
+        values = [value_of(summary, figure, population) for summary in summaries]
+        if figure.optional and all(value is None for value in values):
+            continue
+        comparable = same_jobs or figure.any_jobs or (population == COMMON and figure.path[0] == "*")
+        split = efficiency_rows(values, shapes) if figure is EFFICIENCY and shapes else [(figure, values)]
+        rows += [_row(one, some, mark_best=mark_best and comparable) for one, some in split]
+    return rows
+
+
+def efficiency_rows(
+    values: Sequence[float | None], shapes: Sequence[str | None]
+) -> list[tuple[Figure, list[float | None]]]:
+    """Return a row of `EFFICIENCY` for each shape, with the values of the runs that have it.
+
+    On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for
+    each job that has a thread of it, so many small jobs on a node count it many times: the two cannot be compared.
+    """
     return [
-        _row(figure, values, mark_best=mark_best)
-        for figure, values in rows
-        if not figure.optional or any(v is not None for v in values)
+        (
+            EFFICIENCY if shape is None else replace(EFFICIENCY, label=f"efficiency, shape {shape}"),
+            [value if its == shape else None for value, its in zip(values, shapes, strict=True)],
+        )
+        for shape in dict.fromkeys(shapes)
     ]
 
 
@@ -122,7 +155,7 @@ def markdown_table(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:
-    """Return (seconds, name) of the unit in which times up to ``largest_s`` read best."""
+    """Return (seconds, name) of the most readable unit for times up to ``largest_s``."""
     for limit_s, seconds, name in _UNITS:
         if largest_s < limit_s:
             return seconds, name
@@ -130,10 +163,10 @@ def time_unit(largest_s: float) -> tuple[float, str]:
 
 
 def number_texts(values: Sequence[float | None]) -> list[str]:
-    """Return numbers with as many decimals as suit the largest of them, and thousands apart."""
+    """Return numbers with a precision that suits the largest of them, and with separated thousands."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     places = 0 if largest >= 1000 else 1 if largest >= 100 else 2
-    # Adding 0.0 turns a negative zero, which rounding may leave, into a plain one.
+    # Rounding may leave a negative zero; adding 0.0 makes it positive.
     return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
 
 
@@ -158,7 +191,7 @@ def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) 
     if not better or len(known) < 2 or len(set(texts) - {NOTHING}) < 2:
         return (False,) * len(values)
     best = min(known) if better == "low" else max(known)
-    shown = texts[values.index(best)]  # what looks the same is marked the same
+    shown = texts[values.index(best)]  # values that print alike are marked alike
     return tuple(text == shown for text in texts)
 
 

@@ -1,7 +1,7 @@
 """Pictures of runs, as PNG, SVG or PDF by the file's ending; the only file of the package that needs matplotlib.
 
-Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. The same data give the same
-bytes with the same matplotlib.
+The colours are Okabe and Ito's, which are distinct for people with any kind of colour vision. The same data and the same
+matplotlib give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import JobColumns, StayColumns
-from cosched_emulator.results.figures.comparison import NOTHING, Figure, number_texts, time_unit, value_of
-from cosched_emulator.results.figures.metrics import POPULATIONS
+from cosched_emulator.results.figures.comparison import COMMON, NOTHING, Figure, number_texts, time_unit, value_of
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.sweep import Steps
@@ -62,7 +61,7 @@ _STYLE: Any = {
     "svg.hashsalt": "cosched",
     "path.simplify": True,
 }
-# Without what would differ between two runs of the same program.
+# Without metadata that would differ between two runs of the same program.
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
@@ -95,13 +94,15 @@ def plot_comparison(
     mark_best: bool = True,
 ) -> None:
     """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold."""
-    with _drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
+    with drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
         panels = picture.subplots(2, 3, sharey=True)
         for panel, figure in zip(panels.flat, COMPARED, strict=True):
             values = [value_of(summary, figure, population) for summary in summaries]
             _draw_bars(panel, figure, names, values, mark_best=mark_best)
-        which = "jobs that completed" if population == POPULATIONS[0] else "all jobs that ran"
-        _caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
+        which = {COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
+            population, "jobs that completed"
+        )
+        caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
 
 
 def plot_gantt(
@@ -112,7 +113,7 @@ def plot_gantt(
     window_s: tuple[float | None, float | None] = (None, None),
     title: str = "",
 ) -> None:
-    """Draw who held which hardware threads when: a row per node, coloured by how many jobs were on the node.
+    """Draw the jobs on each hardware thread over time: a row per node, coloured by the number of jobs on the node.
 
     ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
     """
@@ -125,20 +126,20 @@ def plot_gantt(
     nodes = sum(node_class.nodes for node_class in machine)
     size, unit = time_unit((end_us - begin_us) / SECOND_US)
     scale = size * SECOND_US
-    with _drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.2 * nodes))) as picture:
+    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.2 * nodes))) as picture:
         axes = picture.subplots()
         axes.set_xlim(begin_us / scale, end_us / scale)
         axes.set_ylim(0, nodes)
         _draw_boxes(axes, jobs, boxes, scale)
         outlines = job_outlines(machine, stays, begin_us, end_us)
-        if len(outlines) <= 5000:  # more would leave nothing but lines
+        if len(outlines) <= 5000:  # with more of them, only lines would be visible
             _draw_outlines(picture, axes, jobs, outlines, scale)
         _mark_nodes(axes, nodes)
         axes.set_xlabel(f"time [{unit}]")
         axes.set_ylabel("node")
         deepest = max((box.jobs_on_node for box in boxes), default=1)
         _patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
-        _caption(picture, title, "")
+        caption(picture, title, "")
 
 
 def plot_load(
@@ -160,7 +161,7 @@ def plot_load(
     def percent(steps: Steps, whole: int) -> npt.NDArray[np.float64]:
         return 100 * time_average(steps, edges) / whole
 
-    with _drawing(file, 9.6, 5.0) as picture:
+    with drawing(file, 9.6, 5.0) as picture:
         upper, lower = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         used, shared = (percent(steps, nodes) for steps in nodes_held(stays, nodes))
         colours = [SHARING_COLOURS[0][0], SHARING_COLOURS[1][0]]
@@ -182,7 +183,7 @@ def plot_load(
             axes.grid(axis="y", color=GRID, linewidth=0.8)
             axes.set_axisbelow(True)
         picture.align_ylabels()
-        _caption(picture, title, "")
+        caption(picture, title, "")
 
 
 def plot_distribution(
@@ -190,9 +191,9 @@ def plot_distribution(
 ) -> None:
     """Draw the share of jobs at or below a value (ECDF), a line per run, on a logarithmic axis if ``floor`` is given.
 
-    Values below ``floor`` are drawn at it: waits of zero have no place on such an axis.
+    Values below ``floor`` are drawn at ``floor``, because a logarithmic axis has no zero.
     """
-    with _drawing(file, 7.2, 4.4) as picture:
+    with drawing(file, 7.2, 4.4) as picture:
         axes = picture.subplots()
         for index, (name, values) in enumerate(series):
             if values.size == 0:
@@ -221,7 +222,7 @@ def plot_distribution(
         if any(values.size for _, values in series):
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=9, handlelength=2.8,
                         borderaxespad=0.2)  # fmt: skip
-        _caption(picture, title, "")
+        caption(picture, title, "")
 
 
 # ---------------------------------------------------------------- parts of pictures
@@ -274,7 +275,7 @@ def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequen
     for box in boxes:
         if box.job not in box_of_job or box.area > box_of_job[box.job].area:
             box_of_job[box.job] = box
-    picture.draw_without_rendering()  # lays out, so that sizes in pixels are known
+    picture.draw_without_rendering()  # computes the layout, and so the sizes in pixels
     to_pixels = axes.transData.transform
     for job, box in box_of_job.items():
         text = str(jobs.id[job])
@@ -310,7 +311,8 @@ def _patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> N
                 borderaxespad=0.2)  # fmt: skip
 
 
-def _caption(picture: Picture, title: str, note: str) -> None:
+def caption(picture: Picture, title: str, note: str) -> None:
+    """Write a title above a picture and a note below it, where there are any."""
     if title:
         picture.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     if note:
@@ -329,8 +331,8 @@ def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | Non
 
 
 @contextmanager
-def _drawing(file: str | os.PathLike[str], width_in: float, height_in: float) -> Iterator[Picture]:
-    """Yield an empty picture, and save it to ``file`` when the block ends well."""
+def drawing(file: str | os.PathLike[str], width_in: float, height_in: float) -> Iterator[Picture]:
+    """Yield an empty picture, and save it to ``file`` if the block raises nothing."""
     path = Path(file)
     if path.suffix not in _METADATA:
         raise ConfigurationError("out", f"a name that ends in {', '.join(_METADATA)}", str(file))

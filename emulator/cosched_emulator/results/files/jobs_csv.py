@@ -1,16 +1,16 @@
-"""``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that its tools read ours.
+"""``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that Batsim's tools can read it.
 
 Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
-decimals of seconds; the start is the last one, and execution time goes from there to the end, time on disk included. A job
-that never started has empty times, one that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
+decimals of seconds; the start is the last one, and the execution time lasts from there to the end, time on disk included. A job
+that never started has empty times. A job that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
 execution time, to six places. Energy is not measured: -1, as Batsim writes.
 
-``metadata`` holds what Batsim has no column for: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
-percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply
-``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to
-disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``,
-``source`` (number in the trace), ``reason``, ``end_s`` (of a job that was refused: Batsim leaves its times empty), and ``until_s``
-(of a job that ran when the run was cut short: when that was; its execution time is empty).
+``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
+percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
+``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to disk) and
+with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``, ``source``
+(number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its times empty), and ``until_s`` (of a job that
+still ran when the run was stopped: the time of that; its execution time is empty).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '
 
 
 def completion(record: JobRecord) -> tuple[bool, int, int]:
-    """Return the key of the order of rows: (end, id); those that never ended come last."""
+    """Return the sort key of rows: (end, id); jobs that never ended come last."""
     return (record.end_us is None, record.end_us or 0, record.job.spec.id)
 
 

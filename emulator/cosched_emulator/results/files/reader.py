@@ -1,4 +1,4 @@
-"""Reading a run folder back, as the columns that plots and metrics work on."""
+"""Reads a run folder into the columns that plots and metrics use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from cosched_plugin.protocol.messages import NodeClass
 Value = TypeVar("Value")
 
 _A_TIME = "a decimal of seconds"
-# What stands in the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
+# Columns of the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
 _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
     "started": np.bool_,
     "ended": np.bool_,
     "state": np.uint32,
-    "until_us": np.int64,  # of a job that ran when the run was cut short; else _NEVER
+    "until_us": np.int64,  # of a job that ran when the run was stopped; else _NEVER
 }
 _NEVER = -1
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
@@ -49,7 +49,7 @@ _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
 
 
 class StoredRun(NamedTuple):
-    """A run as its folder tells it."""
+    """A run as read from its folder."""
 
     machine: tuple[NodeClass, ...]
     jobs: JobColumns
@@ -58,26 +58,28 @@ class StoredRun(NamedTuple):
     selection: Selection
 
 
-class _Row:
-    """One row of a CSV file; every value that cannot be read is an `InputError` with its place."""
+class CsvRow:
+    """One row of a CSV file; an unreadable value raises `InputError` with its place."""
 
     __slots__ = ("_places", "file", "line", "values")
 
     def __init__(self, file: Path, places: Mapping[str, int], line: int, values: list[str]) -> None:
-        """``places`` by column: which of the ``values`` it is."""
+        """``places``: by column, its index in ``values``."""
         self.file = file
         self.line = line
         self.values = values
         self._places = places
 
     def text(self, field: str) -> str:
+        """Return the value of a column."""
         return self.values[self._places[field]]
 
     def get(self, field: str, read: Callable[[str], Value], expected: str) -> Value:
+        """Return what ``read`` makes of a column's value; ``expected`` describes good values."""
         return self.read(field, self.text(field), read, expected)
 
     def read(self, field: str, text: str | None, read: Callable[[str], Value], expected: str) -> Value:
-        """Return what a ``text`` of the row says; None: it has none."""
+        """Return the value of ``text``, a part of the row; `InputError` if it is None or cannot be read."""
         try:
             return read(text)  # type: ignore[arg-type]  # None is caught
         except (ValueError, AttributeError):
@@ -86,19 +88,22 @@ class _Row:
             ) from None
 
     def count(self, field: str) -> int:
+        """Return the whole number in a column."""
         return self.get(field, _whole_number, "a whole number, 0 or more")
 
     def time_us(self, field: str) -> int:
+        """Return the time in a column, in microseconds."""
         return self.get(field, parse_seconds, _A_TIME)
 
     def time_if_any_us(self, field: str) -> int | None:
+        """Return the time in a column; None if it is empty."""
         return self.time_us(field) if self.text(field) else None
 
 
 def read_run(folder: str | os.PathLike[str]) -> StoredRun:
-    """Return the run in ``folder``; raise `InputError` where it is not a run folder or a file is damaged."""
+    """Return the run in ``folder``; raise `InputError` if it is not a run folder or a file is damaged."""
     summary = read_summary(folder)
-    machine = _read_machine(folder)
+    machine = read_machine(folder)
     jobs, states = _read_jobs(Path(folder) / JOBS)
     index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
     stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
@@ -120,13 +125,14 @@ def _columns(
     np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
     job, begin_us, until_us = distinct_stays(stays)
     np.add.at(held_us, job, until_us - begin_us)
-    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins there has no length
+    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
     state = Interned(jobs.pop("state"), states)
     return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
-def _read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
+def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
+    """Return the classes of nodes of a run; raise `InputError` where ``run.json`` is damaged."""
     classes = read_json(folder, RUN, ("machine",))["machine"]
     file = str(Path(folder) / RUN)
     try:
@@ -139,10 +145,10 @@ def _read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
 
 
 def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
-    """Return the columns of jobs that stand in the file, in order of (submission, id), and the names of the states."""
+    """Return the columns of the jobs in the file, in order of (submission, id), and the names of the states."""
     rows = RowBuffer(_JOB_TYPES)
     states: dict[str, int] = {}
-    for row in _rows(file, jobs_csv.COLUMNS):
+    for row in csv_rows(file, jobs_csv.COLUMNS):
         told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
         start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
         if end_us is None and told.get("end_s"):
@@ -169,14 +175,14 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
 def _read_stays(
     file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
 ) -> tuple[StayColumns, IntArray]:
-    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short.
+    """Return the stays, and the number of each among the stays of its job.
 
-    ``until_us`` by job: when that was.
+    An open stay ends when the run was stopped: at ``until_us``, by job.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     rows = RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
-    for row in _rows(file, allocations_csv.COLUMNS):
+    for row in csv_rows(file, allocations_csv.COLUMNS):
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
@@ -200,23 +206,24 @@ def _read_stays(
 
 
 def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
-    """Return the times on disk; a run without any has no such file."""
+    """Return the times on disk; a run without preemptions has no such file."""
     return disk_of_rows(
         [
             (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
-            for row in (_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
+            for row in (csv_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
         ]
     )
 
 
-def _job_of(row: _Row, index_of: dict[int, int]) -> int:
+def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:
     job = index_of.get(row.count("job_id"))
     if job is None:
         raise InputError(str(row.file), f"a job of {JOBS}", row.text("job_id"), row.line, "job_id")
     return job
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
+def csv_rows(file: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
+    """Yield the rows of a CSV file with these columns; raise `InputError` for another file, or one that cannot be read."""
     places = {name: place for place, name in enumerate(columns)}
     csv.field_size_limit(sys.maxsize)  # a large job on scattered nodes has a long list of them
     try:
@@ -228,7 +235,7 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
             for values in lines:
                 if len(values) != len(columns):
                     raise InputError(str(file), f"{len(columns)} fields", str(len(values)), line=lines.line_num)
-                yield _Row(file, places, lines.line_num, values)
+                yield CsvRow(file, places, lines.line_num, values)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(file), "a CSV file", str(error)) from error
     except OSError as error:

@@ -1,4 +1,4 @@
-"""EASY by numbers decides what the general pass decides, whatever happens to jobs and nodes meanwhile."""
+"""EASY by counts makes the same decisions as the general pass, after any events of jobs and nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosched_plugin.policies.backfilling.easy_counted import Counting
 
 
 def restless(seed: int, folder: Path) -> dict[str, Any]:
-    """Return a machine on which jobs outlive their estimates, nodes fail and users change their minds; a few jobs are particular."""
+    """Return a scenario with wrong estimates, failing nodes, users that change their jobs, and some jobs with special requests."""
     random = Random(seed)
     rows = []
     at = 0
@@ -47,7 +47,7 @@ def restless(seed: int, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("preset", ["easy", "sjbf"])
 @pytest.mark.parametrize("seed", range(1, 13))
-def test_numbers_decide_what_the_general_pass_decides(
+def test_counts_give_the_decisions_of_the_general_pass(
     seed: int, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared = prepare(restless(seed, tmp_path))
@@ -70,7 +70,7 @@ def test_numbers_decide_what_the_general_pass_decides(
 
 
 def test_refused_jobs_are_not_examined_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrivals behind a job that waits cost no look at the running jobs: the shadow is what it was."""
+    """Arrivals behind a pending job need no examination of the running jobs: the shadow time is unchanged."""
     rows = ["1 0 -1 5000 8 -1 -1 8 5000 -1 1 1 1 1 1 -1 -1 -1\n"]
     rows += [f"{number} {number} -1 100 4 -1 -1 4 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(2, 202)]
     file = tmp_path / "queue.swf"
@@ -85,5 +85,5 @@ def test_refused_jobs_are_not_examined_twice(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(View, "shadow", watched)
     finished = simulate({"cluster": {"nodes": 8}, "workload": {"swf": file}}, "easy")
     assert not finished.unfinished
-    # Once for the first that has to wait, and once for each pair that starts later.
+    # Once for the first job that cannot start, and once for each pair that starts later.
     assert len(looks) < 110

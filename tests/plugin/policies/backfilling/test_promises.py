@@ -1,4 +1,4 @@
-"""Conservative backfilling keeps its promises from pass to pass: the same as if all were made anew, also where its work is limited."""
+"""Conservative backfilling keeps its promises between passes: they equal recomputed ones, also under a budget."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from cosched_plugin.protocol.messages import Action, Event, JobSpec, NodeClass, 
 
 DEAREST = max(prices.TURN.units(), prices.PROMISE.units())
 
-# ---------------------------------------------------------------- how much is free over time
+# ---------------------------------------------------------------- timelines
 
 
 def plain(timeline: Timeline) -> list[int]:
-    """Return what is free at each of the first instants, and for ever."""
+    """Return what is free at each of the first instants; the last value lasts for ever."""
     return [timeline.values[timeline.step_at(at_us)] for at_us in range(LAST_US + 1)]
 
 
@@ -38,7 +38,7 @@ LAST_US = 120
 
 
 def drawn(random: Random) -> tuple[Timeline, list[int]]:
-    """Return a timeline after random reservations, and the same written out."""
+    """Return a timeline after random reservations, and the same as a plain list."""
     timeline = Timeline([(0, 4), (10, 12), (30, 16)])
     free = [4] * 10 + [12] * 20 + [16] * (LAST_US - 29)
     for _ in range(random.randrange(60)):
@@ -52,7 +52,7 @@ def drawn(random: Random) -> tuple[Timeline, list[int]]:
 
 
 def first_fit(free: Sequence[int], need: int, span: int, until: int) -> int | None:
-    """Return the first instant before ``until`` from which there is enough for so long; what lies beyond the last is like it."""
+    """Return the first instant before ``until`` from which ``need`` is free for ``span``; the last value lasts for ever."""
     for start in range(until):
         if all(free[min(at, LAST_US)] >= need for at in range(start, start + span)):
             return start
@@ -60,7 +60,7 @@ def first_fit(free: Sequence[int], need: int, span: int, until: int) -> int | No
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_timeline_finds_what_a_walk_over_all_instants_finds(seed: int) -> None:
+def test_a_timeline_agrees_with_a_search_over_all_instants(seed: int) -> None:
     random = Random(f"timeline {seed}")
     for _ in range(25):
         timeline, free = drawn(random)
@@ -91,7 +91,7 @@ def test_a_timeline_finds_what_a_walk_over_all_instants_finds(seed: int) -> None
             ]
 
 
-def test_many_reservations_at_once_are_as_one_after_the_other() -> None:
+def test_reservations_together_equal_reservations_one_by_one() -> None:
     random = Random("at once")
     refused = 0
     for _ in range(60):
@@ -112,7 +112,7 @@ def test_many_reservations_at_once_are_as_one_after_the_other() -> None:
     assert 10 < refused < 50
 
 
-def test_changes_lead_from_one_timeline_to_another() -> None:
+def test_changes_turn_one_timeline_into_another() -> None:
     random = Random("changes")
     for _ in range(40):
         (before, _), (after, free) = drawn(random), drawn(random)
@@ -130,7 +130,7 @@ def test_changes_lead_from_one_timeline_to_another() -> None:
 
 
 class Watching(DirectLink):
-    """A link that counts the work of each decision, and may compare it with that of a core made from the inventory just before."""
+    """A link that counts the work of each decision, and may compare it with a core made from the inventory just before."""
 
     def __init__(self, factory: Callable[[Welcome], SchedulerCore], *, shadow: bool) -> None:
         super().__init__(factory)
@@ -169,27 +169,27 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     ("preset", "scenario"),
     [
         ("conservative", "plain"),
-        pytest.param("conservative", "mixed", marks=pytest.mark.slow),  # as "plain", with memory besides
+        pytest.param("conservative", "mixed", marks=pytest.mark.slow),  # as "plain", with memory
         ("conservative", "swf"),
         ("conservative", "lublin"),
         ("ssp", "statistical"),
     ],
 )
 @pytest.mark.parametrize("units", [1, 300])
-def test_with_little_work_allowed_all_jobs_run_and_a_restarted_scheduler_does_the_same(
+def test_under_a_small_budget_all_jobs_run_and_a_restart_changes_nothing(
     preset: str, scenario: str, units: int, tmp_path: Any
 ) -> None:
     table = scenario_of(scenario, tmp_path)
     finished, link = played(preset, table, units, shadow=True)
     assert {record.state for record in finished.records} <= {"COMPLETED", "TIMEOUT", "CANCELLED", "REJECTED"}
     assert finished.refused == 0
-    # The last look may cost more than was left.
+    # The last payment may exceed what is left.
     assert -DEAREST < min(link.left) <= units // 2, "the work allowed was always enough"
 
 
 @pytest.mark.parametrize("units", [1, 2, 100, 2000])
 def test_a_job_that_the_nodes_in_service_cannot_hold_is_not_examined_repeatedly(units: int, tmp_path: Any) -> None:
-    """Such a job takes no work from the jobs behind it and causes no wake: a run that has nothing else to do ends."""
+    """Such a job takes no budget from the jobs behind it and causes no wake, so a run without other events ends."""
     rows = [(1, 0, 1), (2, 60, 4), (3, 61, 4), (4, 70, 1)]  # job, submission, processes
     lines = [f"{job} {at} -1 100 {size} -1 -1 {size} 120 -1 1 1 1 1 1 -1 -1 -1\n" for job, at, size in rows]
     (tmp_path / "few.swf").write_text("; MaxProcs: 4\n" + "".join(lines))
@@ -210,7 +210,7 @@ def test_no_wake_every_microsecond_while_a_job_is_overdue(units: int, tmp_path: 
     assert finished.batches < 2000
 
 
-def test_with_plenty_of_work_allowed_the_schedule_is_that_without_a_limit(tmp_path: Any) -> None:
+def test_a_large_budget_gives_the_schedule_without_a_budget(tmp_path: Any) -> None:
     table = scenario_of("plain", tmp_path)
     finished, link = played("conservative", table, 10**9, shadow=False)
     free = simulate(table, "conservative")
@@ -218,11 +218,11 @@ def test_with_plenty_of_work_allowed_the_schedule_is_that_without_a_limit(tmp_pa
     assert link.without == 0
 
 
-# ---------------------------------------------------------------- where counting does not do
+# ---------------------------------------------------------------- where counts are not enough
 
 
 def choosy_jobs(random: Random) -> list[WorkloadJob]:
-    """Draw jobs of which some want memory or whole nodes, and that take less time than was estimated, or more."""
+    """Draw jobs that run shorter or longer than estimated; some request memory or whole nodes."""
     at_us = 0
     jobs = []
     for number in range(1, 71):
@@ -240,7 +240,7 @@ def choosy_jobs(random: Random) -> list[WorkloadJob]:
 @pytest.mark.by_default(4)
 @pytest.mark.parametrize("settings", [(), ("budget=counted", "budget.units=200")])
 @pytest.mark.parametrize("seed", range(4))
-def test_with_places_planned_too_a_restarted_scheduler_does_the_same(seed: int, settings: tuple[str, ...]) -> None:
+def test_with_planned_nodes_a_restart_changes_nothing(seed: int, settings: tuple[str, ...]) -> None:
     jobs = choosy_jobs(Random(f"choosy {seed}"))
     manager = Manager([NodeClass(6, 1, 4, 1, 4000, 0, 0, 0)], NO_CONTENTION, None)
     link = Watching(choose("conservative", settings).scheduler, shadow=True)

@@ -1,4 +1,4 @@
-"""Our schedulers on whole workloads, through the real manager, against the textbook: every start the same."""
+"""Our schedulers on whole workloads with the real manager: every start is that of the textbook reference."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ POLICIES: dict[str, tuple[dict[str, Any], Textbook]] = {
 @pytest.mark.by_default(12)
 @pytest.mark.parametrize("estimates", ESTIMATES)
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_start_is_the_textbooks(name: str, estimates: str) -> None:
+def test_every_start_is_that_of_the_textbook(name: str, estimates: str) -> None:
     policy, textbook = POLICIES[name]
     random = Random(f"{name} {estimates}")
     waited = 0
-    for _ in range(WORKLOADS // 2 if "conservative" in name else WORKLOADS):  # the textbook is slow
+    for _ in range(WORKLOADS // 2 if "conservative" in name else WORKLOADS):  # the reference is slow
         processors = random.choice((4, 8, 16))
         jobs = random_jobs(random, processors, estimates)
         starts = starts_under(policy, jobs, processors, threads=random.choice((1, 1, 2, 4)))
         expected = textbook(jobs, processors)
         assert starts == expected, (jobs, {n: (starts[n], expected[n]) for n in starts if starts[n] != expected[n]})
         waited += sum(starts[job.id] > job.submit for job in jobs)
-    assert waited > WORKLOADS * 5  # there was something to decide
+    assert waited > WORKLOADS * 5  # jobs had to wait
 
 
 @pytest.mark.parametrize("estimates", ["exact", "over"])
@@ -80,7 +80,7 @@ def test_conservative_keeps_its_promises(estimates: str) -> None:
 
 
 def test_the_checks_can_fail() -> None:
-    """A schedule without backfilling is not EASY, and first come, first served not conservative."""
+    """First come, first served is neither EASY nor conservative."""
     random = Random("can fail")
     jobs = random_jobs(random, 8, "exact", jobs=60)
     starts = starts_under({"preset": "fcfs"}, jobs, 8)
@@ -91,7 +91,7 @@ def test_the_checks_can_fail() -> None:
 
 
 def test_backfilling_by_hand() -> None:
-    """Four processors: 1 holds two until 10, 2 wants all, 3 ends in time and overtakes it, 4 would not and waits."""
+    """Four processors: job 1 holds two until 10, job 2 wants all, job 3 would end in time and overtakes it, job 4 would not."""
     jobs = [Job(1, 0, 2, 10, 10), Job(2, 1, 4, 5, 5), Job(3, 2, 2, 8, 8), Job(4, 3, 2, 8, 8)]
     assert starts_under({"preset": "easy"}, jobs, 4) == {1: 0, 2: 10, 3: 2, 4: 15}
     assert starts_under({"preset": "fcfs"}, jobs, 4) == {1: 0, 2: 10, 3: 15, 4: 15}

@@ -1,4 +1,4 @@
-"""Every combination of parts that can be written down, which of them resolve, and few of these that have all pairs of parts."""
+"""All combinations of parts, those that resolve, and a small set of these that covers all pairs of parts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.testing.check import Report, check_policy
 
-COMBINED = ("order", "backfill", "shape", "placement", "matching", "fairness", "slices")  # a budget goes with anything
-# The sites of the conformance check: of one seed all kinds of machines, of the other the nodes are alike in so many runs.
+COMBINED = ("order", "backfill", "shape", "placement", "matching", "fairness", "slices")  # a budget combines with all
+# Seeds of the conformance check: one gives all kinds of machines, the other gives equal nodes in this number of runs.
 ANY_NODES = 3
 NODES_ALIKE = 2764
 SITES = 21
@@ -27,13 +27,13 @@ def all_combinations() -> list[Combination]:
 
 
 def table_of(combination: Combination) -> dict[str, str]:
-    """Return a combination as the table that a file would hold."""
+    """Return a combination as the table of a policy file."""
     return dict(zip(COMBINED, combination, strict=True))
 
 
 @cache
 def refusals() -> dict[Combination, str]:
-    """Return why combinations are refused, by combination; of one that resolves the text is empty."""
+    """Return the refusal of each combination; the text is empty for one that resolves."""
     found = {}
     for combination in all_combinations():
         try:
@@ -51,7 +51,7 @@ def resolving() -> list[Combination]:
 
 
 def covering() -> list[Combination]:
-    """Return few combinations that resolve, in which any two parts meet that meet in any: the one with most new pairs first."""
+    """Return few combinations that resolve and together have all pairs of parts of those; the one with most new pairs first."""
     candidates = {combination: _pairs_of(combination) for combination in resolving()}
     missing = frozenset().union(*candidates.values())
     chosen = []
@@ -68,7 +68,7 @@ def chunks_of(combinations: Sequence[Combination], chunk: int, chunks: int) -> l
 
 
 def play(combination: Combination, number: int, sites: int) -> Report:
-    """Put a combination through so many sites of the conformance check, of which ``number`` says the first."""
+    """Run the conformance check on this number of sites; ``number`` of the combination chooses the first one."""
     table = table_of(combination)
     seed = NODES_ALIKE if table["placement"] == "spread" or table["fairness"] == "slack" else ANY_NODES
     first = 1 + number * sites % (SITES - sites + 1)

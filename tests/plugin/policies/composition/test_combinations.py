@@ -1,4 +1,4 @@
-"""Parts go together wherever nothing that one needs is missing: whatever resolves is a sound policy."""
+"""Parts can be combined if all of their needs are met, and every combination that resolves is a valid policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SLOW_CHUNKS = 16
 # ---------------------------------------------------------------- which resolve
 
 
-def test_as_many_resolve_as_documented() -> None:
+def test_the_documented_number_of_combinations_resolves() -> None:
     assert len(all_combinations()) == 3 * 5 * 2 * 5 * 8 * 2 * 2 == 4800
     assert len(resolving()) == 1611
     page = (Path(__file__).parents[4] / "docs" / "policies.md").read_text(encoding="utf-8")
@@ -55,19 +55,19 @@ def test_every_refusal_names_a_part_and_a_need() -> None:
         table = table_of(combination)
         assert table[kind] == name
         assert MEANING[need] == meaning
-        for provider in providers.split(" or "):  # each of them would do, as far as this need goes
+        for provider in providers.split(" or "):  # each of them would meet this need
             kind, _, name = provider.partition(" ")
             provided = {member.kind: member.provides for member in members(resolve_part(kind, name))}
             assert need in provided[kind], refusal
 
 
 def resolve_part(kind: str, name: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return a composition with a part of that name, found in one that resolves."""
+    """Return a composition that resolves and has this part."""
     return next(resolve(table_of(one)) for one in resolving() if table_of(one)[kind] == name)
 
 
-def test_nothing_is_refused_whose_needs_are_met() -> None:
-    """The rule, once more: a combination resolves if some part provides each need that is not the site's."""
+def test_a_combination_resolves_exactly_if_its_needs_are_met() -> None:
+    """The rule, written independently: a combination resolves if its parts provide every need that the site does not provide."""
     provides: dict[tuple[str, str], frozenset[str]] = {}
     needs: dict[tuple[str, str], frozenset[str]] = {}
     for combination in resolving():
@@ -94,7 +94,7 @@ def test_the_covering_set_has_all_pairs_that_resolve() -> None:
     assert len(covering()) < 50
 
 
-# ---------------------------------------------------------------- what resolves works
+# ---------------------------------------------------------------- combinations that resolve
 
 
 def assert_sound(combinations: list[tuple[int, Combination]], sites: int) -> None:
@@ -123,34 +123,34 @@ def test_all_combinations_work(chunk: int) -> None:
 
 
 def test_a_class_decides_again_where_a_guest_changes_its_order() -> None:
-    """A long job starts as a guest; the mean wait moves with it, and another job of the slice's class comes first."""
+    """A long job starts as a guest, which changes the mean wait, so that another job of the slice's class comes first."""
     table = {"preset": "pss", "backfill": "none", "matching": "u2", "slices": "classes"}
     assert check_policy(lambda: compose(table), seed=3, first=20, runs=1).decisions > 0
 
 
 def test_a_start_does_not_change_how_promises_are_planned() -> None:
-    """The last pending job that is not plain starts: one more pass must not count nodes where this one named them."""
+    """When the last job with special requests starts, the next pass must not count nodes where this pass named them."""
     table = {"backfill": "conservative", "shape": "nodes", "fairness": "slack"}
     assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=18, runs=1).decisions > 0
 
 
-def test_nodes_are_alike_on_the_sites_meant_for_that() -> None:
+def test_the_seed_for_equal_nodes_gives_equal_nodes() -> None:
     class Nothing:
         def decide(self, view: Any) -> Any:
             assert len(view.machine.classes) == 1
             return iter(())
 
     for run in range(1, SITES + 1):
-        with pytest.raises(PolicyCheckError, match="these could start"):  # only that: no machine of two classes
+        with pytest.raises(PolicyCheckError, match="these could start"):  # the only error: no machine has two classes
             check_policy(Nothing, seed=NODES_ALIKE, first=run, runs=1)
 
 
-# ---------------------------------------------------------------- compared with what is known
+# ---------------------------------------------------------------- compared with known schedules
 
 
 @pytest.mark.parametrize("estimates", ["exact", "over", "over and under"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative", "rua"])
-def test_nodes_of_one_core_are_threads(backfill: str, estimates: str) -> None:
+def test_whole_nodes_of_one_core_schedule_like_threads(backfill: str, estimates: str) -> None:
     placement = "lessconsume" if backfill == "rua" else "first-fit"
     for seed in range(2):
         jobs = random_jobs(Random(f"{seed} {backfill} {estimates}"), 8, estimates)
@@ -160,9 +160,9 @@ def test_nodes_of_one_core_are_threads(backfill: str, estimates: str) -> None:
 
 @pytest.mark.parametrize("placement", ["packed", "lessconsume", "lessconsume-threshold"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
-def test_without_demand_alike_nodes_leave_nothing_to_choose(backfill: str, placement: str) -> None:
+def test_without_demand_equal_nodes_make_placements_equal(backfill: str, placement: str) -> None:
     if backfill == "conservative" and placement != "packed":
-        return  # refused: it wants fixed run times
+        return  # refused: it needs fixed run times
     for seed in range(2):
         jobs = random_jobs(Random(f"{seed} {backfill} {placement}"), 16, "over and under")
         table = {"backfill": backfill, "shape": "nodes"}
@@ -178,8 +178,8 @@ def test_rua_without_demand_is_sjbf_on_whole_nodes() -> None:
 
 
 @pytest.mark.parametrize("estimates", ["exact", "over"])
-def test_promises_of_nodes_by_name_and_by_number(estimates: str) -> None:
-    """Jobs that fill their nodes have the same starts wherever promises name nodes and where they count them."""
+def test_promises_by_name_and_by_count_give_the_same_starts(estimates: str) -> None:
+    """For jobs that fill their nodes, promises of named nodes and promises of node counts give the same starts."""
     for seed in range(4):
         jobs = [
             job._replace(processors=4 * job.processors) for job in random_jobs(Random(f"{seed} by name"), 6, estimates)

@@ -1,4 +1,4 @@
-"""From a table, a file or a command line to a policy: what is accepted, and one clear message for everything else."""
+"""A policy from a table, a file or a command line: valid settings, and one clear message for each invalid one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def lomarc(matching: str, **parameters: Any) -> dict[str, Any]:
 
 
 def scojo(**search: Any) -> dict[str, Any]:
-    """Return conservative backfilling in slices; with ``search``, with groups, which differ from GLTS's in these parameters."""
+    """Return conservative backfilling in slices; ``search`` adds groups with these changes to the parameters of GLTS."""
     return {
         "order": {"name": "fcfs"},
         "backfill": {"name": "conservative"},
@@ -96,7 +96,7 @@ def scojo(**search: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- resolve
 
 
-def test_presets() -> None:
+def test_presets_resolve_to_their_parts() -> None:
     assert {name: resolve({"preset": name}) for name in PRESETS} == {
         "fcfs": parts("fcfs", "none", FIRST_FIT),
         "easy": parts("fcfs", "easy", FIRST_FIT),
@@ -154,9 +154,9 @@ def test_presets() -> None:
         ),
     ],
 )
-def test_parts_are_filled_in(table: dict[str, Any], resolved: dict[str, Any]) -> None:
+def test_missing_parts_take_defaults(table: dict[str, Any], resolved: dict[str, Any]) -> None:
     assert resolve(table) == resolved
-    assert resolve(resolved) == resolved  # what is written down with a run makes the same policy again
+    assert resolve(resolved) == resolved  # the stored settings of a run give the same policy
 
 
 def test_every_part_can_be_built() -> None:
@@ -189,7 +189,7 @@ def test_every_part_can_be_built() -> None:
                     assert type(getattr(policy, f"_{kind}")) is type(alike)
 
 
-def test_parameters_reach_their_part() -> None:
+def test_parameters_are_passed_to_their_part() -> None:
     lct = compose({"preset": "lct", "placement": {"threshold": 1.5, "extend_limit": False}})
     assert (lct._placement.threshold, lct._placement.extend_limit) == (1.5, False)  # type: ignore[attr-defined]
     rua = compose({"preset": "rua", "backfill": {"thresholds": [2, 1.1]}})
@@ -204,7 +204,7 @@ def test_parameters_reach_their_part() -> None:
 
 
 @pytest.mark.parametrize("preset", ["ssp", "glts"])
-def test_every_class_has_a_policy_of_its_own(preset: str) -> None:
+def test_every_class_may_have_its_own_parts(preset: str) -> None:
     policies = compose({"preset": preset})._policies  # type: ignore[attr-defined]
     assert len({id(policy) for policy in policies}) == len({id(policy._backfill) for policy in policies}) == 3
 
@@ -335,12 +335,12 @@ def test_bad_tables_get_one_clear_message(table: dict[str, Any], message: str) -
         (["a=1", "a=2"], {"a": 2}),
     ],
 )
-def test_assignments(assignments: list[str], table: dict[str, Any]) -> None:
+def test_assignments_change_settings(assignments: list[str], table: dict[str, Any]) -> None:
     assert parse_assignments(assignments) == table
 
 
 @pytest.mark.parametrize("assignment", ["order", "", "=1", ".a=1", "a.=1", "a..b=1"])
-def test_bad_assignments(assignment: str) -> None:
+def test_bad_assignments_get_one_clear_message(assignment: str) -> None:
     with pytest.raises(UsageError, match="expected KEY=VALUE"):
         parse_assignments([assignment])
 
@@ -372,7 +372,7 @@ def test_a_preset_with_changes() -> None:
         choose("easy", ["plcement=packed"])
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_a_policy_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[policy]\npreset = "lct"\norder = "shortest"\n[policy.placement]\nthreshold = 1.5\n')
     choice = choose(str(file))
@@ -394,7 +394,7 @@ def test_a_file(tmp_path: Path) -> None:
         ("[policy]\nordr = 'fcfs'", "policy.ordr: no such key; did you mean 'order'?"),
     ],
 )
-def test_bad_files(tmp_path: Path, text: str | None, message: str) -> None:
+def test_bad_files_get_one_clear_message(tmp_path: Path, text: str | None, message: str) -> None:
     file = tmp_path / "bad.toml"
     if text is not None:
         file.write_text(text)
@@ -411,17 +411,17 @@ def test_bad_files(tmp_path: Path, text: str | None, message: str) -> None:
         ("", "no policy ''; known:"),
     ],
 )
-def test_unknown_names(name: str, message: str) -> None:
+def test_unknown_names_get_a_suggestion(name: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         choose(name)
     assert message in str(caught.value)
 
 
-# ---------------------------------------------------------------- policies of others
+# ---------------------------------------------------------------- third-party policies
 
 
 class Patient:
-    """A policy from outside."""
+    """A third-party policy."""
 
     def __init__(self, depth: int = 1, *, name: str = "") -> None:
         if depth < 1:
@@ -444,7 +444,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> str:
     return "patient_policies"
 
 
-def test_a_class_by_path(module: str) -> None:
+def test_a_class_is_found_by_its_path(module: str) -> None:
     choice = choose(f"{module}:Patient", ["depth=3", "name=x"])
     policy = choice.make()
     assert isinstance(policy, Patient)
@@ -464,7 +464,7 @@ def test_a_class_by_path(module: str) -> None:
         ("Patient", ["depth=0"], "depth must be at least 1"),
     ],
 )
-def test_bad_classes(module: str, attribute: str, assignments: list[str], message: str) -> None:
+def test_bad_classes_get_one_clear_message(module: str, attribute: str, assignments: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         choose(f"{module}:{attribute}", assignments)
     assert message in str(caught.value)
@@ -472,12 +472,12 @@ def test_bad_classes(module: str, attribute: str, assignments: list[str], messag
 
 
 @pytest.mark.parametrize("path", ["no_such_module_here:Policy", ":Policy", "sys:"])
-def test_modules_that_are_not_there(path: str) -> None:
+def test_missing_modules_get_one_clear_message(path: str) -> None:
     with pytest.raises(UsageError, match="policy "):
         choose(path)
 
 
-def test_installed_policies(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_policies_are_found_by_name(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
         EntryPoint("patient", f"{module}:Patient", config.ENTRY_POINTS),
         EntryPoint("broken", f"{module}:Missing", config.ENTRY_POINTS),
@@ -498,5 +498,5 @@ def test_installed_policies(module: str, monkeypatch: pytest.MonkeyPatch) -> Non
         choose("patiennt")
 
 
-def test_defaults_name_parts() -> None:
+def test_defaults_are_existing_parts() -> None:
     assert all(name in KINDS[kind] for kind, name in DEFAULTS.items())

@@ -1,4 +1,4 @@
-"""Parts and presets that other packages bring: by ``module:Class`` and by entry point, for every kind."""
+"""Parts and presets of other packages: by ``module:Class`` and by entry point, for every kind."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Whole(Shape):
 
 
 class HighestFirst(Placement):
-    """The highest nodes: first fit in the mirror would be faster."""
+    """Uses the highest nodes first."""
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         view = snapshot.view
@@ -113,7 +113,7 @@ class Little(Budget):
 
 
 class Forgetful(Order):
-    """It has no `arrange`."""
+    """An order without `arrange`."""
 
 
 class NoPart:
@@ -139,7 +139,7 @@ CLASSES: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def own_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give this module a name under which it can be imported, and install what is in it."""
+    """Make this module importable by a name, and install its parts and presets."""
     monkeypatch.setitem(sys.modules, "own_parts", sys.modules[__name__])
     groups = {f"cosched.{kind}": {kind + "-of-ours": name} for kind, (name, _) in CLASSES.items()}
     groups["cosched.presets"] = {"quick": "QUICK", "quicker": "QUICKER", "round": "ROUND", "wrong": "NO_TABLE"}
@@ -154,7 +154,7 @@ def own_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table_with(kind: str, name: str) -> dict[str, Any]:
-    """Return a composition with a part of ours that can work."""
+    """Return a composition with this part that resolves."""
     table: dict[str, Any] = {kind: {"name": name, **({"units": 7} if kind == "budget" else {})}}
     if kind == "matching":
         table["shape"] = "nodes"
@@ -172,7 +172,7 @@ def test_every_kind_of_part_can_be_added(kind: str, by: str) -> None:
     assert check_policy(lambda: compose(resolved), runs=2).decisions > 20
 
 
-def test_parts_from_the_command_line() -> None:
+def test_external_parts_can_be_chosen_on_the_command_line() -> None:
     choice = choose("sjbf", ["order=own_parts:LongestFirst", "order.least_s=60", "placement=placement-of-ours"])
     assert choice.settings["order"] == {"name": "own_parts:LongestFirst", "least_s": 60}
     assert choice.settings["placement"] == {"name": "placement-of-ours"}
@@ -181,7 +181,7 @@ def test_parts_from_the_command_line() -> None:
     assert choose(policy, settings[1::2]).settings == choice.settings
 
 
-def test_presets_are_built_on_presets_and_installed() -> None:
+def test_presets_may_be_installed_and_extend_other_presets() -> None:
     quicker = choose("quicker", ["backfill=sjbf"])
     assert quicker.name == "quicker"
     names = {kind: part["name"] for kind, part in quicker.settings.items()}
@@ -224,13 +224,13 @@ def test_presets_are_built_on_presets_and_installed() -> None:
         ),
     ],
 )
-def test_what_cannot_be_added(table: dict[str, Any], message: str) -> None:
+def test_invalid_parts_get_one_clear_message(table: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve(table)
     assert message in str(caught.value)
 
 
-def test_what_parts_need_and_provide() -> None:
+def test_needs_of_external_parts_are_taken_from_the_class() -> None:
     found = {member.kind: member for member in members(resolve({"shape": "own_parts:Whole", "matching": "always"}))}
     assert found["shape"].provides == frozenset({WHOLE_NODES})
     assert found["matching"].needs == frozenset({WHOLE_NODES, COMPANY})

@@ -1,4 +1,4 @@
-"""What parts decide on whole nodes that were made for threads, and LOMARC's matchings for jobs that slow themselves down."""
+"""Parts made for threads that work on whole nodes, and LOMARC's matchings for jobs with their own slowdown."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def asking(number: int, processes: int, mbs: int = 1000, seconds: int = 100, lim
 
 
 def on_nodes(job: JobSpec, first: int, count: int, mask: int, left_s: float) -> RunningJob:
-    """Return a job that has run since time 0 on each of these nodes, with so much left."""
+    """Return a job that has run since time 0 on each of these nodes, with this time left."""
     runs = runs_on((first, count, mask, mask.bit_count()))
     return RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + round(left_s * S), job.limit_us)
 
 
 def decided(told: Welcome, **table: object) -> list[Action]:
-    """Return what a composition on whole nodes decides at once."""
+    """Return the first decisions of a composition on whole nodes."""
     core = SchedulerCore(compose({"shape": "nodes", **table}), told)
     actions = core.handle(NOW_US, ())
     core.check()
@@ -78,7 +78,7 @@ def starts(actions: Sequence[Action]) -> dict[int, tuple[Run, ...]]:
 # ---------------------------------------------------------------- LessConsume
 
 
-def test_a_penalty_comes_from_the_jobs_own_demand() -> None:
+def test_a_jobs_own_demand_causes_a_penalty() -> None:
     """Two processes ask a slow node for 2000 MB/s and get 1600; one on each node lose nothing."""
     told = welcome_of(cluster(SLOW, FAST), (), [asking(1, 4)])
     assert decided(told, placement="lessconsume") == [StartJob(1, runs_on((0, 2, 0b11, 2)), 125 * S, None)]
@@ -91,7 +91,7 @@ def test_a_penalty_comes_from_the_jobs_own_demand() -> None:
 
 @pytest.mark.parametrize(("left_s", "rua"), [(10, {}), (50, {1: ((0, 1, 0b11, 2),)})])
 def test_a_threshold_waits_for_a_better_node(left_s: int, rua: dict[int, tuple[Run, ...]]) -> None:
-    """What runs on the fast node now, however much it asks for, will be gone; rua waits for it if that is sooner than 125 s."""
+    """The job on the fast node will have ended, so its demand does not matter; rua waits for that if it is within 125 s."""
     told = welcome_of(cluster(SLOW, FAST), [on_nodes(asking(9, 2, 9999), 1, 1, 0b11, left_s)], [asking(1, 2)])
     assert starts(decided(told, placement="lessconsume-threshold")) == {}
     assert starts(decided(told, placement="lessconsume")) == {1: ((0, 1, 0b11, 2),)}
@@ -99,7 +99,7 @@ def test_a_threshold_waits_for_a_better_node(left_s: int, rua: dict[int, tuple[R
 
 
 def test_the_empty_machine_has_one_process_a_core() -> None:
-    """A threshold is raised to what the job's own demand costs on first threads; second ones do not count as places."""
+    """A threshold is raised to the slowdown by the job's own demand, with one process a core."""
     told = welcome_of(cluster(SLOW, FAST, cores=2, threads=2), (), [asking(1, 4, 2000)])
     view = WholeNodesView(SchedulerCore(compose({"preset": "fcfs"}), told).view)
     placement = LessConsume(threshold=1.15)
@@ -109,7 +109,7 @@ def test_the_empty_machine_has_one_process_a_core() -> None:
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "rua"])
 def test_a_reserved_job_is_no_neighbour(backfill: str) -> None:
-    """A job that is there when the reserved one starts is on other nodes than that: it loses nothing, and takes the first node."""
+    """A job that overlaps the reserved one in time runs on other nodes: it has no penalty, and takes the first node."""
     running = [on_nodes(asking(8, 2), 0, 1, 0b11, 50), on_nodes(asking(9, 2), 3, 1, 0b11, 50)]
     waiting = [asking(1, 6, 2000, 500), asking(2, 2, 2000, 90)]
     told = welcome_of(cluster(FAST, FAST, FAST, FAST), running, waiting)
@@ -126,8 +126,8 @@ def test_an_exclusive_job_has_all_threads_of_its_nodes() -> None:
 
 
 @pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "rua"])
-def test_what_never_fits_is_rejected(backfill: str) -> None:
-    """A manager counts the second threads, which are for partners."""
+def test_a_job_that_never_fits_on_whole_nodes_is_rejected(backfill: str) -> None:
+    """The manager accepts it, as it counts the second threads, which are for partners."""
     told = welcome_of(cluster(FAST, FAST, threads=2), (), [asking(1, 5), asking(2, 1)])
     rejection, start = decided(told, placement="lessconsume", backfill=backfill)
     assert rejection == RejectJob(1, "5 processes wanted, more than fit when each node is one job's alone")
@@ -141,7 +141,7 @@ CPU: UsageTuple = ("cpu", 800_000, 100_000, 100_000, 100_000)
 NETWORK: UsageTuple = ("network", 100_000, 800_000, 100_000, 100_000)
 
 
-def test_a_job_on_given_threads_is_slowed_by_itself_as_the_hardware_has_it() -> None:
+def test_a_jobs_own_slowdown_on_threads_agrees_with_the_hardware() -> None:
     random = Random("threads")
     for cpus, cores, threads in ((2, 2, 1), (1, 4, 1), (2, 1, 2), (1, 1, 2), (2, 3, 2), (4, 2, 2)):
         told = welcome_of([nodes_of(1, cpus, cores, threads)], (), ())
@@ -165,7 +165,7 @@ def pair_on_spread(limit_s: int | None) -> tuple[Welcome, JobSpec, JobSpec]:
 
 @pytest.mark.parametrize("limit_s", [None, 1500])
 @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
-def test_both_of_a_pair_are_slowed_by_themselves_and_each_other(backfill: str, limit_s: int | None) -> None:
+def test_jobs_of_a_pair_have_their_own_and_mutual_slowdowns(backfill: str, limit_s: int | None) -> None:
     told, host, guest = pair_on_spread(limit_s)
     actions = decided(told, backfill=backfill, placement="spread", matching={"name": "first", "weak_load": 0})
     together = actions[0]
@@ -181,7 +181,7 @@ def test_both_of_a_pair_are_slowed_by_themselves_and_each_other(backfill: str, l
     assert first.estimate_us == pytest.approx(host_us, abs=1)
     assert second.estimate_us == pytest.approx(guest_us, abs=1)
     assert work_us == [host_work_us, guest_work_us]
-    if limit_s is not None:  # each limit grows by what the job loses, to itself and to the other
+    if limit_s is not None:  # each limit grows by the time that the job loses, by itself and by the other
         assert first.limit_us == limit_s * S + first.estimate_us - host.estimate_us
         assert second.limit_us == limit_s * S + second.estimate_us - guest.estimate_us
 
@@ -197,8 +197,8 @@ def test_a_limit_does_not_fall_for_a_job_that_is_faster_on_more_cores() -> None:
         assert start.limit_us >= 1000 * S
 
 
-def test_a_guest_leaves_its_host_what_that_needs_there() -> None:
-    """The partner of a job on `spread` is gone: what is left is work at the pace of the job alone on its threads."""
+def test_after_its_guest_a_host_runs_at_its_pace_alone_on_its_threads() -> None:
+    """The partner of a job on `spread` has ended: the rest proceeds at the pace of the job alone on its threads."""
     told, host, guest = pair_on_spread(None)
     running = on_nodes(host, 0, 2, 0b0101, 500)
     note = Note(1, PACE, (2, 0, 600 * S, 1.5))
@@ -213,7 +213,7 @@ def test_a_guest_leaves_its_host_what_that_needs_there() -> None:
 
 
 def test_a_job_with_two_threads_a_process_is_not_rejected_under_spread() -> None:
-    """It may have the second threads of its own nodes, so it fits where it would not on first threads alone."""
+    """It may use the second threads of its nodes, so it fits although it would not on first threads alone."""
     wide = spec_of(1, 8, 100)._replace(threads_per_process=2)
     running = on_nodes(spec_of(9, 1, 100), 0, 1, 1, 50)
     told = welcome_of([nodes_of(2, 2, 2, 2)], [running], [wide], belief_of(GOOD))
@@ -225,8 +225,8 @@ def test_a_job_with_two_threads_a_process_is_not_rejected_under_spread() -> None
     assert starts(decided(told._replace(running=()), placement="spread")) == {1: ((0, 2, 0b11111111, 4),)}
 
 
-def test_a_job_that_gains_by_more_cores_is_backfilled_by_what_it_takes_there() -> None:
-    """Its estimate reaches beyond the shadow time; on both CPUs of its node it is done before."""
+def test_a_job_that_gains_by_more_cores_is_backfilled_by_its_time_there() -> None:
+    """Its estimate is beyond the shadow time, but on both CPUs of its node it ends before."""
     running = on_nodes(spec_of(9, 4, 95), 0, 1, 0b1111, 95)
     head = spec_of(1, 8, 100, None)
     fast = spec_of(2, 2, 100, (900_000, 1_000_000))
@@ -239,8 +239,8 @@ def test_a_job_that_gains_by_more_cores_is_backfilled_by_what_it_takes_there() -
 
 @pytest.mark.parametrize("placement", ["first-fit", "packed", "lessconsume"])
 @pytest.mark.parametrize("slices", ["none", "classes"])
-def test_fairness_declines_nodes_that_differ_before_anything_is_decided(placement: str, slices: str) -> None:
-    """Also where nothing waits, and the partner of a running job is gone: its expected end would be revised first."""
+def test_fairness_declines_unequal_nodes_before_any_decision(placement: str, slices: str) -> None:
+    """Also without pending jobs, where the partner of a running job has ended and a revision would be the first decision."""
     running = on_nodes(spec_of(1, 2, 900), 0, 1, 0b11, 500)
     told = welcome_of([nodes_of(1), nodes_of(2, 1, 2)], [running], (), belief_of(GOOD))
     told = told._replace(notes=(Note(1, PACE, (2, 0, 600 * S, 1.5)),))
@@ -264,7 +264,7 @@ def test_a_snapshot_of_whole_nodes_has_no_planned_neighbours() -> None:
 
 
 def test_promises_claim_whole_nodes() -> None:
-    """On nodes of two classes promises name them; two jobs of one process each do not share a node, and memory is the node's."""
+    """On nodes of two classes promises name nodes; two jobs of one process each do not share a node or its memory."""
     nodes = [NodeClass(1, 1, 4, 1, 64, 0, 0, 0), NodeClass(1, 1, 2, 1, 64, 0, 0, 0)]
     running = [on_nodes(small(8, 40, 10), 0, 1, 1, 10), on_nodes(small(9, 40, 10), 1, 1, 1, 30)]
     waiting = [small(1, 60, 100), small(2, 60, 100), small(3, 60, 5), small(4, 1, 10)]
@@ -273,7 +273,7 @@ def test_promises_claim_whole_nodes() -> None:
 
 
 def test_a_job_on_disk_gives_its_nodes_memory_back_when_it_ends() -> None:
-    """In time slices a job on disk holds its nodes, and with them their memory, until its end in the class's time."""
+    """In time slices a job on disk holds its nodes and their memory until its end in the class's time."""
     nodes = [NodeClass(1, 1, 4, 1, 64, 0, 0, 0, 99), NodeClass(1, 1, 2, 1, 64, 0, 0, 0, 99)]
     running = on_nodes(small(9, 60, 100), 0, 1, 1, 30)._replace(suspended_us=NOW_US, on_disk=True)
     view = SchedulerCore(compose({"preset": "fcfs"}), welcome_of(nodes, [running], ())).view
@@ -290,7 +290,7 @@ def small(number: int, memory_mb: int, seconds: int) -> JobSpec:
 
 
 def promised_s(actions: Sequence[Action]) -> dict[int | None, tuple[int, int]]:
-    """Return when jobs are to start, in seconds from now, and on which node first."""
+    """Return the promised start of each job, in seconds from now, and its first node."""
     notes = {action.job_id: action.value for action in actions if isinstance(action, SetNote) and action.key == PROMISE}
     promises: dict[int | None, Any] = dict(notes)
     return {job_id: ((start_us - NOW_US) // S, runs[0][0]) for job_id, (start_us, *runs) in promises.items()}

@@ -1,4 +1,4 @@
-"""Every part of a composition is asked: what it remembers, whether it declines a machine; what it says is checked."""
+"""Every part of a composition is called for its note and its check of the machine, and its answers are checked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ASKED: Counter[str] = Counter()
 
 
 class Watched(Part):
-    """It counts how often it is asked, and remembers how many jobs started or ended last."""
+    """Counts the calls, and notes how many jobs started or ended last."""
 
     @property
     def note(self) -> str:
@@ -114,7 +114,7 @@ class ABudget(Watched, Budget):
 
 
 class OldOrder(ClassPriority):
-    """It shares the history, as it inherits how that is kept."""
+    """Inherits the upkeep of the history, and so shares it."""
 
 
 class Thief(AOrder):
@@ -173,7 +173,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     ASKED.clear()
 
 
-def test_every_part_is_asked() -> None:
+def test_every_part_is_called_for_note_and_check() -> None:
     kinds = ("order", "backfill", "placement", "shape", "matching", "fairness", "slices", "budget")
     table = {kind: f"watched_parts:A{kind.capitalize()}" for kind in kinds}
     for without in ((), ("slices",), ("fairness",)):
@@ -214,13 +214,13 @@ def test_a_matching_behind_a_fairness_rule_declines_machines(fairness: str) -> N
         ({5: "fcfs"}, "policy.5: no such key"),
     ],
 )
-def test_what_parts_say_is_checked(table: dict[Any, Any], message: str) -> None:
+def test_answers_of_parts_are_checked(table: dict[Any, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve(table)
     assert message in str(caught.value)
 
 
-def test_what_parts_make_is_checked() -> None:
+def test_objects_made_by_parts_are_checked() -> None:
     with pytest.raises(
         UsageError, match=r"policy\.fairness: watched_parts:NoLimit: limit: expected a .*Matching, got None"
     ):
@@ -236,7 +236,7 @@ def test_a_budget_is_a_whole_number_of_units(to: float) -> None:
         core.handle(0, ())
 
 
-def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_packages_with_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("fair", f"watched_parts:{name}", "cosched.order") for name in ("AOrder", "OldOrder")]
 
     def installed(**selection: str) -> object:

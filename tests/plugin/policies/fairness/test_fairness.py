@@ -1,4 +1,4 @@
-"""Fairness: response times expected at submission, and groups that would make a job end too late, against the reference."""
+"""Fairness: expected responses at submission, and groups that would delay a job too much, compared with the reference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SLICES = Classes()
 
 
 def span_us(job: JobSpec, per_node: int) -> int:
-    """Return how long the reference says a job takes, as whole microseconds, rounded up."""
+    """Return the reference's duration of a job in whole microseconds, rounded up."""
     sno, scr = (Fraction(value, PPM) for value in job.self_slowdown or (PPM, PPM))
     full, rest = divmod(job.processes, per_node)
     counts = {per_node if full else rest, rest or per_node}
@@ -66,7 +66,7 @@ def waiting_of(job: JobSpec, nodes: int) -> Waiting | None:
 
 
 def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Occupancy] = ()) -> dict[int, int]:
-    """Return when waiting jobs end as the reference has it, in the view's time."""
+    """Return the reference's ends of pending jobs, in the view's time."""
     assert isinstance(view, WholeNodesView)
     now_us, nodes = view.now_us, view.machine.nodes
     running = [
@@ -84,7 +84,7 @@ def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Occupanc
 
 
 class Witness:
-    """Holds every forecast and every verdict of the check of fairness against the reference."""
+    """Compares every forecast and every decision of the fairness check with the reference."""
 
     def __init__(self, *, sliced: bool) -> None:
         self.sliced = sliced
@@ -125,7 +125,7 @@ class Witness:
         monkeypatch.setattr(fairness._FairMatching, "prepare", watched_prepare)
 
     def delayed(self, jobs: Sequence[JobSpec], view: View, seat: Seat) -> list[int]:
-        """Return the jobs delayed beyond 1.5 times the expected response, and beyond their end without the seat."""
+        """Return the jobs that the seat delays, beyond 1.5 times their expected response."""
         own = {stay.job_id: stay.end_us for stay in seat.occupancies}
         without = reference_ends(jobs, view)
         without |= {job: max(there.end_us, view.now_us + 1) for job, there in view.running.items()}
@@ -145,7 +145,7 @@ class Witness:
         return late
 
     def wall_us(self, at_us: int, view: View, job: JobSpec) -> int:
-        """Return when an instant of the class's time will be, by the reference's calendar; short slices come only for short jobs."""
+        """Return the wall time of an instant of the class's time, by the reference's calendar; only short jobs cause short slices."""
         if not self.sliced:
             return at_us
         present = present_slice(view)
@@ -165,8 +165,8 @@ class Witness:
 @pytest.mark.parametrize(
     ("policy", "slices"), [("glts", "none"), ("glts", "classes"), ("cstws", "none"), ("glts-nh", "classes")]
 )
-def test_jobs_delayed_by_co_location(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every expected response, every forecast and every verdict is the reference's; refused groups do delay a job too much."""
+def test_fairness_checks_agree_with_the_reference(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every expected response, forecast and decision is that of the reference; refused groups do delay a job too much."""
     witness = Witness(sliced=slices == "classes")
     witness.install(monkeypatch)
     for seed in range(2):
@@ -190,7 +190,7 @@ OWN = (1_000_000, 1_500_000)  # two processes on a node, and no more
 
 
 def decided(waiting: Sequence[JobSpec], notes: Sequence[Note] = (), **table: Any) -> tuple[dict[int, int], set[int]]:
-    """Return what response is expected of each job, and which jobs are started, on two nodes."""
+    """Return the expected response of each job, and the started jobs, on two nodes."""
     core = SchedulerCore(compose({**TABLE, **table}), told(nodes_of(2), waiting, notes=notes))
     actions = core.handle(NOW_US, ())
     expected = {
@@ -201,14 +201,14 @@ def decided(waiting: Sequence[JobSpec], notes: Sequence[Note] = (), **table: Any
     return {job or 0: value for job, value in expected.items()}, set(core.view.running)
 
 
-def test_expectations_at_submission() -> None:
-    """One after the other, each on both nodes: 1000, 3000 and 6000 s, and three quarters of that are expected."""
+def test_responses_are_expected_at_submission() -> None:
+    """One after the other on both nodes, the responses are 1000, 3000 and 6000 s; three quarters of that are expected."""
     jobs = [spec_of(number, 4, 1000 * number, OWN, limit_us=None) for number in (1, 2, 3)]
     expected, _ = decided(jobs)
     assert expected == {1: 750 * SECOND_US, 2: 2250 * SECOND_US, 3: 4500 * SECOND_US}
     expected, _ = decided(jobs, fairness={"name": "slack", "adjust": 1.0})
     assert expected == {1: 1000 * SECOND_US, 2: 3000 * SECOND_US, 3: 6000 * SECOND_US}
-    # What was expected once is kept; a job that comes later counts the others as if they had not been told of.
+    # An expected response is kept; for a later job the notes of the others do not matter.
     expected, _ = decided(jobs, [Note(1, "response", 5), Note(2, "response", 6)])
     assert expected == {3: 4500 * SECOND_US}
 
@@ -218,45 +218,45 @@ def test_no_expectations_without_fairness() -> None:
 
 
 @pytest.mark.parametrize(("factor", "adjust", "together"), [(0.5, 1.0, False), (1.0, 0.5, False), (3.0, 1.0, True)])
-def test_slack_factor(factor: float, adjust: float, *, together: bool) -> None:
-    """A job that would be alone ends later in company: beyond half of what was expected in any case, but never thrice that."""
+def test_slack_is_a_factor_of_the_expected_response(factor: float, adjust: float, *, together: bool) -> None:
+    """Co-location ends a job later: beyond half of its expected response in any case, but never beyond three times that."""
     jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2)]
     _, started = decided(jobs, fairness={"name": "slack", "factor": factor, "adjust": adjust})
     assert (started == {1, 2}) == together
     assert 1 in started
 
 
-def test_jobs_that_would_be_late_anyway_block_no_seat() -> None:
-    """Job 3 is late already: company for jobs 1 and 2 that does not make it later is fair."""
+def test_jobs_that_are_late_anyway_block_no_group() -> None:
+    """Job 3 is late already: a group of jobs 1 and 2 that does not delay it is fair."""
     jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2, 3)]
     notes = [Note(number, "response", response) for number, response in ((1, 1 << 50), (2, 1 << 50), (3, 1))]
     _, started = decided(jobs, notes)
     assert started == {1, 2}  # one after the other takes 8000 s, together at most 1.8 times 4000
 
 
-def test_jobs_of_which_nothing_was_expected_do_not_count() -> None:
+def test_jobs_without_an_expected_response_do_not_count() -> None:
     view = view_of(told(nodes_of(2), [spec_of(1, 4, 100)], notes=[Note(1, "response", "soon")]))
     assert expected_response_us(1, view) is None
     assert expected_response_us(2, view) is None
 
 
 @pytest.mark.parametrize(("notes", "delay"), [([], 1.25), ([Note(1, "response", 500 * SECOND_US)], 2.5)])
-def test_delay_of_running_jobs(notes: list[Note], delay: float) -> None:
-    """Its response so far and to come, over what was expected, or else its estimate: submitted 250 s before it started."""
+def test_delay_of_a_running_job_is_relative_to_its_expected_response(notes: list[Note], delay: float) -> None:
+    """The ratio of its response to the expected one, or to its estimate; it started 250 s after its submission."""
     job = spec_of(1, 4, 1000, submit_us=NOW_US - 750 * SECOND_US)
     running = RunningJob(job, NOW_US - 500 * SECOND_US, runs_on((0, 2, 5, 2)), 1000 * SECOND_US, None)
     view = view_of(told(nodes_of(2), (), [running], notes))
     assert delay_of(view.running[1], view) == pytest.approx(delay)
 
 
-def test_forecast_leaves_out_what_never_fits() -> None:
+def test_the_forecast_omits_jobs_that_never_fit() -> None:
     jobs = [spec_of(1, 9, 100), spec_of(2, 4, 100, OWN), spec_of(3, 1, 50)]
     view = view_of(told(nodes_of(2), jobs))
     assert expected_ends(jobs, view, Spread()) == {2: NOW_US + 100 * SECOND_US, 3: NOW_US + 150 * SECOND_US}
 
 
 def test_a_job_alone_on_its_nodes_is_fair() -> None:
-    """Slack so small that all jobs are late: all start as they would without groups."""
+    """With a slack so small that all jobs are late, all start as without groups."""
     slack = Slack(factor=0.01, adjust=0.01)
     assert (slack.factor, slack.adjust) == (0.01, 0.01)
     jobs = [spec_of(1, 2, 4000, OWN), spec_of(2, 2, 4000, OWN)]

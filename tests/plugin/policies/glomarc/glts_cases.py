@@ -1,4 +1,4 @@
-"""Workloads and machines of G-LOMARC-TS's kind, and runs of them that are watched batch by batch."""
+"""Workloads and machines for G-LOMARC-TS, and runs that are checked batch by batch."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def spec_of(
 
 
 def job_of(spec: JobSpec, run_us: int | None = None) -> WorkloadJob:
-    """Return a job that is as it says, or takes another time."""
+    """Return a job with exact estimate, or with this run time."""
     return WorkloadJob(
         spec, spec.estimate_us if run_us is None else run_us, None, spec.id, self_slowdown=spec.self_slowdown
     )
@@ -87,9 +87,9 @@ def draw_jobs(
     memory: bool = False,
     even: bool = False,
 ) -> list[WorkloadJob]:
-    """Draw short, medium and long jobs of all sizes; ``over``: users believe that some take longer than they do.
+    """Draw short, medium and long jobs of all sizes; ``over``: some estimates are too long.
 
-    ``even``: in a group no job has fewer processes on its last node than on others.
+    ``even``: in a group every job has equally many processes on all of its nodes.
     """
     jobs = []
     submit_us = 0
@@ -119,14 +119,14 @@ def draw_jobs(
 def truth_of(
     node: NodeClass, jobs: Iterable[WorkloadJob], model: StatisticalModel = MODEL, resume_us: int = RESUME_US
 ) -> Manager:
-    """Return a manager of a machine on which jobs slow each other down as the model says, and that says so."""
+    """Return a manager of a machine whose truth and belief are this model."""
     selves = {job.spec.id: job.self_slowdown for job in jobs if job.self_slowdown is not None}
     cluster = Cluster(Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous"))
     return Manager([node], belief_of(model), cluster, resume_us=resume_us)
 
 
 class Watched:
-    """A scheduler core that is watched: before a batch, after it, and beside one that has just been started."""
+    """A scheduler core that is checked before and after each batch, and compared with a new one."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Watched:
 
 
 class Played(NamedTuple):
-    """A run that is over."""
+    """A finished run."""
 
     records: dict[int, JobRecord]
     trace: list[TraceRecord]
@@ -170,7 +170,7 @@ class Played(NamedTuple):
         return Fraction(round(self.model.coscheduling(job, other) * PPM), PPM)
 
     def calendar(self) -> list[Slice]:
-        """Return the slices as the scheduler told of them."""
+        """Return the slices of the scheduler's trace."""
         return [
             (record["at_us"], record["end_us"], record["kind_of_jobs"])
             for record in self.trace
@@ -178,7 +178,7 @@ class Played(NamedTuple):
         ]
 
     def judge(self, **rules: Any) -> None:
-        """Let the judge see the schedule."""
+        """Check the schedule with the judge."""
         check_schedule(list(self.records.values()), [self.node], self.cos, self.resume_us, **rules)
 
     def groups(self) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Whole schedules of G-LOMARC-TS and its like before the judge, and what is promised, remembered and expected meanwhile."""
+"""Whole schedules of G-LOMARC-TS and its variants: the judge's checks, and their promises, notes and expected ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def class_of(estimate_us: int) -> int:
 
 
 def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[Event], _actions: Sequence[Action]) -> None:
-    """Compare jobs that share nodes with the notes of groups: every member once, on nodes that it shares with its partners."""
+    """Compare co-located jobs with the notes of groups: every member once, on nodes that it shares with its partners."""
     view = core.view
     places = {job_id: place for job_id in view.running if (place := place_of(job_id, view)) is not None}
     for job_id, running in view.running.items():
@@ -88,8 +88,8 @@ def nodes_in(layers: Sequence[int], depth: int) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", variants(SLICED, "ssp", "glts", "cst"))
-def test_whole_schedules(policy: str) -> None:
-    """As the judge wants them; a scheduler started anew at any instant would have decided the same."""
+def test_whole_schedules_are_valid_and_survive_restarts(policy: str) -> None:
+    """The judge accepts them, and a scheduler restarted at any instant makes the same decisions."""
     groups = preempted = 0
     for seed in range(3):
         random = Random(f"whole {seed}")
@@ -112,8 +112,8 @@ def test_whole_schedules(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "glts"))
-def test_memory_and_swap_space(policy: str) -> None:
-    """Some jobs find no room on disk, alone or besides others; they stay, and no job of another class comes beside them."""
+def test_jobs_without_swap_space_stay_on_their_nodes(policy: str) -> None:
+    """Some jobs find no room on disk; they stay, and no job of another class shares their nodes."""
     stayed = 0
     for seed in range(4):
         random = Random(f"swap {seed}")
@@ -125,15 +125,15 @@ def test_memory_and_swap_space(policy: str) -> None:
 
 
 def crossing(played: Played) -> int:
-    """Return how often a job stayed where it was as a slice ended."""
+    """Return how often a job stayed on its nodes when a slice ended."""
     ends = [end_us for _, end_us, _ in played.calendar()]
     stays = [stay for record in played.records.values() for stay in record.intervals]
     return sum(stay.start_us < end_us < stay.end_us for stay in stays for end_us in ends)
 
 
 @pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "cstws"), "glts"))
-def test_nodes_fail(policy: str) -> None:
-    """Jobs on a node that fails begin again, or (every other run) end; also those on disk there, and members of groups."""
+def test_jobs_of_failed_nodes_start_again_or_end(policy: str) -> None:
+    """Jobs on a failed node start again, or (in every other run) end; also jobs on disk there and members of groups."""
     lost = 0
     for seed in range(4):
         random = Random(f"fail {seed}")
@@ -164,8 +164,8 @@ def test_nodes_fail(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", variants(("glts", "cstws"), "glts"))
-def test_users_change_their_minds(policy: str) -> None:
-    """Members of groups are cancelled while they run or are on disk; waiting jobs are held and released."""
+def test_users_cancel_hold_and_release_jobs(policy: str) -> None:
+    """Members of groups are cancelled while they run or are on disk; pending jobs are held and released."""
     cancelled = 0
     for seed in range(4):
         random = Random(f"cancel {seed}")
@@ -192,11 +192,11 @@ def test_users_change_their_minds(policy: str) -> None:
     assert cancelled > 5
 
 
-# ---------------------------------------------------------------- ends are as expected
+# ---------------------------------------------------------------- expected ends
 
 
 class Expectations:
-    """What was expected of jobs, as time of progress: when it was last said, and when they last came into company."""
+    """Expected durations of jobs, as time of progress: the last ones, and those at the last change of their partners."""
 
     def __init__(self) -> None:
         self.last_us: dict[int, int] = {}
@@ -218,7 +218,7 @@ class Expectations:
                     self.in_company_us[member] = self.last_us[member]
 
     def played(self, policy: str, slices: str, seed: int, gap_s: float) -> dict[int, int]:
-        """Run exact jobs that have as many processes on every node; return for how long each made progress."""
+        """Run jobs with exact estimates and equally many processes on every node; return how long each made progress."""
         jobs = draw_jobs(Random(f"ends {seed}"), 40, NODES, gap_s=gap_s, even=True)
         played = play({"preset": policy, "slices": slices}, jobs, nodes_of(NODES, swap_mb=PLENTY_MB), look=self.look)
         return {number: took_us(record) for number, record in played.records.items()}
@@ -232,8 +232,8 @@ def took_us(record: JobRecord) -> int:
 @pytest.mark.by_default(5)
 @pytest.mark.parametrize("policy", ["glts", "cst", "glts-nh", "ssp"])
 @pytest.mark.parametrize("slices", ["classes", "none"])
-def test_jobs_end_when_they_are_expected_to(policy: str, slices: str) -> None:
-    """Estimates are exact: an end comes when it was last expected to."""
+def test_jobs_end_at_their_last_expected_end(policy: str, slices: str) -> None:
+    """Estimates are exact, so each job ends at its last expected end."""
     revised = 0
     for seed in range(4):
         expectations = Expectations()
@@ -244,8 +244,8 @@ def test_jobs_end_when_they_are_expected_to(policy: str, slices: str) -> None:
 
 
 @pytest.mark.parametrize("slices", ["classes", "none"])
-def test_groups_go_on_as_foreseen(slices: str) -> None:
-    """What was expected of all members as a group was formed comes true, unless they come into other company later."""
+def test_groups_proceed_as_planned(slices: str) -> None:
+    """The expected ends of all members at the formation of a group come true, unless their partners change later."""
     foreseen = 0
     for seed in range(4):
         expectations = Expectations()
@@ -257,7 +257,7 @@ def test_groups_go_on_as_foreseen(slices: str) -> None:
 
 
 def test_a_last_node_with_fewer_processes_is_never_slower_than_expected() -> None:
-    """Own slowdown and that by the worst partner are expected on one node; where they meet on none, a job is earlier."""
+    """A job is expected to meet its own slowdown and its worst partner on one node; if it does not, it ends earlier."""
     earlier = 0
     for seed in (3, 4):
         expectations = Expectations()
@@ -273,7 +273,7 @@ def test_a_last_node_with_fewer_processes_is_never_slower_than_expected() -> Non
 
 
 class Promises:
-    """Holds every promise against the one before, and against what would have been possible."""
+    """Compares every promise with the last one, and with the earliest possible start."""
 
     def __init__(self, jobs: Sequence[WorkloadJob]) -> None:
         self.submitted = {job.spec.id: job.spec.submit_us for job in jobs}
@@ -306,7 +306,7 @@ class Promises:
         self._before = promises
 
     def _check_compressed(self, core: SchedulerCore, promises: Mapping[int, int]) -> None:
-        """Assert that no job could be earlier than it was promised, given the others; and that all promises fit together."""
+        """Assert that all promises fit together, and that no single one could be earlier."""
         view = WholeNodesView(core.view)
         stays = [(there.end_us, nodes_of_runs(there.runs)) for there in view.running.values()]
         planned = {}
@@ -316,7 +316,7 @@ class Promises:
             planned[job.id] = (promises[job.id], promises[job.id] + footprint.run_us, footprint.nodes)
 
         def least(since_us: int, until_us: int, but: int) -> int:
-            """Return how many nodes are free from one instant to another, a job left out."""
+            """Return how many nodes are free from one instant to another, without one job's promise."""
             others = [one for job, one in planned.items() if job != but]
             fewest = NODES
             for at_us in (since_us, *(start for start, _, _ in others if since_us < start < until_us)):
@@ -347,7 +347,7 @@ def nodes_of_runs(runs: Sequence[Run]) -> set[int]:
 
 @pytest.mark.parametrize("policy", ["ssp", "glts", "cstws"])
 def test_promises_are_kept(policy: str) -> None:
-    """Only a group with the first waiting job may delay what was promised to others; all that can be earlier is."""
+    """Only a group with the first pending job may delay other promises; every promise is as early as possible."""
     seen: Counter[str] = Counter()
     for seed in range(4):
         random = Random(f"promise {seed}")
@@ -364,7 +364,7 @@ def test_promises_are_kept(policy: str) -> None:
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf"])
 def test_reservations_are_kept(backfill: str) -> None:
-    """With one reservation, for the first waiting job, groups that are backfilled do not put it off."""
+    """With one reservation, for the first pending job, backfilled groups do not delay it."""
     groups = reserved = 0
     for seed in range(5):
         jobs = draw_jobs(Random(f"easy {seed}"), 35, NODES, gap_s=300)

@@ -1,4 +1,4 @@
-"""Groups: how they go on, how they are formed, where they lie, and how they come to an end."""
+"""Groups: their evolution, formation, places and ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ANY_GAIN = -1.0
 
 
 def slowdown_of(random: Random, count: int, most: float = 1.4) -> dict[tuple[int, int], int]:
-    """Draw how much each job slows down beside each other, in millionths."""
+    """Draw the slowdown of each job beside each other one, in millionths."""
     return {
         (one, other): random.choice((PPM, 1_250_000, random.randint(PPM, round(most * PPM))))
         for one in range(count)
@@ -58,7 +58,7 @@ def sides_of(nodes: int = 64) -> NodeHalves:
 
 
 class Case:
-    """A primary job, candidates, and how they slow each other down: for the policy and for the reference."""
+    """A primary job, candidates and their slowdowns, for the policy and for the reference."""
 
     def __init__(self, random: Random, candidates: int, *, alike: bool = False) -> None:
         sides = sides_of()
@@ -68,7 +68,7 @@ class Case:
         self.references: list[glomarc.Member] = []
         for number in range(candidates + 1):
             size = random.choice((1, 2, 3, 4, 6, 8, 12, 16)) if number else random.choice((1, 4, 8, 16, 24))
-            # The same time for several of them, that sorting has to leave in order.
+            # Equal times of several jobs, whose order sorting must keep.
             seconds = random.choice((3600, 7200, 7200.5)) if alike else random.randint(601, 20_000)
             own = draw_self_slowdown(random.randint(1, 9), number)
             job = spec_of(number, size, seconds, own)
@@ -92,12 +92,12 @@ def ids(members: Sequence[Member]) -> list[int]:
     return [member.job.id for member in members]
 
 
-# ---------------------------------------------------------------- how a group goes on
+# ---------------------------------------------------------------- evolution
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_evolution(seed: int) -> None:
-    """Spans are the reference's, as whole microseconds, rounded up; the gain is formula 6."""
+def test_evolution_agrees_with_the_reference(seed: int) -> None:
+    """Spans are those of the reference in whole microseconds, rounded up; the gain is formula 6."""
     random = Random(f"evolve {seed}")
     case = Case(random, random.randint(1, 6), alike=seed % 3 == 0)
     outcome = evolve(case.members[0], [case.beside(member) for member in case.members[1:]])
@@ -123,7 +123,7 @@ def test_evolution_by_hand() -> None:
     assert spans_us == (1_116_666_667, 200 * SECOND_US, 500 * SECOND_US)
     assert together_us == 500 * SECOND_US
     assert gain == pytest.approx(5466 / 2000 + 2 / 3 / 2000 - 1, abs=1e-12)
-    # In a hurry: the primary ends first, and job 2 goes on alone, at its own pace.
+    # With less work the primary ends first, and job 2 continues alone, at its own pace.
     hurried = primary._replace(left_us=100 * SECOND_US)
     spans_us, together_us, _ = evolve(hurried, [first, second])
     assert (spans_us, together_us) == ((150_000_000, 200_000_000, 430_000_000), 150_000_000)
@@ -135,12 +135,12 @@ def test_a_job_alone_gains_by_its_processes() -> None:
     assert gain_alone(4, 1.25) == pytest.approx(float(glomarc.space_gain(4, 1.25)))
 
 
-# ---------------------------------------------------------------- how it is formed
+# ---------------------------------------------------------------- formation
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_preselection(seed: int) -> None:
-    """As in the reference, less those that are larger than any window: slowdowns on the threshold are within it."""
+def test_preselection_agrees_with_the_reference(seed: int) -> None:
+    """The reference's candidates, without those larger than any window; a slowdown at the threshold is accepted."""
     random = Random(f"preselect {seed}")
     case = Case(random, 25, alike=seed % 2 == 0)
     search = Search(max_slowdown=random.choice((1.1, 1.25)), longer_s=random.choice((0.0, 3000.0, 100_000.0)))
@@ -185,7 +185,7 @@ def test_groups_are_formed_as_in_the_reference(variant: str) -> None:
         )
         once = [
             one for index, one in enumerate(found) if one not in found[:index]
-        ]  # what step 5 makes of two may be alike
+        ]  # step 5 may reduce two groups to the same one
         assert [one for one, _ in once] == [list(group.matched) for group in exact]
         assert [gain for _, gain in once] == pytest.approx([float(group.gain) for group in exact], abs=1e-9)
         seen |= {len(one) for one, _ in once}
@@ -195,7 +195,7 @@ def test_groups_are_formed_as_in_the_reference(variant: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_best_pair(seed: int) -> None:
+def test_the_best_pair_is_from_the_first_block(seed: int) -> None:
     """With one matched job at most, it is the one of the first block with which the gain is best."""
     random = Random(f"pair {seed}")
     case = Case(random, 20)
@@ -217,7 +217,7 @@ def test_the_best_pair(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_first_suitable_group(seed: int) -> None:
+def test_without_blocks_and_sorting_the_first_suitable_group_is_taken(seed: int) -> None:
     """Without blocks and sorting, groups come as the window slides over all candidates, where the gain is enough."""
     random = Random(f"first {seed}")
     case = Case(random, 30)
@@ -234,8 +234,8 @@ def test_the_first_suitable_group(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_job_that_has_to_be_in_the_group(seed: int) -> None:
-    """Case 3: it is in every group, also after step 5; and of all windows that show it the best is among them."""
+def test_a_required_job_is_in_every_group(seed: int) -> None:
+    """Case 3: it is in every group, also after step 5, and the best window with it is among the groups."""
     random = Random(f"must {seed}")
     case = Case(random, 20)
     search = Search(min_gain=ANY_GAIN)
@@ -248,7 +248,7 @@ def test_a_job_that_has_to_be_in_the_group(seed: int) -> None:
         assert sum(member.nodes for member in group.matched) <= case.members[0].nodes * 1.125
 
 
-def test_least_gain() -> None:
+def test_groups_below_the_least_gain_are_dropped() -> None:
     case = Case(Random("gain"), 20)
     chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
     all_groups = [*groups(case.members[0], chosen, Search(min_gain=ANY_GAIN), lambda _one, _others: True)]
@@ -257,7 +257,7 @@ def test_least_gain() -> None:
     assert few == []
 
 
-def test_groups_that_find_no_place_are_left_out() -> None:
+def test_groups_without_a_place_are_dropped() -> None:
     case = Case(Random("place"), 20)
     chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
     banned = chosen[0].job.id
@@ -267,7 +267,7 @@ def test_groups_that_find_no_place_are_left_out() -> None:
     assert all(banned not in ids(group.matched) for group in found)
 
 
-# ---------------------------------------------------------------- how it comes to an end
+# ---------------------------------------------------------------- the end
 
 OPEN: dict[str, Any] = {
     "preset": "glts",
@@ -288,7 +288,7 @@ def as_reference(specs: dict[int, JobSpec], left: dict[int, Fraction]) -> dict[i
 
 
 def left_after(members: dict[int, glomarc.Member], span_us: int) -> dict[int, Fraction]:
-    """Return the work left of a group of job 1 and others after a time in which no job ends."""
+    """Return the remaining work of a group of job 1 and others after a time in which no job ends."""
     own, *others = members.values()
     slowest = max(cos(1, other.id) for other in others)
     left = {1: Fraction(own.left) - span_us / (Fraction(own.factor) * slowest)}
@@ -308,7 +308,7 @@ def left_after(members: dict[int, glomarc.Member], span_us: int) -> dict[int, Fr
         ((5000, 3000, 2500), 1),
     ],
 )
-def test_ends_of_a_group(seconds: tuple[int, int, int], gone: int | None) -> None:
+def test_jobs_of_a_group_end_as_in_the_reference(seconds: tuple[int, int, int], gone: int | None) -> None:
     """Job 1 on two nodes, one matched job on each; ``gone`` is cancelled after 600 s. Ends are the reference's."""
     sizes = {1: 4, 2: 2, 3: 2}
     jobs = [job_of(spec_of(number, sizes[number], time, OWN, submit_us=0)) for number, time in enumerate(seconds, 1)]
@@ -338,7 +338,7 @@ def test_ends_of_a_group(seconds: tuple[int, int, int], gone: int | None) -> Non
         assert record.state == (CANCELLED if number == gone else COMPLETED)
         if number != gone:
             assert record.end_us == pytest.approx(offset_us + ceil(ends[number]), abs=2)
-            assert record.end_us == pytest.approx(record.estimate_us, abs=2)  # as was expected in the end
+            assert record.end_us == pytest.approx(record.estimate_us, abs=2)  # the last expected end
     # The group is remembered as long as its primary and a matched job are there.
     over_us = min(played.records[1].end_us or 0, max(played.records[number].end_us or 0 for number in (2, 3)))
     for now_us, known in noted.items():
@@ -349,8 +349,8 @@ def test_ends_of_a_group(seconds: tuple[int, int, int], gone: int | None) -> Non
 
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize("requeue", [True, False])
-def test_a_node_fails_under_a_group(node: int, *, requeue: bool) -> None:
-    """Job 1 and the matched job there are gone, the other is alone. Where they may, they begin again, as if there had been no group."""
+def test_after_a_node_failure_members_of_a_group_are_alone(node: int, *, requeue: bool) -> None:
+    """Job 1 and the matched job on the node are lost, the other one is alone. If requeued, both start again without the group."""
     jobs = [
         job_of(spec_of(number, size, time, OWN, submit_us=0))
         for number, size, time in ((1, 4, 5000), (2, 2, 3000), (3, 2, 2500))
@@ -369,13 +369,13 @@ def test_a_node_fails_under_a_group(node: int, *, requeue: bool) -> None:
     assert requeue or 1 in ended
     assert notes == [()] or (
         requeue and len(notes[0]) in (0, 2)
-    )  # one that begins again at once may be matched at once
+    )  # a job that starts again at once may be matched at once
     played.judge(down=[(node, at_us, back_us)], ended_early=ended, class_bounds_us=None)
     assert sum(record.starts for record in played.records.values()) == (5 if requeue else 3)
 
 
-def test_a_running_job_is_joined() -> None:
-    """Case 3: job 1 runs alone when job 2 comes, which finds no nodes; job 1 is the primary, and takes longer by it.
+def test_a_pending_job_joins_a_running_one() -> None:
+    """Case 3: job 1 runs alone when job 2 arrives and finds no nodes; job 1 becomes the primary, and takes longer.
 
     It has done 500 of 4000 s by then; its limit is put off by as much as its end.
     """
@@ -399,7 +399,7 @@ def test_a_running_job_is_joined() -> None:
 
 
 def test_an_unknown_job_stays_alone() -> None:
-    """A site that believes in no contention knows of no pair, and forms no group."""
+    """Without a belief about contention no pair is known, and no group is formed."""
     jobs = [job_of(spec_of(number, 4, 4000, (1_000_000, 1_500_000), submit_us=0)) for number in (1, 2)]
     believed = play(OPEN, jobs, nodes_of(2))
     assert len(believed.groups()) == 1
@@ -407,7 +407,7 @@ def test_an_unknown_job_stays_alone() -> None:
 
 
 def decided_without_belief(jobs: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the starts of jobs where nothing is believed of pairs."""
+    """Return the starts of jobs at a site without a belief about pairs."""
     welcome = told(nodes_of(2), [job.spec for job in jobs])._replace(belief=NO_CONTENTION)
     trace: list[dict[str, Any]] = []
     core = SchedulerCore(compose(OPEN), welcome, trace=trace.append)
@@ -426,8 +426,8 @@ def test_short_jobs_stay_alone(seconds: tuple[int, int], *, grouped: bool) -> No
 @pytest.mark.parametrize(
     ("load", "sizes", "alone"), [("all", (2, 4), True), ("all", (2, 5), False), ("none", (2, 2), False)]
 )
-def test_low_load(load: str, sizes: tuple[int, int], *, alone: bool) -> None:
-    """Six nodes: where they would hold all with a process each, every job gets its nodes so (section 4.3)."""
+def test_under_low_load_no_groups_are_formed(load: str, sizes: tuple[int, int], *, alone: bool) -> None:
+    """Six nodes: if they can hold all jobs with one process a node, every job gets its nodes like that (section 4.3)."""
     own = (1_000_000, 1_500_000)
     jobs = [job_of(spec_of(number, size, 4000, own, submit_us=0)) for number, size in enumerate(sizes, 1)]
     table = {**OPEN, "matching": {**OPEN["matching"], "low_load": load}}

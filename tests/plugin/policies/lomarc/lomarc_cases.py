@@ -1,4 +1,4 @@
-"""Queues and machines of LOMARC's kind, as the policies see them and as the reference does."""
+"""Queues and machines for LOMARC, for the policies and for the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 SECOND_US = 1_000_000
-GOOD = LomarcModel(remainder=True, good_share_ppm=WHOLE_PPM)  # every pair goes well together
+GOOD = LomarcModel(remainder=True, good_share_ppm=WHOLE_PPM)  # every pair has the low c
 
 
 def belief_of(model: LomarcModel) -> Belief:
@@ -63,7 +63,7 @@ def job_of(spec: JobSpec) -> Job:
 
 
 def c_of(model: LomarcModel, one: int, a: Usage, other: int, b: Usage) -> Number:
-    """Return the c that counts for a pair; only the draw is the model's own."""
+    """Return the effective c of a pair by the reference; only the draw is the model's."""
     drawn = LomarcModel(pair_seed=model.pair_seed, good_share_ppm=model.good_share_ppm).c_ppm(one, "cpu", other, "cpu")
     return effective_c(
         a.bound,
@@ -85,12 +85,12 @@ def welcome(
 
 
 def view_of(told: Welcome) -> View:
-    """Return the view in which matching plans: whole nodes."""
+    """Return the view of matchings: whole nodes."""
     return WholeNodesView(SchedulerCore(compose({"preset": "pss"}), told).view)
 
 
 def decisions(told: Welcome, **table: object) -> tuple[list[Action], list[TraceRecord]]:
-    """Return what a composition, fcfs unless said otherwise, decides at once, and what it says of that."""
+    """Return the first decisions and the trace of a composition; its order is fcfs by default."""
     trace: list[TraceRecord] = []
     settings = {"preset": "pss", "order": "fcfs", **table}
     core = SchedulerCore(compose(settings), told, trace=trace.append)
@@ -101,6 +101,6 @@ def decisions(told: Welcome, **table: object) -> tuple[list[Action], list[TraceR
 
 
 def running_on(spec: JobSpec, runs: tuple[Run, ...], left_s: float, start_us: int = 0) -> RunningJob:
-    """Return a job that has so much left of the time that it should take."""
+    """Return a running job with this much left of its expected time."""
     end_us = NOW_US + round(left_s * SECOND_US)
     return RunningJob(spec._replace(submit_us=0), start_us, runs, end_us - start_us, None)

@@ -1,4 +1,4 @@
-"""LOMARC's matchmaking: the partner among waiting jobs and the host among running ones, against the reference and by hand."""
+"""LOMARC's matchmaking: partners among pending jobs and hosts among running ones, compared with the reference."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def c_by(model: LomarcModel) -> Callable[[Job, Job], Number]:
 @pytest.mark.by_default(8)
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 @pytest.mark.parametrize("heuristic", HEURISTICS)
-def test_the_partner_of_the_head(heuristic: str, model: LomarcModel) -> None:
-    """Funnel, choice and slowdown of what starts first are the reference's, over many random queues."""
+def test_the_partner_of_the_head_is_that_of_the_reference(heuristic: str, model: LomarcModel) -> None:
+    """Funnel, choice and slowdown of the first start are those of the reference, over many random queues."""
     cpu = cast(Cpu, model.cpu)
     table: dict[str, object] = {"name": heuristic, "cpu": cpu, "weak_load": 1.0}
     if heuristic == "response":
@@ -125,8 +125,8 @@ def test_the_partner_of_the_head(heuristic: str, model: LomarcModel) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
-def test_one_pair_at_a_time(model: LomarcModel) -> None:
-    """What is said of a single pair is what is said of many at once, whichever of the two is the candidate."""
+def test_a_single_pair_gives_the_results_of_arrays(model: LomarcModel) -> None:
+    """For a single pair the results equal those for arrays, whichever of the two is the candidate."""
     random = Random(7)
     jobs = [draw_spec(random, number, 16) for number in range(1, 60)]
     jobs += [jobs[0]._replace(id=100, usage=None), jobs[1]._replace(id=101, exclusive=True)]
@@ -149,8 +149,8 @@ def test_one_pair_at_a_time(model: LomarcModel) -> None:
     assert fine > 50
 
 
-def test_a_roster_is_renewed() -> None:
-    """Rows stay as long as they are needed; a renewed job table starts empty, and holders of its rows can detect that."""
+def test_a_job_table_is_renewed() -> None:
+    """Rows stay as long as they are needed; a renewed table starts empty, and owners of rows can detect that."""
     roster = JobTable()
     jobs = [spec_of(number, number % 9 + 1, 100, None) for number in range(1, 1501)]
     assert roster.rows(jobs[:3]).tolist() == [0, 1, 2]
@@ -165,7 +165,7 @@ def test_a_roster_is_renewed() -> None:
     assert kept.jobs == jobs[10:12]
     assert roster.rows(jobs[5:6]).tolist() == [0]
     assert roster.columns(roster.rows(jobs[5:6])).ids.tolist() == [6]
-    roster.renew(queued=1000, model=LomarcPairs(MODELS[0]))  # whether a job may share nodes is another question now
+    roster.renew(queued=1000, model=LomarcPairs(MODELS[0]))  # with another model other jobs may share nodes
     assert (len(roster), roster.renewals) == (0, 2)
 
 
@@ -199,8 +199,8 @@ def best_host(
 
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 @pytest.mark.parametrize("heuristic", HEURISTICS)
-def test_the_host_of_each_newcomer(heuristic: str, model: LomarcModel) -> None:
-    """Running jobs that are alone on their nodes and not stopped may be joined; each waiting job finds the reference's."""
+def test_the_host_of_each_newcomer_is_that_of_the_reference(heuristic: str, model: LomarcModel) -> None:
+    """Running jobs that are alone on their nodes and not suspended may be joined; each pending job gets the reference's host."""
     joined = 0
     for seed in range(8):
         random = Random(f"{heuristic}/{seed}")

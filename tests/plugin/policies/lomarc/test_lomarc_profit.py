@@ -1,4 +1,4 @@
-"""What a match is worth: production in arrays against the reference in fractions, and SPEC's checks themselves."""
+"""The profit of a match: arrays compared with the reference in fractions, and the checks of the specification."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WORK = ("cpu", 1_000_000, 0, 0, 0)
 
 
 def close(got: float, exact: Fraction | float) -> bool:
-    """Tell whether a float is as good as exact; what is added up is of the order of 1."""
+    """Return whether a float is exact up to rounding; the terms of the sums are of the order of 1."""
     return abs(got - float(exact)) <= RELATIVE * max(abs(float(exact)), 1.0)
 
 
@@ -66,7 +66,7 @@ slowdowns = st.integers(1000, 2500).map(lambda thousandths: thousandths / 1000)
 
 
 @given(size=sizes, time=times, others=st.lists(st.tuples(sizes, times, slowdowns), min_size=1, max_size=6))
-def test_utilisation_gains(size: int, time: int, others: list[tuple[int, int, float]]) -> None:
+def test_utilisation_gains_agree_with_the_reference(size: int, time: int, others: list[tuple[int, int, float]]) -> None:
     columns = [np.array(column) for column in zip(*others, strict=True)]
     timeless = utilisation_gain_2(size, columns[0], columns[2])
     timed = utilisation_gain_1(size, float(time), columns[0], columns[1], columns[2])
@@ -102,7 +102,7 @@ def test_impact_by_hand() -> None:
     (profit,) = impact_on_waiting(match, work, 0, np.array([2]), Future(Arrivals(0.5, 30.0), Arrivals(1.5, 100.0)))
     expected = 150 / 300 + 50 / 350 - 50 / 100 - 50 / 200 - 0.5 * 50 / 60 + 50 / 450 + 0.5 * 50 / 550
     assert profit == pytest.approx(expected / 2)
-    # Beside a running job with 100 s left: no job is overtaken, and both others come behind it.
+    # Beside a running job with 100 s left: no job is overtaken, and both others are behind it.
     host = Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
     (profit,) = impact_on_running(host, work[1:], np.array([1]), Future())
     assert profit == pytest.approx((50 / 200 + 50 / 300 + 50 / 350 - 50 / 100) / 2)
@@ -116,8 +116,8 @@ def drawn_future(random: Random) -> tuple[Future, tuple[Fraction, Fraction], tup
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_impact_on_waiting(seed: int) -> None:
-    """Every other job as the candidate, for a current job anywhere in the queue: those before it count among the overtaken."""
+def test_impact_on_pending_jobs_agrees_with_the_reference(seed: int) -> None:
+    """Every other job is the candidate once, for a current job anywhere in the queue: jobs before it count as overtaken."""
     random = Random(seed)
     nodes = random.choice((1, 16, 128))
     queue = [(random.randint(1, nodes), random.randint(1, 50_000)) for _ in range(random.randint(2, 12))]
@@ -151,7 +151,7 @@ def test_impact_on_waiting(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_impact_on_running(seed: int) -> None:
+def test_impact_on_running_jobs_agrees_with_the_reference(seed: int) -> None:
     random = Random(seed)
     nodes = random.choice((1, 16, 128))
     queue = [(random.randint(1, nodes), random.randint(1, 50_000)) for _ in range(random.randint(1, 12))]
@@ -187,8 +187,8 @@ def test_impact_on_running(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_gain_is_passed_over(seed: int) -> None:
-    """Each job that gains by joining a running job is among the join candidates; and not all jobs are."""
+def test_every_job_with_a_gain_is_a_join_candidate(seed: int) -> None:
+    """Each job that gains by joining a running job is a join candidate, and not all jobs are."""
     random = np.random.default_rng(seed)
     queue, pairs = 40, 300
     places = random.integers(0, queue, pairs)
@@ -205,7 +205,7 @@ def test_no_gain_is_passed_over(seed: int) -> None:
 
 @pytest.mark.parametrize(("jobs", "work_s"), [(10_000.25, 500.0), (25_000.5, 3.0), (123_456.75, 0.01), (1e12, 40.0)])
 def test_a_forecast_of_very_many_jobs(jobs: float, work_s: float) -> None:
-    """Σ 1/(100 + k·work): as good as term by term, and found without a term for each."""
+    """Σ 1/(100 + k·work) is exact up to rounding, without a loop over its terms."""
     match = Match(1, np.array([1]), np.array([50.0]), np.array([1]), np.array([50.0]), np.array([1.0]))
     work = np.array([50.0])
     (without,) = impact_on_running(match, work, np.array([0]), Future())
@@ -214,17 +214,17 @@ def test_a_forecast_of_very_many_jobs(jobs: float, work_s: float) -> None:
     expected = float(np.sum(1.0 / (100.0 + ks * work_s)))
     if jobs > len(ks):
         expected += float(np.log((100 + (jobs + 0.5) * work_s) / (100 + (len(ks) + 0.5) * work_s))) / work_s
-    improvement = 50.0  # side by side both take the time of one
+    improvement = 50.0  # together both take the time of one
     assert (profit - without) / improvement == pytest.approx(expected, rel=1e-9, abs=1 / (100 + jobs * work_s))
 
 
-# ---------------------------------------------------------------- what is expected to arrive
+# ---------------------------------------------------------------- expected arrivals
 
 
-def test_arrivals_go_on_as_they_were() -> None:
-    """Ten nodes. In 1000 s: two short and two longer jobs started, one longer and one short job wait, with 5100 node-seconds.
+def test_arrivals_continue_at_their_past_rate() -> None:
+    """Ten nodes. In 1000 s: two short and two longer jobs started, one longer and one short job are pending, with 5100 node-seconds.
 
-    The queue takes 510 s, so .51 times as many as came are to come: 3 short ones with (2·60 + 100)/3 node-seconds each, 3
+    The queue takes 510 s, so .51 times as many jobs as came are expected: 3 short ones with (2·60 + 100)/3 node-seconds each, 3
     longer ones with (2·4000 + 5000)/3.
     """
     now_us = NOW_US + 1000 * SECOND_US
@@ -238,7 +238,7 @@ def test_arrivals_go_on_as_they_were() -> None:
     assert longer == pytest.approx((3 * 0.51, 13_000 / 3 / 10))
 
 
-def test_nothing_is_expected_before_time_has_passed() -> None:
+def test_no_arrivals_are_expected_before_time_has_passed() -> None:
     random = Random(1)
     jobs = [draw_spec(random, number, 8) for number in range(1, 5)]
     assert QueueTable(jobs, JobTable()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()

@@ -1,4 +1,4 @@
-"""Whole schedules of LOMARC and those it is compared with, before the reference's judge: possible, and no work lost or won."""
+"""Whole schedules of LOMARC and its baselines, checked by the reference's judge: valid, and every job does exactly its work."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
 
 ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")
-CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # they check before they match
+CHOOSERS = ("am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")  # matchings that check constraints
 NEAR_US = 5  # several roundings to a microsecond
 
 
 class Played(NamedTuple):
-    """A run that is over, with what the scheduler said meanwhile and the truth about pairs."""
+    """A finished run, with the scheduler's trace and the truth about pairs."""
 
     records: list[JobRecord]
     trace: list[TraceRecord]
@@ -79,7 +79,7 @@ class Played(NamedTuple):
         return found
 
     def spans(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the spans in which jobs were suspended, as the scheduler decided them."""
+        """Return the spans in which the scheduler had suspended jobs."""
         ends = {record.job.spec.id: record.end_us for record in self.records}
         spans: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         since: dict[int, int] = {}
@@ -93,7 +93,7 @@ class Played(NamedTuple):
         return spans
 
     def judge(self, *, memory_rule: bool = True) -> None:
-        """Let the reference judge; every job has completed on one stay."""
+        """Check the schedule with the judge; every job has completed in one stay."""
         for record in self.records:
             assert (record.state, len(record.intervals), record.work_us) == (COMPLETED, 1, record.job.run_us)
         spans = self.spans()
@@ -119,7 +119,7 @@ class Played(NamedTuple):
 
 
 def play(policy: str, tables: Mapping[str, Any], *, sets: Sequence[str] = (), seed: int = 1, jobs: int = 120) -> Played:
-    """Run a busy Lublin workload under a preset; ``tables`` are the scenario's, on top of those here."""
+    """Run a busy Lublin workload under a preset; ``tables`` of the scenario extend those here."""
     base: dict[str, dict[str, Any]] = {
         "cluster": {"nodes": 16, "preset": "lomarc-ht"},
         "workload": {"lublin": jobs, "aarr": 8.83, "characteristics": "M1"},
@@ -164,7 +164,7 @@ def assert_as_expected(played: Played) -> None:
 
 
 def assert_matched_by_the_rules(played: Played) -> None:
-    """Assert that all that ever shared nodes were a match by what the scheduler was told: also host and size."""
+    """Assert that all co-located jobs were a match by the scheduler's knowledge, also by host and size."""
     records = {record.job.spec.id: record for record in played.records}
     slowdown_of = played.slowdown_of()
     for one, other in played.pairs():
@@ -190,7 +190,7 @@ def nodes_of(record: JobRecord) -> set[int]:
 @pytest.mark.by_default(8)
 @pytest.mark.parametrize("remainder", [True, False])
 @pytest.mark.parametrize("policy", ALL)
-def test_with_exact_knowledge(policy: str, remainder: bool) -> None:
+def test_with_exact_knowledge_jobs_end_as_expected(policy: str, remainder: bool) -> None:
     shared = 0
     for seed in (1, 2):
         played = play(policy, {"truth": {"remainder": remainder}}, seed=seed)
@@ -203,8 +203,8 @@ def test_with_exact_knowledge(policy: str, remainder: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", ["pss", "ac", "am", "lomarc-fm", "lomarc-r", "lomarc-n"])
-def test_on_nodes_of_several_cores(policy: str, tmp_path: Path) -> None:
-    """Four cores with two threads each: a job takes nodes without jobs, one process a core, and a guest the other threads."""
+def test_on_nodes_of_several_cores_guests_take_the_second_threads(policy: str, tmp_path: Path) -> None:
+    """Four cores with two threads each: a job takes free nodes, one process a core, and a guest takes the other threads."""
     file = tmp_path / "machine.toml"
     file.write_text("[[nodes]]\ncount = 8\nsockets = 2\ncores_per_socket = 2\nthreads_per_core = 2\nmemory_mb = 512\n")
     played = play(policy, {"cluster": {"file": str(file)}}, seed=3)
@@ -222,7 +222,7 @@ def test_on_nodes_of_several_cores(policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-r"])
 def test_co_location_kills_no_job(policy: str) -> None:
-    """Limits are the estimates, which are exact, and grow by what company costs; so do those that are never reached."""
+    """Limits are the exact estimates, and grow by the time lost to partners."""
     played = play(policy, {"workload": {"limits": "estimate"}}, seed=4)
     played.judge(memory_rule=policy != "ac")
     assert_as_expected(played)
@@ -232,8 +232,8 @@ def test_co_location_kills_no_job(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-r"])
-def test_with_estimates_that_are_too_long(policy: str) -> None:
-    """No job is killed, and no job takes longer than expected: partners can only leave too early."""
+def test_with_long_estimates_no_job_is_killed_or_late(policy: str) -> None:
+    """No job is killed or takes longer than expected, as partners can only leave early."""
     estimates = {"limits": "estimate", "estimates": "f-model", "estimate_factor": 2.0}
     played = play(policy, {"workload": estimates}, seed=5)
     played.judge(memory_rule=policy != "ac")
@@ -247,8 +247,8 @@ def test_with_estimates_that_are_too_long(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["am", "lomarc-fm", "lomarc-u2", "lomarc-r"])
-def test_one_of_a_pair_that_was_misjudged_waits(policy: str) -> None:
-    """What is believed of jobs is far off; pairs are measured after a minute, and one of two that are too slow is suspended."""
+def test_one_job_of_a_slow_pair_is_suspended(policy: str) -> None:
+    """Beliefs about jobs are wrong; pairs are measured after a minute, and one job of a pair that is too slow is suspended."""
     tables = {
         "truth": {"remainder": True},
         "belief": {"usage_noise": 0.9, "remainder": False},
@@ -257,7 +257,7 @@ def test_one_of_a_pair_that_was_misjudged_waits(policy: str) -> None:
     suspended = 0
     for seed in (1, 2):
         played = play(policy, tables, seed=seed)
-        played.judge(memory_rule=False)  # noise is in what is believed of memory, too
+        played.judge(memory_rule=False)  # the belief about memory has noise, too
         spans = played.spans()
         slowdown_of = played.slowdown_of()
         suspended += len(spans)
@@ -278,8 +278,8 @@ def _together_us(played: Played, one: int, other: int, spans: Mapping[int, Seque
 
 
 @pytest.mark.parametrize("policy", ["ac", "lomarc-fm"])
-def test_of_some_jobs_nothing_is_known(policy: str) -> None:
-    """They share with no job, or (ac) with any; their effect on others stays true."""
+def test_jobs_of_unknown_usage_share_only_under_ac(policy: str) -> None:
+    """They share with no job, or under ac with any; their effect on others follows the truth."""
     played = play(policy, {"belief": {"usage_missing": 0.4}}, seed=6)
     played.judge(memory_rule=policy != "ac")
     unknown = {record.job.spec.id for record in played.records if record.job.spec.usage is None}
@@ -291,20 +291,20 @@ def test_of_some_jobs_nothing_is_known(policy: str) -> None:
 
 # ---------------------------------------------------------------- by hand
 
-# A pair of one of each kind has a slowdown of 1.5: only the reading, half of the time of both, collides.
+# A pair of one of each kind has a slowdown of 1.5: they compete only for reading, half of the time of both.
 CPU = ("cpu", 500_000, 0, 500_000, 300_000)
 NETWORK = ("network", 0, 500_000, 500_000, 300_000)
 
 
-def test_partners_come_and_go() -> None:
-    """Two nodes; seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
+def test_partners_start_and_end() -> None:
+    """Two nodes, seconds. Job 1 (cpu, 2 nodes, 1000) and three network jobs: 2 (2 nodes, 400), 3 (1 node, 300), 4 (2 nodes, 500).
 
-       0  1, 2 and 3 are there: they want 5 nodes of 2, which is no weak load. 1 starts, and 2 is its first match.
-     100  4 comes. All nodes have two jobs.
+       0  1, 2 and 3 are pending: they need 5 nodes of 2, which is no weak load. 1 starts, and 2 is its first match.
+     100  4 arrives. All nodes have two jobs.
      600  2 has done its 400. 1 has done 400, too, and is alone: 3 joins it on node 0. It will take 450, and so will the next
-          300 of 1; the last 300 of 1 alone, until 1350. 4 has to wait: 1 has company.
+          300 of 1; the last 300 of 1 alone, until 1350. 4 stays pending, as 1 has a partner.
     1050  3 ends. 1 has 300 left and is matched again, with 4: its 300 take 450.
-    1500  1 ends, 300 after the end that was expected of it at the start. 4 has done 300 of 500.
+    1500  1 ends, 300 after its expected end at the start. 4 has done 300 of 500.
     1700  4 ends.
     """
     jobs = [

@@ -1,4 +1,4 @@
-"""LOMARC's matchings where the site believes in another model of pairs: what it knows decides, and usage only where it counts."""
+"""LOMARC's matchings with other belief models: the model's knowledge decides, and usage only if the model needs it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def custom(kind: type) -> PairModel:
     "model", [StatisticalPairs(StatisticalModel(4)), custom(Even), custom(EvenByUsage)], ids=lambda model: model.name
 )
 @pytest.mark.parametrize("standard", [False, True])
-def test_one_pair_at_a_time(model: PairModel, standard: bool) -> None:
-    """What is said of a single pair is what is said of many at once, and what the constraints say of each pair."""
+def test_a_single_pair_gives_the_results_of_arrays(model: PairModel, standard: bool) -> None:
+    """For a single pair the results equal those for arrays and those of the constraints."""
     random = Random(7)
     jobs = [draw_spec(random, number, 16) for number in range(1, 50)]
     jobs = [job._replace(usage=None) if job.id % 3 == 0 else job for job in jobs]
@@ -83,8 +83,8 @@ def may_go_together(host: JobSpec, guest: JobSpec, model: PairModel, *, standard
 
 
 @pytest.mark.parametrize("policy", ["am", "lomarc-fm", "lomarc-u1", "lomarc-r"])
-def test_the_statistical_belief_makes_pairs(policy: str) -> None:
-    """Of two jobs that are known to slow each other down a little, the second starts with the first; of unknown use, too."""
+def test_the_statistical_belief_pairs_jobs_of_unknown_usage(policy: str) -> None:
+    """Two jobs with a small believed slowdown start together, although their usage is unknown."""
     jobs = [spec_of(number, 4, 3600, None) for number in (1, 2, 3)]
     started = first_start(policy, jobs, StatisticalModel(shares=(100,)))
     assert isinstance(started, StartTogether)

@@ -41,7 +41,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 S = SECOND_US
-# A job of either kind computes or communicates half of its time, and reads for the other half: only the reading collides.
+# A job computes or communicates half of its time, and reads for the other half: two kinds compete only for reading.
 CPU = ("cpu", 500_000, 0, 500_000, 300_000)
 NETWORK = ("network", 0, 500_000, 500_000, 300_000)
 FIRST = {"name": "first", "weak_load": 1.0}
@@ -55,7 +55,7 @@ def decided(
     nodes: NodeClass | None = None,
     **table: object,
 ) -> list[Action]:
-    """Return what is decided but notes; four nodes of one core with two threads, jobs in order of submission."""
+    """Return the decisions except notes; four nodes of one core with two threads, jobs in order of submission."""
     told = welcome(nodes or hyperthreaded(4), GOOD, waiting, running)
     return [action for action in decisions(told, matching=matching, **table)[0] if not isinstance(action, SetNote)]
 
@@ -75,7 +75,7 @@ def alone(number: int, first: int, count: int, seconds: int) -> StartJob:
 # ---------------------------------------------------------------- pairs that start together
 
 
-def test_a_pair() -> None:
+def test_a_pair_starts_together() -> None:
     """300 and 1000 s: together until the shorter one has done its work, at 450; then the longer one has 700 s left."""
     host, guest = cpu(1, 3, 1000), network(2, 2, 300)
     assert decided([host, guest]) == [
@@ -85,8 +85,8 @@ def test_a_pair() -> None:
     ]
 
 
-def test_limits_grow_by_what_company_costs() -> None:
-    """150 s each, as in the pair above: the limit of one is twice its estimate, that of the other its estimate."""
+def test_limits_grow_by_the_time_lost_to_a_partner() -> None:
+    """Each loses 150 s, as above: one limit is twice the estimate, the other is the estimate."""
     host = cpu(1, 3, 1000)._replace(limit_us=2000 * S)
     guest = network(2, 2, 300)._replace(limit_us=300 * S)
     assert decided([host, guest]) == [
@@ -99,7 +99,7 @@ def test_limits_grow_by_what_company_costs() -> None:
     ]
 
 
-def test_on_nodes_of_several_cores() -> None:
+def test_on_nodes_of_several_cores_guests_take_the_second_threads() -> None:
     """Two cores a node: processes take the first thread of each core, 0 and 1, and guests the second ones, 2 and 3."""
     host, guest = cpu(1, 5, 1000), network(2, 3, 300)
     assert decided([host, guest], nodes=hyperthreaded(4, cores=2)) == [
@@ -113,7 +113,7 @@ def test_on_nodes_of_several_cores() -> None:
 
 
 def test_no_job_shares_under_weak_load() -> None:
-    """Four nodes less a fifth are 3.2: jobs of 2 and 1 nodes are weak load, of 2 and 2 are not."""
+    """Four nodes less a fifth are 3.2: jobs of 2 and 1 nodes are a weak load, jobs of 2 and 2 are not."""
     weak = {"name": "first", "weak_load": 0.2}
     assert decided([cpu(1, 2, 100), network(2, 1, 100)], weak) == [alone(1, 0, 2, 100), alone(2, 2, 1, 100)]
     (pair,) = decided([cpu(1, 2, 100), network(2, 2, 100)], weak)
@@ -133,7 +133,7 @@ def test_no_job_shares_under_weak_load() -> None:
         network(2, 3, 300)._replace(exclusive=True),
     ],
 )
-def test_jobs_that_do_not_match(matching: str, guest: JobSpec) -> None:
+def test_jobs_that_violate_a_constraint_do_not_share(matching: str, guest: JobSpec) -> None:
     nodes = hyperthreaded(3)
     told = welcome(nodes, GOOD, [cpu(1, 3, 1000), guest])
     parameters = (*GOOD.parameters()[:4], ("good_share_ppm", 0))
@@ -150,8 +150,8 @@ def test_two_that_compute_match_where_they_do_not_compete() -> None:
     assert [start.estimate_us for start in pair.starts] == [130 * S, 130 * S]
 
 
-def test_standard_cpus() -> None:
-    """Only a cpu-bound and a disk-bound job: (.8, .2) and (.3, .1, .6) take 1 + .3 + .2, the CPU being time-shared."""
+def test_on_standard_cpus_only_cpu_and_disk_bound_jobs_match() -> None:
+    """Only a cpu-bound and a disk-bound job: (.8, .2) and (.3, .1, .6) have 1 + .3 + .2, as the CPU is time-shared."""
     standard = {"name": "first", "cpu": "standard", "weak_load": 1.0}
     host = spec_of(1, 1, 100, ("cpu", 800_000, 0, 200_000, 0))
     disk = spec_of(2, 1, 100, ("disk", 300_000, 100_000, 600_000, 0))
@@ -167,10 +167,10 @@ def test_standard_cpus() -> None:
 # ---------------------------------------------------------------- matchings that consider the next job only
 
 
-def test_always() -> None:
-    """The next job comes along whatever it is; if it is the larger one, the first one comes onto its nodes."""
+def test_always_takes_the_next_job() -> None:
+    """The next job always starts with the first; if it is larger, the first job is placed on its nodes."""
     first, larger = cpu(1, 1, 100), cpu(2, 3, 200)._replace(usage=None)
-    assert decided([first, larger], "always") == [  # of one job nothing is known: 2 is expected
+    assert decided([first, larger], "always") == [  # one job is unknown: a slowdown of 2 is expected
         StartTogether(
             (StartJob(2, runs_on((0, 3, 1, 1)), 300 * S, None), StartJob(1, runs_on((0, 1, 2, 1)), 200 * S, None))
         )
@@ -185,8 +185,8 @@ def test_always() -> None:
     assert [start.estimate_us for start in pair.starts] == [250 * S, 350 * S]
 
 
-def test_always_alone_where_the_next_one_finds_no_room() -> None:
-    """The larger one would need more nodes than are free, or all threads of its own."""
+def test_always_starts_jobs_alone_without_room_for_a_pair() -> None:
+    """The larger job would need more nodes than are free, or needs its nodes exclusively."""
     there = [running_on(cpu(9, 2, 1000), runs_on((0, 2, 1, 1)), 1000)]
     assert decided([cpu(1, 1, 100), cpu(2, 3, 200)], "always", running=there) == [alone(1, 2, 1, 100)]
     hermit = cpu(2, 1, 200)._replace(exclusive=True)
@@ -196,7 +196,7 @@ def test_always_alone_where_the_next_one_finds_no_room() -> None:
     ]
 
 
-def test_adjacent_looks_at_the_next_one_only() -> None:
+def test_adjacent_tries_only_the_next_job() -> None:
     adjacent = {"name": "adjacent", "weak_load": 1.0}
     actions = decided([cpu(1, 4, 1000), cpu(2, 1, 300), network(3, 1, 300)], adjacent)
     assert actions == [alone(1, 0, 4, 1000)]
@@ -212,25 +212,25 @@ def host(seconds: float, size: int = 2, first: int = 0) -> RunningJob:
 
 
 def revised(number: int, seconds: int) -> ReviseJob:
-    """Return the revision after which a job that started at 0 should take so long from now on."""
+    """Return the revision for a job that started at 0 and has this many seconds left."""
     return ReviseJob(number, NOW_US + seconds * S, None)
 
 
-def test_a_guest() -> None:
-    """The host has 1000 s left. Beside a guest of 300 s it takes 450 s for 300 of them, and 700 for the rest."""
+def test_a_guest_lengthens_its_host() -> None:
+    """The host has 1000 s left. Beside a guest of 300 s the first 300 of them take 450 s, and the rest 700 s."""
     busy = host(2000, 2, 2)
     assert decided([network(1, 1, 300)], running=[host(1000), busy]) == [
         StartJob(1, runs_on((0, 1, 2, 1)), 450 * S, None),
         revised(10, 1150),
     ]
-    # A host that is the first to end: the guest has 200 s left then.
+    # A host that ends first: the guest has 200 s left then.
     assert decided([network(1, 1, 1200)], running=[host(1000), busy]) == [
         StartJob(1, runs_on((0, 1, 2, 1)), 1700 * S, None),
         revised(10, 1500),
     ]
 
 
-def test_a_guest_and_limits() -> None:
+def test_limits_of_guest_and_host_grow() -> None:
     limited = host(1000)._replace(limit_us=6000 * S)
     limited = limited._replace(spec=limited.spec._replace(limit_us=5000 * S))
     guest = network(1, 1, 300)._replace(limit_us=310 * S)
@@ -247,14 +247,14 @@ def test_no_job_joins_shared_or_suspended_jobs() -> None:
 
 
 def test_a_lengthened_host_must_not_delay_the_head() -> None:
-    """Both pairs of nodes are taken; the head wants all four. A guest of 500 s makes its host end at 1250 instead of 1000."""
+    """Both pairs of nodes are taken; the head needs all four. A guest of 500 s makes its host end at 1250 instead of 1000."""
     head, guest = cpu(1, 4, 100), network(2, 2, 500)
     assert decided([head, guest], running=[host(1000), host(1200, 2, 2)]) == []  # the head could start at 1200
     joined = [StartJob(2, runs_on((0, 2, 2, 1)), 750 * S, None), revised(10, 1250)]
     assert decided([head, guest], running=[host(1000), host(1250, 2, 2)]) == joined
-    # The head wants two nodes only, and has two others at 1000: those of either may be held for longer.
+    # The head needs two nodes only, and gets two others at 1000: either host may be delayed.
     assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1000, 2, 2)]) == joined
-    # At 1000 only the first host's nodes will be free, and the head counts on them. The other host may end whenever it likes.
+    # At 1000 only the first host's nodes will be free, which the head needs. The other host may end at any time.
     assert decided([cpu(1, 2, 100), guest], running=[host(1000), host(1001, 2, 2)]) == [
         StartJob(2, runs_on((2, 2, 2, 1)), 750 * S, None),
         revised(12, 1251),
@@ -262,22 +262,22 @@ def test_a_lengthened_host_must_not_delay_the_head() -> None:
 
 
 def test_a_pair_must_not_delay_the_head() -> None:
-    """Two nodes are free, the head has all four at 700. 2 could run alone until 600; with 3, which takes 300 s, until 750."""
+    """Two nodes are free, the head gets all four at 700. Job 2 alone would run until 600; with job 3, which takes 300 s, until 750."""
     waiting = [cpu(1, 4, 100), cpu(2, 2, 600), network(3, 2, 300)]
     assert decided(waiting, running=[host(700)], order="fcfs") == [alone(2, 2, 2, 600)]
     (pair,) = decided(waiting, running=[host(750)], order="fcfs")
     assert isinstance(pair, StartTogether)
-    # Beside 2, which is alone, 3 would have its host end at 750 as well; a guest of 200 s is as much as the head can bear.
+    # As a guest of job 2, job 3 would also delay its host to 750; a guest of 200 s does not delay the head.
     waiting[2] = network(3, 2, 200)
     (pair,) = decided(waiting, running=[host(700)], order="fcfs")
     assert isinstance(pair, StartTogether)
 
 
-# ---------------------------------------------------------------- what becomes of pairs
+# ---------------------------------------------------------------- pairs over time
 
 
 def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> SchedulerCore:
-    """Return a core at an instant with job 1 since 0 and job 2 since 100 s on one node, told to have 500 and 800 s left then.
+    """Return a core at an instant with job 1 since 0 and job 2 since 100 s on one node, with 500 and 800 s left at that time.
 
     ``limited``: both are killed if they take longer than expected.
     """
@@ -291,8 +291,8 @@ def pair_at(now_s: int, measured_ppm: int = 0, *, limited: bool = False) -> Sche
     return SchedulerCore(compose({"preset": "lomarc-fm"}), told._replace(now_us=now_s * S))
 
 
-def test_a_job_alone_again_is_as_fast_as_alone() -> None:
-    """At 400 s each has done 200 s of its work. Job 2 ends for whatever reason: 300 s are left. And the other way round."""
+def test_a_job_without_its_partner_runs_at_full_speed() -> None:
+    """At 400 s each has done 200 s of its work. Job 2 ends for any reason: 300 s are left. The same holds for the end of job 1."""
     assert pair_at(400).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
         ReviseJob(1, 700 * S, None),
         SetNote(1, "pace", None),
@@ -301,12 +301,12 @@ def test_a_job_alone_again_is_as_fast_as_alone() -> None:
         ReviseJob(2, 900 * S, None),
         SetNote(2, "pace", None),
     ]
-    # At 850 s, when job 1 was to end, job 2 was to have 300 s left: all as expected.
+    # At its expected end at 850 s job 1 leaves job 2 with 300 s, as expected.
     assert pair_at(850).handle(850 * S, (JobEnded(1, "COMPLETED"),)) == [SetNote(2, "pace", None)]
 
 
-def test_one_of_a_pair_that_is_too_slow_waits_for_the_other() -> None:
-    """Measured at 300 s: 2 instead of 1.5. Of 200 s each has done 100: 400 and 700 s are left. The one that came last waits."""
+def test_of_a_pair_that_is_too_slow_one_job_is_suspended() -> None:
+    """Measured at 300 s: 2 instead of 1.5. Of 200 s each has done 100: 400 and 700 s are left. The last started is suspended."""
     core = pair_at(300, measured_ppm=2_000_000)
     assert core.handle(300 * S, ()) == [
         SuspendJob(2),
@@ -319,19 +319,21 @@ def test_one_of_a_pair_that_is_too_slow_waits_for_the_other() -> None:
     assert core.handle(500 * S, ()) == []
     assert core.handle(700 * S, (JobEnded(1, "COMPLETED"),)) == [
         ResumeJob(2),
-        ReviseJob(2, 1300 * S, None),  # its expected end has waited for 400 s, which it had been told of before
+        ReviseJob(2, 1300 * S, None),  # its expected end already includes these 400 s
         SetNote(2, "pace", None),
     ]
     assert core.view.running[2].end_us == 1400 * S
 
 
-def test_limits_grow_by_what_a_partner_was_found_to_cost() -> None:
-    """Measured at 800 s: 2.5 instead of 1.5. Of 700 s each has done 280: left are 220 s, to 1020 s, and 520 s, to 1320 s."""
+def test_limits_grow_by_the_measured_loss() -> None:
+    """Measured at 800 s: 2.5 instead of 1.5. Of 700 s each has done 280: 220 s are left, to 1020 s, and 520 s, to 1320 s."""
     core = pair_at(800, measured_ppm=2_500_000, limited=True)
     assert core.handle(800 * S, ()) == [
         SuspendJob(2),
         ReviseJob(1, 1020 * S, 1020 * S),  # 170 s later than expected
-        ReviseJob(2, 1440 * S, 1220 * S),  # at 1540 s, since 100 s; 170 s lost so far, and the limit waits with the job
+        ReviseJob(
+            2, 1440 * S, 1220 * S
+        ),  # at 1540 s, since 100 s; 170 s are lost so far, and the limit is put off during the suspension
         SetNote(1, "pace", (2, 800 * S, 220 * S, 1.0)),
         SetNote(2, "pace", (1, 700 * S, 520 * S, 1.0)),
     ]
@@ -340,17 +342,17 @@ def test_limits_grow_by_what_a_partner_was_found_to_cost() -> None:
         ReviseJob(2, 1440 * S, (1220 + 220) * S),
         SetNote(2, "pace", None),
     ]
-    assert core.view.running[2].limit_us == (1220 + 220) * S  # just what it needs
+    assert core.view.running[2].limit_us == (1220 + 220) * S  # exactly the time that it needs
 
 
-def test_a_partner_that_leaves_early_takes_no_limit_away() -> None:
+def test_an_early_end_of_a_partner_does_not_lower_the_limit() -> None:
     assert pair_at(400, limited=True).handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
         ReviseJob(1, 700 * S, 850 * S),
         SetNote(1, "pace", None),
     ]
 
 
-def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancelled() -> None:
+def test_the_running_or_the_suspended_job_of_a_pair_may_end() -> None:
     core = pair_at(300, measured_ppm=2_000_000)
     core.handle(300 * S, ())
     assert core.handle(400 * S, (JobEnded(1, "FAILED"),)) == [
@@ -360,7 +362,9 @@ def test_a_partner_of_one_that_waits_ends_early_or_the_one_that_waits_is_cancell
     ]
     core = pair_at(300, measured_ppm=2_000_000)
     core.handle(300 * S, ())
-    assert core.handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [SetNote(1, "pace", None)]  # 1 was as fast as alone
+    assert core.handle(400 * S, (JobEnded(2, "CANCELLED"),)) == [
+        SetNote(1, "pace", None)
+    ]  # job 1 ran at full speed already
 
 
 def test_time_on_disk_is_no_work() -> None:
@@ -373,34 +377,34 @@ def test_time_on_disk_is_no_work() -> None:
     left_us = 733_333_334  # 800 - 200/3, rounded up
     assert core.handle(700 * S, (JobEnded(1, "CANCELLED"),)) == [
         ResumeJob(2),  # by `Composed`, which resumes jobs left on disk
-        ReviseJob(2, 600 * S + left_us, (1050 + 500) * S),  # its limit has waited, and it is faster alone
+        ReviseJob(2, 600 * S + left_us, (1050 + 500) * S),  # its limit was put off, and it runs faster alone
         SetNote(2, "pace", None),
     ]
     assert core.view.running[2].end_us == 700 * S + left_us
 
 
 def test_a_job_on_disk_is_not_resumed_when_its_partner_changes() -> None:
-    """Where slices say when a class may go on, news of a pair must not."""
+    """Only slices decide when a class resumes; changes of a pair must not."""
     core = pair_at(200)
     cast(Any, core)._policy = Scripted([SuspendJob(1, to_disk=True), SuspendJob(2, to_disk=True)])
     core.handle(200 * S, ())
     cast(Any, core)._policy = Scripted([])
     core.handle(700 * S, (JobEnded(1, "CANCELLED"),))
     assert list(PairMonitor(1.6).keep_up(core.view)) == [
-        ReviseJob(2, 600 * S + 733_333_334, None),  # as if it went on now
+        ReviseJob(2, 600 * S + 733_333_334, None),  # as if it resumed now
         SetNote(2, "pace", None),
     ]
 
 
-def test_a_pair_within_the_limit_goes_on() -> None:
+def test_a_pair_within_the_limit_continues() -> None:
     assert pair_at(300, measured_ppm=1_500_000).handle(300 * S, ()) == []
 
 
-def test_what_was_measured_of_a_pair_replaces_what_was_believed() -> None:
-    """Measured at 300 s: 1.6 instead of 1.5. Of 200 s each has done 125: 375 s are left until 900 s, and then 300 s of the other."""
+def test_a_measured_slowdown_replaces_the_belief() -> None:
+    """Measured at 300 s: 1.6 instead of 1.5. Of 200 s each has done 125: 375 s are left until 900 s, then 300 s of the other job."""
     core = pair_at(300, measured_ppm=1_600_000, limited=True)
     assert core.handle(300 * S, ()) == [
-        ReviseJob(1, 900 * S, 900 * S),  # 50 s later, and its limit with it
+        ReviseJob(1, 900 * S, 900 * S),  # 50 s later, and so is its limit
         SetNote(1, "pace", (2, 300 * S, 375 * S, 1.6)),
         ReviseJob(2, 1100 * S, 1100 * S),
         SetNote(2, "pace", (1, 200 * S, 675 * S, 1.6)),
@@ -409,8 +413,8 @@ def test_what_was_measured_of_a_pair_replaces_what_was_believed() -> None:
 
 
 @pytest.mark.parametrize("table", [{"preset": "am"}, {"preset": "ac", "order": "fcfs"}], ids=str)
-def test_a_requeued_job_is_no_partner_any_more(table: dict[str, object]) -> None:
-    """It starts again where it was, at the same instant; what was remembered of its first stay must not count."""
+def test_a_requeued_job_is_a_partner_no_longer(table: dict[str, object]) -> None:
+    """It starts again on its nodes at the same instant; the note of its first stay must not count."""
     pair = [cpu(1, 1, 1000), network(2, 1, 300)]
     table = {**table, "matching": {"weak_load": 1.0}} if table["preset"] == "am" else table
     core = SchedulerCore(compose(table), welcome(hyperthreaded(2), GOOD, pair))
@@ -429,7 +433,7 @@ def test_a_requeued_job_is_no_partner_any_more(table: dict[str, object]) -> None
 
 
 def test_a_job_with_more_processes_than_cores_is_rejected() -> None:
-    """A manager takes it, as it counts threads; it must not block the queue for ever."""
+    """The manager accepts it, as it counts threads; it must not block the queue for ever."""
     for wide in (
         cpu(1, 5, 100),
         cpu(1, 5, 100)._replace(exclusive=True),

@@ -1,4 +1,4 @@
-"""Policies that look for good neighbours under a budget: whatever it is, schedules are valid and decisions do not depend on caches."""
+"""Policies that choose neighbours under a budget: with any budget schedules are valid, and decisions do not depend on caches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 
 NODES = 6
-LOOK = 81  # price of a look at so small a machine
+LOOK = 81  # price of an examination of such a small machine
 
 
 def busy() -> dict[str, Any]:
-    """Return an overloaded machine of 4-thread nodes, with demand, estimates that err and limits that kill."""
+    """Return an overloaded machine of 4-thread nodes, with demand, wrong estimates and enforced limits."""
     return {
         "seed": 7,
         "requeue": True,
@@ -32,14 +32,14 @@ def busy() -> dict[str, Any]:
 
 
 class Judge(DirectLink):
-    """A link that asks a second scheduler, made from the manager's inventory before every batch, and notes what each decision costs."""
+    """A link that compares with a scheduler made from the inventory before every batch, and records the cost of each decision."""
 
     def __init__(self, preset: str, units: int, spent: list[int]) -> None:
         self._choice = choose(preset, ("budget=counted", f"budget.units={units}"))
         super().__init__(self._choice.scheduler)
         self._spent = spent
-        self.costs: list[int] = []  # of each decision
-        self.running: list[int] = []  # jobs that ran before it
+        self.costs: list[int] = []  # cost of each decision
+        self.running: list[int] = []  # number of running jobs before it
 
     def open(self, inventory: Any) -> None:
         self._inventory = inventory
@@ -59,12 +59,14 @@ class Judge(DirectLink):
 
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
 @pytest.mark.parametrize("units", [1, 150])
-def test_a_budget_bounds_the_work_and_breaks_nothing(preset: str, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_bounds_the_work_and_schedules_stay_valid(
+    preset: str, units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spent: list[int] = []
     spend = Work.spend
 
     def counted(work: Work, price: int) -> bool:
-        spent.append(price)  # also where it is refused: the first job's reservation is looked for whatever it costs
+        spent.append(price)  # also beyond the budget: the first job's reservation is searched at any cost
         return spend(work, price)
 
     monkeypatch.setattr(Work, "spend", counted)
@@ -73,14 +75,14 @@ def test_a_budget_bounds_the_work_and_breaks_nothing(preset: str, units: int, mo
     records = run(prepared, link).records
     assert len(records) == 120
     assert {record.state for record in records} <= {"COMPLETED", "TIMEOUT"}
-    # The last look may cost more than there was; and a reservation is found by halving.
+    # The last payment may exceed the budget, and a reservation is found by bisection.
     for cost, running in zip(link.costs, link.running, strict=True):
         assert cost <= units + LOOK * (4 + running.bit_length())
     assert max(link.costs) > units
 
 
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
-def test_a_large_budget_is_none(preset: str) -> None:
+def test_a_large_budget_changes_nothing(preset: str) -> None:
     prepared = prepare(busy())
     plain = simulate(prepared, preset).records
     ample = simulate(prepared, preset, settings=("budget=counted", "budget.units=1000000000")).records
@@ -91,8 +93,8 @@ def test_a_large_budget_is_none(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct", "easy", "conservative"])
 @pytest.mark.parametrize("units", [1, 2000])
-def test_a_job_that_cannot_be_held_takes_no_turn_of_jobs_behind(preset: str, units: int, tmp_path: Path) -> None:
-    """Thirty jobs wait for a node that is out of service, as the others have not the memory; small ones behind them run."""
+def test_jobs_that_cannot_start_take_no_budget_of_jobs_behind(preset: str, units: int, tmp_path: Path) -> None:
+    """Thirty jobs need the memory of a node that is out of service; small jobs behind them run."""
     rows = [f"{number} {number} -1 100 4 -1 -1 4 120 12582912 1 1 1 1 1 -1 -1 -1\n" for number in range(1, 31)]
     rows += [f"{number} {number} -1 100 1 -1 -1 1 120 -1 1 1 1 1 1 -1 -1 -1\n" for number in range(31, 36)]
     file = tmp_path / "jobs.swf"

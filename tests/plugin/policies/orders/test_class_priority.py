@@ -1,4 +1,4 @@
-"""The order by class with aging, against the reference; and the mean wait that it ages by."""
+"""The order by class with aging, compared with the reference; and the mean wait that aging uses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def arranged(jobs: list[JobSpec], now_us: int, *, age_s: float = 0.0, seen: Hist
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_as_the_reference(seed: int) -> None:
+def test_the_order_agrees_with_the_reference(seed: int) -> None:
     random = Random(seed)
     now_us = random.randint(0, 4 * HOUR_S) * SECOND_US
     seconds = (1, 59, 60, 61, 600, HOUR_S, HOUR_S + 1, 20 * HOUR_S)
@@ -61,7 +61,7 @@ def test_as_the_reference(seed: int) -> None:
     ]
 
 
-def test_by_hand() -> None:
+def test_an_example_of_aging_by_hand() -> None:
     """At 1000 s, with a mean wait of 300 s: the long job of 100 s has risen to the top, the medium one of 800 s has not risen."""
     now_us = 1000 * SECOND_US
     long_job = spec_of(1, 1, 5 * HOUR_S, None, 100 * SECOND_US)
@@ -75,7 +75,7 @@ def test_by_hand() -> None:
     assert arranged(jobs, now_us, age_s=1000.0) == [3, 2, 1]
 
 
-def test_the_mean_wait_is_that_of_all_that_have_started() -> None:
+def test_the_mean_wait_is_that_of_all_started_jobs() -> None:
     """One node. Jobs of 100, 100 and 50 s that come at 0, 20 and 30 s start at 0, 150 and 100 s: they wait 0, 130 and 70 s."""
     core = SchedulerCore(compose({"preset": "pss"}), welcome(hyperthreaded(1), GOOD, ())._replace(now_us=0))
     jobs = [
@@ -93,7 +93,7 @@ def test_the_mean_wait_is_that_of_all_that_have_started() -> None:
     assert seen.mean_wait_us == 200 * SECOND_US // 3
 
 
-def test_a_pending_job_rises_by_the_waits_of_jobs_before() -> None:
+def test_a_pending_job_rises_by_the_mean_wait_of_earlier_jobs() -> None:
     """Two nodes. A short and a medium job start after 10 and 0 s; then a long one that has waited 11 s is two levels up."""
     now_us = NOW_US + 10 * SECOND_US
     short, long_job = spec_of(1, 1, 10, None), spec_of(2, 1, 2 * HOUR_S, None)
@@ -101,7 +101,7 @@ def test_a_pending_job_rises_by_the_waits_of_jobs_before() -> None:
     told = welcome(hyperthreaded(2), GOOD, [short, long_job, medium])._replace(now_us=now_us)
     core = SchedulerCore(compose({"preset": "pss", "backfill": "none"}), told)
     started = [action.job_id for action in core.handle(now_us, ()) if isinstance(action, StartJob)]
-    assert started == [1, 3]  # no job has waited before them: none rises
+    assert started == [1, 3]  # no job has waited so far: none rises
     assert history(core.view).mean_wait_us == 5 * SECOND_US
     later = now_us + SECOND_US
     younger = spec_of(4, 1, 600, None, later)
@@ -111,14 +111,14 @@ def test_a_pending_job_rises_by_the_waits_of_jobs_before() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 7, (1, 2), (0, 0, 0, 0, 0, "x")])
-def test_a_note_that_is_none_of_ours_is_no_history(value: object) -> None:
+def test_an_invalid_history_note_is_ignored(value: object) -> None:
     told = welcome(NODES, GOOD, (), notes=[Note(None, "history", value)])  # type: ignore[arg-type]  # that is the point
     assert history(view_of(told)) == History()
     assert decisions(told, order="class-priority")[0] == []
 
 
-def test_jobs_age_by_the_clock_on_the_wall() -> None:
-    """A class's own clock stands still during other slices; the wait of pending jobs counts nevertheless."""
+def test_jobs_age_by_wall_time() -> None:
+    """A class's own clock stops during other slices, but the wait of pending jobs counts."""
     now_us = 5 * HOUR_S * SECOND_US
     jobs = [spec_of(1, 1, 600, None, HOUR_S * SECOND_US), spec_of(2, 1, 60, None, 4 * HOUR_S * SECOND_US)]
     seen = History(2 * HOUR_S * SECOND_US, 0, Tally(), Tally(1, 1)).note()  # a mean wait of two hours
@@ -131,7 +131,7 @@ def test_jobs_age_by_the_clock_on_the_wall() -> None:
         1,
         2,
     ]  # after four hours it has risen
-    # So do arrivals count by the hours in which they came.
+    # Arrivals, too, count by wall time.
     busy = [spec_of(number, 2, 9000, None, 0) for number in (1, 2)]
     plain = view_of(welcome(NODES, GOOD, busy)._replace(now_us=now_us))
     sliced = VirtualMachine(plain, 0, now_us)

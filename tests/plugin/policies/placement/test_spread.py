@@ -1,4 +1,4 @@
-"""Placement spread: as many processes on a node as formula 8 says, on different CPUs first, and two sides for two jobs."""
+"""Placement spread: processes a node by formula 8, on different CPUs first, and two halves of a node for two jobs."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def view_with(node: NodeClass, *jobs: JobSpec) -> View:
 
 
 def draw_own(random: Random, cpus: int, cores: int) -> tuple[int, int]:
-    """Draw slowdowns around the thresholds; resources that a node of this kind lacks cannot slow a job down."""
+    """Draw slowdowns around the thresholds; a job has no slowdown by resources that the node lacks."""
     node_ppm = random.choice((900_000, 1_000_000, 1_120_000, 1_120_001, 1_300_000, random.randint(900_000, 1_400_000)))
     core_ppm = random.choice((1_000_000, 1_250_000, 1_116_071, random.randint(1_000_000, 1_600_000)))
     return node_ppm if cpus > 1 else PPM, core_ppm if cores > 1 else PPM
 
 
-# ---------------------------------------------------------------- how many
+# ---------------------------------------------------------------- footprints
 
 
 @pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
 def test_footprint_as_in_formula_8(cpus: int, cores: int, threads: int) -> None:
-    """The reference chooses; a job's slowest node counts, which may be the last one, with fewer processes."""
+    """Compared with the reference; the slowest node counts, which may be the last one, with fewer processes."""
     random = Random(f"{cpus} {cores} {threads}")
     chosen = set()
     raised = refused = 0
@@ -85,11 +85,11 @@ def test_footprint_as_in_formula_8(cpus: int, cores: int, threads: int) -> None:
         ((1_120_000, 1_116_071), 4),  # 1.24999952
         ((1_120_000, 1_116_072), 2),  # 1.25000064
         ((1_120_001, 1_116_072), 1),
-        ((1_200_000, 1_000_000), 4),  # two processes slow each other down by more than 1.12, four by no more than 1.25
+        ((1_200_000, 1_000_000), 4),  # two processes have more than 1.12, four no more than 1.25
         (None, 4),
     ],
 )
-def test_thresholds(own: tuple[int, int] | None, per_node: int) -> None:
+def test_processes_a_node_at_the_thresholds(own: tuple[int, int] | None, per_node: int) -> None:
     job = spec_of(1, 8, 100, own)
     footprint = Spread().footprint(job, view_with(nodes_of(16), job))
     assert footprint is not None
@@ -118,7 +118,7 @@ def test_thresholds_are_parameters() -> None:
         ({"memory_mb": 4000, "ppn_min": 3}, None),
         ({"memory_mb": 9000}, None),
         ({"ppn_max": 1, "nodes": 5}, None),
-        ({"ppn_max": 3, "nodes": 2}, (3, 2)),  # neither 1 nor 2 on a node would do
+        ({"ppn_max": 3, "nodes": 2}, (3, 2)),  # neither 1 nor 2 on a node is possible
         ({"memory_mb": 2000, "nodes": 1}, None),
         ({"threads_per_process": 2}, (1, 6)),
         ({"threads_per_process": 2, "nodes": 3}, (2, 3)),
@@ -129,8 +129,8 @@ def test_thresholds_are_parameters() -> None:
         ({"nodes": 1}, None),
     ],
 )
-def test_wishes(wishes: dict[str, int], expected: tuple[int, int] | None) -> None:
-    """Six processes that would rather have a node each, on 8 nodes unless said otherwise."""
+def test_requests_of_a_job_limit_its_footprint(wishes: dict[str, int], expected: tuple[int, int] | None) -> None:
+    """Six processes that prefer a node each, on 8 nodes by default."""
     wishes = dict(wishes)
     nodes = wishes.pop("nodes", 8)
     job = spec_of(1, 6, 100, (1_300_000, 1_300_000), **wishes)
@@ -139,8 +139,8 @@ def test_wishes(wishes: dict[str, int], expected: tuple[int, int] | None) -> Non
 
 
 @pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
-def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> None:
-    """With all kinds of wishes: an offer is what the manager would allow, and there is none only where nothing would do."""
+def test_every_offer_is_possible(cpus: int, cores: int, threads: int) -> None:
+    """With all kinds of requests: the manager would accept every offer, and there is no offer only if none is possible."""
     random = Random(f"wishes {cpus} {cores} {threads}")
     node = nodes_of(4, cpus, cores, threads, memory_mb=1000)
     shape = NodeShape("", cpus, cores, 1000, threads)
@@ -165,7 +165,7 @@ def test_whatever_is_offered_can_be_had(cpus: int, cores: int, threads: int) -> 
             assert not isinstance(core.view._state.pool.place(job, offer.runs), str)
             assert StartJob(job.id, offer.runs, offer.run_us, offer.limit_us) == offer.start()
             assert sum(count for _, count in each_node(offer.runs)) == job.processes
-            # What it holds counts, not only where its processes are: as the hardware has it.
+            # All held threads count, not only those with processes, as in the hardware.
             truth = max(self_factor(job.self_slowdown, *used_of(shape, mask)) for _, _, mask, _ in offer.runs)
             assert offer.factor == truth
         else:
@@ -183,19 +183,19 @@ def test_nodes_that_differ_are_refused() -> None:
         Spread().footprint(job, view)
 
 
-# ---------------------------------------------------------------- where
+# ---------------------------------------------------------------- places
 
 
 @pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
-def test_sides(cpus: int, cores: int, threads: int) -> None:
-    """Processes go to different CPUs first, one to a core; what two jobs may have of a node are different cores, or threads."""
+def test_halves_of_a_node(cpus: int, cores: int, threads: int) -> None:
+    """Processes go to different CPUs first, one to a core; two jobs on a node get different cores, or different threads."""
     job = spec_of(1, 1, 1)
     sides = NodeHalves(view_with(nodes_of(2, cpus, cores, threads), job))
     shape = NodeShape("", cpus, cores, 1, threads)
     for count in range(1, sides.whole + 1):
         mask = sides.mask(count)
         assert mask.bit_count() == count
-        assert mask < 1 << sides.whole  # first threads only: a core each
+        assert mask < 1 << sides.whole  # first threads only: one core each
         assert used_of(shape, mask) == (min(count, cpus), -(-count // cpus))
     for lower in range(1, sides.half + 1):
         for upper in range(1, sides.half + 1):
@@ -223,12 +223,12 @@ def test_jobs_that_may_share_a_node() -> None:
     assert not sides.most_shared(small._replace(exclusive=True))
 
 
-def test_nodes_have_a_place_for_one_job_where_they_have_one_core() -> None:
+def test_a_node_with_one_core_and_thread_has_room_for_one_job() -> None:
     view = view_with(nodes_of(4, 1, 1, 1), spec_of(1, 1, 1))
     assert NodeHalves(view).most_shared(spec_of(1, 1, 1)) == 0
 
 
-def test_the_first_place_in_time() -> None:
+def test_the_earliest_place_waits_for_enough_nodes() -> None:
     """Three of four nodes are taken, until 10, 20 and 30 s; three are free after 20 s."""
     running = [
         RunningJob(spec_of(10 + index, 1, 1, submit_us=0), 0, runs_on((index, 1, 1, 1)), NOW_US + end_us, None)
@@ -252,8 +252,8 @@ def test_limits_grow_with_run_times() -> None:
     assert limit_beside(job._replace(limit_us=None), 90_000_000) is None
 
 
-def test_what_is_known_of_a_job_is_of_that_job() -> None:
-    """Another job under the same number, as after a restart of the workload, has a footprint of its own."""
+def test_footprints_are_cached_by_job_and_not_by_id() -> None:
+    """Another job with the same id, as after a restart of the workload, has its own footprint."""
     spread = Spread()
     view = view_with(nodes_of(4), spec_of(1, 1, 1))
     found = [spread.footprint(spec_of(1, size, 1), view) for size in (4, 8)]

@@ -38,7 +38,7 @@ from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
 THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))
 
 
-def test_least_is_the_greedy_and_the_optimum() -> None:
+def test_the_least_penalty_is_that_of_the_greedy_and_the_optimum() -> None:
     random = Random("least")
     placed = improved = 0
     for _ in range(1500):
@@ -61,12 +61,12 @@ def test_least_is_the_greedy_and_the_optimum() -> None:
         assert first is not None
         improved += first.runs != offer.runs
     assert placed > 500
-    assert improved > 50  # first fit was not the answer anyway
+    assert improved > 50  # first fit was not already the answer
 
 
 @pytest.mark.by_default(2)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
+def test_a_threshold_stops_the_search_early_or_refuses(threshold: Fraction) -> None:
     random = Random(f"threshold {threshold}")
     placed = refused = 0
     for _ in range(600):
@@ -94,7 +94,7 @@ def test_threshold_stops_early_and_refuses(threshold: Fraction) -> None:
 
 @pytest.mark.by_default(2)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_earliest_start_is_the_references(threshold: Fraction) -> None:
+def test_the_earliest_start_is_that_of_the_reference(threshold: Fraction) -> None:
     random = Random(f"earliest {threshold}")
     later = 0
     for _ in range(600):
@@ -112,7 +112,7 @@ def test_earliest_start_is_the_references(threshold: Fraction) -> None:
     assert later > 100
 
 
-def test_earliest_without_threshold_is_first_fits_start() -> None:
+def test_without_a_threshold_the_earliest_start_is_that_of_first_fit() -> None:
     random = Random("earliest")
     for _ in range(400):
         case = random_case(random, busy=0.7)
@@ -129,8 +129,8 @@ def test_earliest_without_threshold_is_first_fits_start() -> None:
 
 @pytest.mark.parametrize("threshold", [None, 1.0, 1.15, 1.25, 1.5])
 @pytest.mark.parametrize("reserved", [False, True])
-def test_promising_leaves_no_job_out(threshold: float | None, reserved: bool) -> None:
-    """Each job with an offer is among the promising, in the order given; with a threshold, plain jobs without one are not."""
+def test_promising_includes_every_job_with_an_offer(threshold: float | None, reserved: bool) -> None:
+    """Each job with an offer is included, in order; with a threshold, plain jobs without an offer are excluded."""
     random = Random(f"promising {threshold} {reserved}")
     offered = left_out = 0
     for _ in range(250):
@@ -178,7 +178,7 @@ def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], 
     return SchedulerCore(compose({"preset": "lc"}), welcome_of(classes, jobs, ())).view
 
 
-def test_one_process_moves_away() -> None:
+def test_one_process_moves_to_another_node() -> None:
     view = view_of([FOUR])
     job = job_of(1, 4, 2000, 30)
     offer = LessConsume().offer(job, snapshot_now(view))
@@ -189,8 +189,8 @@ def test_one_process_moves_away() -> None:
     assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)
 
 
-def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> None:
-    """The beliefs of a site may depend on the planned jobs; penalised times depend on demand and time alone."""
+def test_planned_jobs_have_an_id_and_equal_demands_share_results() -> None:
+    """Beliefs may depend on the ids of planned jobs; penalised times depend only on demand and time."""
     view = view_of([FOUR])
     snapshot = snapshot_now(view)
     offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, runs_on((0, 1, 3, 2)), 1.0, 30, None) for number in (1, 2)]
@@ -205,8 +205,8 @@ def test_planned_jobs_have_an_id_and_alike_ones_share_what_is_worked_out() -> No
     assert places.outlook(job._replace(estimate_us=40), one) is places.outlook(job._replace(estimate_us=40), other)
 
 
-def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
-    """Eight processes fill the machine: 4/3 at best. That is the job's threshold, and it waits for the machine to be empty."""
+def test_a_threshold_is_raised_to_the_best_of_the_empty_machine() -> None:
+    """Eight processes fill the machine: 4/3 at best. That becomes the threshold, and the job waits for the empty machine."""
     view = view_of([FOUR], (9, runs_on((0, 1, 1, 1)), 5))
     placement = LessConsume(threshold=1.0)
     job = job_of(1, 8, 2000, 30)
@@ -219,7 +219,7 @@ def test_a_threshold_that_the_empty_machine_cannot_meet() -> None:
     assert placement.earliest(job._replace(processes=9), view) is None
 
 
-def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
+def test_without_demand_or_capacity_there_is_no_penalty() -> None:
     view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, runs_on((0, 1, 7, 3)), 50))
     for job in (job_of(1, 5, 2000, 30), job_of(1, 5, 0, 30), job_of(1, 5, 2000, 30)._replace(demand=None)):
         offer = LessConsume(threshold=1.0).offer(job, snapshot_now(view))
@@ -227,18 +227,20 @@ def test_no_demand_loses_nothing_and_unlimited_takes_nothing() -> None:
         assert (offer.factor, offer.runs) == (1.0, ((0, 1, 8, 1), (1, 1, 15, 4)))
 
 
-def test_whole_nodes_are_taken_as_first_fit_does() -> None:
+def test_exclusive_jobs_take_nodes_like_first_fit() -> None:
     view = view_of([FOUR], (9, runs_on((0, 1, 1, 1)), 5))
     job = job_of(1, 4, 2000, 30)._replace(exclusive=True)
     offer = LessConsume().offer(job, snapshot_now(view))
     assert offer is not None
     assert (offer.runs, offer.factor) == (((1, 1, 15, 4),), 4 / 3)
-    assert LessConsume(threshold=1.0).offer(job, snapshot_now(view)) == offer  # its floor: no node does better
+    assert (
+        LessConsume(threshold=1.0).offer(job, snapshot_now(view)) == offer
+    )  # the least possible: no node has a smaller penalty
     assert LessConsume().offer(job._replace(processes=8), snapshot_now(view)) is None
 
 
-def test_equal_but_for_rounding_is_equal() -> None:
-    """Three residents until a third of the run, a threshold of exactly what follows: 1 + 1/9 must meet 1 + 1/9."""
+def test_thresholds_tolerate_rounding() -> None:
+    """Three residents until a third of the run, and a threshold equal to the slowdown: 1 + 1/9 must meet 1 + 1/9."""
     view = view_of([FOUR._replace(nodes=1)], (9, runs_on((0, 1, 7, 3)), 10))
     job = job_of(1, 1, 2000, 30)
     for threshold in (1 + 1 / 9, 10 / 9):
@@ -256,7 +258,7 @@ def test_equal_but_for_rounding_is_equal() -> None:
         (None, False, 41334, None),
         (31001, True, 41334, 41335),  # 31001 x 4/3 = 41334.67
         (31000, True, 41334, 41334),  # 31000 x 4/3 = 41333.33, as the estimate
-        (31001, False, 31001, 31001),  # will be killed then: no use planning for longer
+        (31001, False, 31001, 31001),  # the job is killed then, so it is planned no longer
         (50000, False, 41334, 50000),
     ],
 )
@@ -272,7 +274,7 @@ def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int,
         assert (start.estimate_us, start.limit_us) == (run_us, granted_us)
 
 
-def test_first_fit_extends_only_when_asked() -> None:
+def test_first_fit_extends_limits_only_on_request() -> None:
     view = view_of([FOUR._replace(nodes=1)])
     job = job_of(1, 4, 2000, 31000, 31001)
     plain = FirstFit().offer(job, snapshot_now(view))
@@ -284,7 +286,7 @@ def test_first_fit_extends_only_when_asked() -> None:
     assert (asked.run_us, asked.limit_us) == (41334, 41335)
 
 
-def test_stretch_is_exact_where_it_can_be() -> None:
+def test_stretch_rounds_up_exactly() -> None:
     random = Random("stretch")
     for _ in range(3000):
         span_us = random.randint(1, 10**12)
@@ -293,7 +295,7 @@ def test_stretch_is_exact_where_it_can_be() -> None:
         got = stretch(span_us, float(1 + lost))
         assert (
             exact - Fraction(1, 32) <= got < exact + 1 + Fraction(1, 32)
-        )  # never a microsecond short, never one too many
+        )  # neither a microsecond too short nor one too long
         assert got >= span_us
     assert stretch(30, 4 / 3) == 40
     assert round_up_us(40.5) == 41

@@ -1,4 +1,4 @@
-"""RUA backfilling against a literal, slow reading of the paper's section 5, one pass at a time on small machines."""
+"""RUA backfilling against a literal, slow implementation of the paper's section 5, pass by pass on small machines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, StartJob
 
 THRESHOLDS = (Fraction(115, 100), Fraction(120, 100), Fraction(125, 100), Fraction(3, 2))
-GHOST = -1  # on no processor: it asks for bandwidth, takes no place
+GHOST = -1  # on no processor: it demands bandwidth but occupies no thread
 
 
 class Place(NamedTuple):
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return when the job should end, in whole units."""
+        """Return the expected end in whole units."""
         return self.start + ceil(self.job.estimate_us * self.factor)
 
     @property
@@ -82,7 +82,7 @@ def best_of(places: Sequence[Place]) -> Place | None:
 
 
 def head_place(job: JobSpec, machine: Sequence[Node], thresholds: Sequence[Fraction]) -> Place | None:
-    """Ask LessConsume Threshold with every threshold and keep what has the least slowdown."""
+    """Return the place with the least slowdown of LessConsume Threshold with every threshold."""
     found = [earliest_with_threshold(machine, request_of(job), 0, threshold) for threshold in thresholds]
     return best_of([placed(job, machine, one) for one in found if one is not None])
 
@@ -96,7 +96,7 @@ class Head:
         self.threshold = min(threshold for threshold in levels if place.factor <= threshold)
 
     def admits(self, machine: Sequence[Node], offer: Place) -> bool:
-        """Tell whether the head still has its start next to ``offer``; if so it is moved there."""
+        """Return whether the head keeps its start beside ``offer``; if so it gets its new place."""
         if offer.end <= self.place.start:
             return True
         job = self.place.job
@@ -111,9 +111,9 @@ class Head:
 def backfill_place(
     job: JobSpec, machine: Sequence[Node], head: Head | None, thresholds: Sequence[Fraction]
 ) -> Place | None:
-    """Return the job's place by every threshold, least slowdown first.
+    """Return the place with the least slowdown over all thresholds.
 
-    Now it may take the head's processors (`Head.admits` decides about that), later it may not. The head's demand counts always.
+    Now it may take the head's processors (`Head.admits` decides about that), later it may not. The head's demand always counts.
     """
     now = machine if head is None else with_job(machine, head.place, ghost=True)
     later = machine if head is None else with_job(machine, head.place)
@@ -129,7 +129,7 @@ def backfill_place(
 
 
 def literal_pass(case: Case, thresholds: Sequence[Fraction] = THRESHOLDS) -> tuple[list[Place], Head | None]:
-    """Return the starts of one pass, in order, and the reservation that is left."""
+    """Return the starts of one pass, in order, and the final reservation."""
     machine: tuple[Node, ...] = case.machine
     queue = list(case.waiting)
     started: list[Place] = []
@@ -156,7 +156,7 @@ def literal_pass(case: Case, thresholds: Sequence[Fraction] = THRESHOLDS) -> tup
 
 
 def literal(case: Case, thresholds: Sequence[Fraction]) -> list[Place]:
-    """Return the starts of as many passes as find something."""
+    """Return the starts of passes until one finds nothing."""
     started: list[Place] = []
     while True:
         more, _ = literal_pass(case, thresholds)
@@ -191,7 +191,7 @@ def decided(case: Case, thresholds: Sequence[float] | None = None) -> list[tuple
         pytest.param((Fraction(1), Fraction(11, 10), Fraction(2)), id="wide", marks=pytest.mark.slow),
     ],
 )
-def test_every_pass_is_the_literal_one(thresholds: tuple[Fraction, ...]) -> None:
+def test_every_pass_agrees_with_the_literal_one(thresholds: tuple[Fraction, ...]) -> None:
     random = Random(f"rua {thresholds}")
     backfilled = waiting = 0
     for number in range(150):
@@ -207,8 +207,8 @@ def test_every_pass_is_the_literal_one(thresholds: tuple[Fraction, ...]) -> None
     assert backfilled > 20
 
 
-def test_the_reservation_is_the_literal_one() -> None:
-    """What `best` promises the head is what LessConsume Threshold's best of all thresholds would be."""
+def test_the_reservation_agrees_with_the_literal_one() -> None:
+    """The reservation by `best` is the best of LessConsume Threshold over all thresholds."""
     random = Random("head")
     later = 0
     for _ in range(300):
@@ -235,7 +235,7 @@ def test_the_reservation_is_the_literal_one() -> None:
 FOUR = NodeClass(1, 1, 4, 1, 0, 6000, 0, 0)
 
 
-def test_least_loss_first() -> None:
+def test_the_job_with_the_least_penalty_starts_first() -> None:
     """Two processors beside two residents of 2000 MB/s: the job of 500 MB/s goes first although it is longer."""
     resident = random_case(Random(1)).welcome  # for its belief
     running = welcome_of([FOUR], (), (), resident.belief)
@@ -254,6 +254,6 @@ def test_least_loss_first() -> None:
     assert lossless.handle(NOW_US, ()) == [StartJob(2, runs_on((0, 1, 12, 2)), 27, None)]
 
 
-def test_thresholds_are_a_set() -> None:
+def test_thresholds_are_sorted_without_duplicates() -> None:
     assert Rua(thresholds=(1.5, 1.15, 1.5)).thresholds == (1.15, 1.5)
     assert Rua().thresholds == PAPER_THRESHOLDS == (1.15, 1.20, 1.25, 1.5)

@@ -1,4 +1,4 @@
-"""The calendar of slices against the reference, which steps through it slice by slice."""
+"""The calendar of slices, compared with the reference, which steps through it slice by slice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OF: tuple[Class, Class, Class] = ("short", "medium", "long")
 
 
 class Walk:
-    """The slices of some intervals, of which it is known whether they have a short one, as the policy goes through them."""
+    """The slices of some intervals, each with or without a short one, in the order of the policy."""
 
     def __init__(self, random: Random, intervals: int) -> None:
         percent = random.randint(5, 95)
@@ -72,7 +72,7 @@ def test_slices_follow_one_another(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_clocks_tell_the_time_of_progress(seed: int) -> None:
+def test_clocks_count_the_time_of_progress(seed: int) -> None:
     random = Random(f"clock {seed}")
     walk = Walk(random, 6)
     for one in walk.slices:
@@ -86,8 +86,8 @@ def test_clocks_tell_the_time_of_progress(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_when_a_clock_will_say_something(seed: int) -> None:
-    """No further interval is known to have a short slice; only short jobs are told of further short slices."""
+def test_wall_times_of_clocks_agree_with_the_reference(seed: int) -> None:
+    """Future intervals count as without short slices; only short jobs expect further short slices."""
     random = Random(f"wall {seed}")
     walk = Walk(random, 4)
     later = 0
@@ -103,7 +103,7 @@ def test_when_a_clock_will_say_something(seed: int) -> None:
 
             exact = wall_of(OF[kind], needed_us, now_us, pattern, walk.calendar)
             clock_us = one.clock_us(kind, now_us, walk.lengths)
-            # The lengths of slices are whole microseconds, and a little of what is needed may fall into the next one.
+            # The lengths of slices are whole microseconds, so a few microseconds of the needed time may fall into the next one.
             got = one.wall_us(kind, clock_us + needed_us, now_us, walk.lengths)
             nearby = [wall_of(OF[kind], max(0, needed_us + by_us), now_us, pattern, walk.calendar) for by_us in (-8, 8)]
             assert nearby[0] - 8 <= got <= nearby[1] + 8
@@ -111,7 +111,7 @@ def test_when_a_clock_will_say_something(seed: int) -> None:
     assert later > 5
 
 
-def test_when_a_clock_will_say_something_to_the_microsecond() -> None:
+def test_wall_times_of_the_papers_calendar() -> None:
     """The paper's: 0-600 s short, -1500 s medium, -3600 s long, where there are short jobs; 1080 and 2520 s where not; 60 s lost."""
     lengths = Lengths(HOUR_US, 600 * SECOND_US, 0.3, 60 * SECOND_US)
     short = Slice(0, True, SHORT, (0, 0, 0))
@@ -132,14 +132,14 @@ def test_when_a_clock_will_say_something_to_the_microsecond() -> None:
         1561, 3600, 4741, 7200, 8341,
     ]  # fmt: skip
     medium = Slice(HOUR_US, False, MEDIUM, (0, 0, 0))
-    now_us = HOUR_US + 30 * SECOND_US  # while the nodes change hands
+    now_us = HOUR_US + 30 * SECOND_US  # while the nodes switch to another class
     assert medium.clock_us(MEDIUM, now_us, lengths) == 0
     assert [wall_s(MEDIUM, needed, medium, now_us) for needed in (0, 1, 1020, 1021)] == [3630, 3661, 4680, 7261]
     assert [wall_s(SHORT, needed, medium, now_us) for needed in (1, 540, 541)] == [7261, 7800, 10861]
 
 
-def test_a_machine_that_was_empty() -> None:
-    """The slice is the one that would be, of an interval without a short one."""
+def test_on_an_empty_machine_the_slice_follows_from_the_time() -> None:
+    """The slice is that of an interval without a short one."""
     lengths = Lengths(HOUR_US, 600 * SECOND_US, 0.3, 60 * SECOND_US)
     for second, kind in ((0, MEDIUM), (1079.999999, MEDIUM), (1080, LONG), (3599, LONG)):
         found = slice_at(5 * HOUR_US + round(second * SECOND_US), (1, 2, 3), lengths)
@@ -148,7 +148,7 @@ def test_a_machine_that_was_empty() -> None:
         assert clock_us >= (1, 2, 3)[kind]
 
 
-def test_the_slice_is_remembered() -> None:
+def test_the_slice_is_kept_in_a_note() -> None:
     one = Slice(7 * HOUR_US, True, MEDIUM, (3, 0, 1 << 60))
     note = one.note()
     assert isinstance(note, SetNote)
@@ -200,12 +200,12 @@ def test_lengths_that_contradict_one_another_are_refused(settings: dict[str, flo
     assert str(caught.value) == message
 
 
-def test_slices_that_leave_a_microsecond_are_not() -> None:
+def test_slices_that_leave_a_microsecond_are_accepted() -> None:
     Classes(short_slice_s=60.000001).lengths(60 * SECOND_US)
     Classes().lengths(0)
 
 
-def test_a_scheduler_says_so_as_soon_as_it_meets_the_manager() -> None:
+def test_too_short_slices_are_an_error_at_the_first_batch() -> None:
     table = {"preset": "ssp", "slices": {"name": "classes", "short_slice_s": 60}}
     core = SchedulerCore(compose(table), told(nodes_of(2), [spec_of(1, 1, 100)]))
     with pytest.raises(UsageError, match=r"policy\.slices: a slice of short jobs is not longer than the 60 s"):
@@ -215,7 +215,7 @@ def test_a_scheduler_says_so_as_soon_as_it_meets_the_manager() -> None:
 @pytest.mark.parametrize(
     ("seconds", "kind"), [(1, SHORT), (600, SHORT), (600.000001, MEDIUM), (10_800, MEDIUM), (10_800.000001, LONG)]
 )
-def test_classes(seconds: float, kind: int) -> None:
+def test_classes_by_estimate(seconds: float, kind: int) -> None:
     slices = Classes()
     job = spec_of(1, 1, seconds)
     assert slices.kind_of(job) == kind

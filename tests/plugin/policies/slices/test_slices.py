@@ -1,4 +1,4 @@
-"""Time slices: a class on its own machine, others where it leaves nodes idle, and which class makes way for which."""
+"""Time slices: a class on its virtual machine, other classes on idle nodes, and which class gives way to which."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CLASSES = Classes()
 KIND = {"short": 0, "medium": 1, "long": 2}
 
 
-# ---------------------------------------------------------------- a class notices nothing of the others
+# ---------------------------------------------------------------- classes do not affect each other
 
 
 def without_others(told: Welcome, kind: int) -> Welcome:
@@ -69,7 +69,7 @@ def without_others(told: Welcome, kind: int) -> Welcome:
 
 
 def decided(actions: Sequence[Action], known: set[int]) -> list[Any]:
-    """Return what was decided about jobs of a class, but for the nodes: those that are idle come first."""
+    """Return the decisions about jobs of a class without their nodes, as idle nodes come first."""
     found: list[Any] = []
     for action in actions:
         match action:
@@ -85,7 +85,7 @@ def decided(actions: Sequence[Action], known: set[int]) -> list[Any]:
 
 
 class Alone:
-    """Holds what is decided in a slice, from the switch on, against what would be if only the class's jobs were there."""
+    """Compares the decisions in a slice, from the switch on, with those for the class's jobs alone."""
 
     def __init__(self, policy: str, manager: Manager) -> None:
         self.table = {"preset": policy}
@@ -173,11 +173,11 @@ def a_job(number: int, submit_s: float, size: int, seconds: float, **more: Any) 
 
 
 def test_two_classes_take_turns() -> None:
-    """Both want the whole machine. Seconds.
+    """Both need the whole machine. Times in seconds.
 
-    60: the nodes have changed hands, the medium job starts. 1080: it has done 1020 of 2000; the long slice begins. It comes back while
-    no job wants its nodes, but has done nothing by 1140, when the long job starts. 3600: that has done 2460; the medium one is back,
-    goes on at 3660 and ends at 4640. For 40 s more the long one does not come back: it would have done nothing by 4680. From then on
+    60: the switch is over, the medium job starts. 1080: it has done 1020 of 2000; the long slice begins. It comes back while
+    no job needs its nodes, but has done nothing by 1140, when the long job starts. 3600: that has done 2460; the medium one is back,
+    continues at 3660 and ends at 4640. For 40 s more the long one does not come back: it would have done nothing by 4680. From then on
     it loses 60 s at the beginning of every slice, and has done 2460 + 2460 by 7200, 3480 more each hour, and 18 840 by 21 600; the
     last 1160 take until 22 880.
     """
@@ -193,10 +193,10 @@ def test_two_classes_take_turns() -> None:
 
 
 def test_short_jobs_have_a_slice_where_some_are_there() -> None:
-    """Jobs 1 and 2 hold the machine in turns. Job 3 comes at 2000 and waits for the next interval, which has a short slice for it.
+    """Jobs 1 and 2 hold the machine in turns. Job 3 arrives at 2000 and waits for the next interval, which has a short slice for it.
 
-    That begins at 3600, with 60 s in which the nodes change hands. Job 3 is gone at 4060; until 4200 it is still the short slice,
-    and the medium job is back by favour: at 4120 it goes on. Then 4200 to 5100 is the medium slice, 5100 to 7200 the long one; the
+    That begins at 3600, with 60 s for the switch. Job 3 ends at 4060; the short slice lasts until 4200,
+    and the medium job returns as a guest: at 4120 it continues. Then 4200 to 5100 is the medium slice, 5100 to 7200 the long one; the
     next interval has no short slice, and the medium one ends at 8280.
     """
     jobs = [a_job(1, 0, 8, 9000), a_job(2, 0, 8, 15_000), a_job(3, 2000, 8, 400)]
@@ -206,19 +206,19 @@ def test_short_jobs_have_a_slice_where_some_are_there() -> None:
     assert stays[2][:3] == [(1140, 3600), (5100, 7200), (8280, 10_800)]
 
 
-def test_other_classes_use_what_is_left() -> None:
-    """A long job is started at once where the medium slice leaves a node, and makes way at once when a medium job wants it."""
+def test_other_classes_use_idle_nodes() -> None:
+    """A long job starts at once on a node that the medium slice leaves idle, and gives way at once to a medium job."""
     jobs = [a_job(1, 0, 4, 5000), a_job(2, 0, 4, 15_000), a_job(3, 500, 4, 700)]
     stays = stays_s("ssp", jobs)
     assert stays[2][:2] == [(60, 500), (1080, 3600)]
-    assert stays[3][0] == (500, 1080)  # the medium jobs' slice ends; the long one is back where it was
+    assert stays[3][0] == (500, 1080)  # the medium slice ends; the long job returns to its nodes
     assert stays[1][:2] == [(60, 1080), (1080, 3600)]  # on a node that the long slice leaves idle
     # The next medium slice: job 3 has 120 s left.
     assert stays[3][1:] == [(3600, 3780)]
 
 
-def test_short_jobs_may_have_the_nodes_of_those_there_by_favour() -> None:
-    """Medium slice: a long job is a guest when a short one comes, whose class is not the slice's either."""
+def test_short_jobs_may_take_the_nodes_of_guests() -> None:
+    """In the medium slice a long job is a guest when a short one arrives, which is not of the slice's class either."""
     jobs = [a_job(1, 0, 4, 5000), a_job(2, 0, 4, 15_000), a_job(3, 500, 4, 100)]
     stays = stays_s("ssp", jobs)
     assert stays[3] == [(500, 600)]
@@ -233,14 +233,14 @@ def test_a_job_without_room_on_disk_stays() -> None:
     assert stays[2][0] == (2060, 3600)
 
 
-def test_a_job_alone_on_the_machine() -> None:
-    """It is preempted as a slice ends, comes back at once, as no job wants its nodes, and loses 60 s by that."""
+def test_a_job_alone_on_the_machine_returns_at_once() -> None:
+    """It is preempted when its slice ends and returns at once, as no job needs its nodes, which costs 60 s."""
     assert stays_s("ssp", [a_job(1, 100, 8, 3000)])[1] == [(100, 1080), (1080, 3160)]
 
 
 @pytest.mark.parametrize("at_s", [500, 1080, 1100, 1140])
-def test_a_member_of_a_group_is_cancelled(at_s: float) -> None:
-    """A member of a group is cancelled in its slice, as it is preempted, or on disk: the others go on, and end as they should."""
+def test_when_a_member_of_a_group_is_cancelled_the_others_continue(at_s: float) -> None:
+    """A member of a group is cancelled in its slice, at its preemption, or on disk: the others continue, and end as expected."""
     seconds = (4000, 4000, 20_000, 20_000)
     jobs = [a_job(number, 0, 4, time, own=(1_000_000, 1_500_000)) for number, time in enumerate(seconds, 1)]
     table = {"preset": "glts", "fairness": "none", "matching": {"low_load": "none", "min_gain": 0, "max_slowdown": 3}}
@@ -261,8 +261,8 @@ def test_a_member_of_a_group_is_cancelled(at_s: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["lomarc-r", "am", "pss"])
-def test_slices_around_lomarc(policy: str) -> None:
-    """Pairs on hyperthreads of whole nodes go to disk and come back together; no other job comes between them."""
+def test_lomarc_in_slices_keeps_pairs_together(policy: str) -> None:
+    """Pairs on hyperthreads of whole nodes go to disk and return together; no other job takes part of their nodes."""
     tables = {"preemption": {"resume_s": 60.0}, "truth": {"remainder": True}}
     played = play_lomarc(policy, tables, sets=["slices=classes"], seed=2)
     (nodes,) = played.prepared.nodes
@@ -272,7 +272,7 @@ def test_slices_around_lomarc(policy: str) -> None:
         for record in played.trace
         if record["kind"] == "slice"
     ]
-    # The judge knows of no hyperthreads: two cores in their place, on which these jobs do not slow themselves down.
+    # The judge has no hyperthreads: two cores take their place, on which these jobs have no own slowdown.
     two_cores = nodes._replace(cores_per_socket=2, threads_per_core=1)
     slowdown = played.slowdown_of()
     check_schedule(played.records, [two_cores], slowdown, 60 * SECOND_US, calendar=calendar, tolerance_us=5)

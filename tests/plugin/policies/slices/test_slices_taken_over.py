@@ -1,4 +1,4 @@
-"""A scheduler with groups or slices that takes over from another, or is called late; and guests' memory, which blocks no job."""
+"""A scheduler with groups or slices that replaces another one, or is called late; and the memory of guests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 
-FRIENDS = StatisticalModel(5, (100,))  # every pair gets on
+FRIENDS = StatisticalModel(5, (100,))  # every pair has a small slowdown
 HOUR_US = 3600 * SECOND_US
 
 
@@ -59,8 +59,8 @@ def started(actions: list[Action]) -> list[StartJob]:
 
 
 @pytest.mark.parametrize(("mask", "beside"), [(0b0101, 0b1010), (0b1010, 0b0101), (0b0011, None), (0b1001, None)])
-def test_company_for_a_job_that_another_policy_has_placed(mask: int, beside: int | None) -> None:
-    """EASY fills a CPU first: such a job leaves no core of it to another job."""
+def test_a_job_placed_by_another_policy_gets_a_partner_only_with_free_cores(mask: int, beside: int | None) -> None:
+    """EASY fills a CPU first, and such a job leaves no core of a CPU to another job."""
     there = RunningJob(spec_of(1, 8, 9000), NOW_US - SECOND_US, runs_on((0, 4, mask, 2)), 9000 * SECOND_US, None)
     core = SchedulerCore(compose({"preset": "glts", "slices": "none"}), welcome_of(there))
     starts = started(core.handle(NOW_US, [JobSubmitted(spec_of(2, 8, 9000))]))
@@ -70,7 +70,7 @@ def test_company_for_a_job_that_another_policy_has_placed(mask: int, beside: int
 
 @pytest.mark.parametrize("late_us", [0, 1, 5 * SECOND_US])
 def test_a_wake_that_comes_late_loses_no_slice(late_us: int) -> None:
-    """The long jobs have had their slice of the first hour; a short job waits, so the second begins with a slice of theirs."""
+    """The long jobs have had their slice of the first hour; a short job is pending, so the second hour begins with a short slice."""
     long = RunningJob(spec_of(1, 16, 20_000, submit_us=0), 0, runs_on((0, 4, 0b1111, 4)), 20_000 * SECOND_US, None)
     short = spec_of(2, 16, 100, submit_us=50 * SECOND_US)
     before = (0, False, 2, 7, 8, 9)
@@ -81,7 +81,7 @@ def test_a_wake_that_comes_late_loses_no_slice(late_us: int) -> None:
     assert note.value == (HOUR_US, True, 0, 7, 8, 9 + worked_us)
 
 
-def test_after_hours_without_a_word_a_slice_is_taken_up_where_it_would_be() -> None:
+def test_after_hours_without_a_batch_the_slice_is_that_of_the_time() -> None:
     long = RunningJob(spec_of(1, 16, 90_000, submit_us=0), 0, runs_on((0, 4, 0b1111, 4)), 90_000 * SECOND_US, None)
     core = SchedulerCore(compose({"preset": "ssp"}), welcome_of(long, note=(0, False, 1, 0, 0, 0)))
     now_us = 5 * HOUR_US + 2000 * SECOND_US
@@ -90,7 +90,7 @@ def test_after_hours_without_a_word_a_slice_is_taken_up_where_it_would_be() -> N
 
 
 def test_a_guest_s_memory_blocks_no_job() -> None:
-    """Memory is that of the class: a guest leaves with its own."""
+    """Only the memory of the class counts: a guest gives its memory back when it leaves."""
     guest = RunningJob(spec_of(1, 4, 9000, memory_mb=2000), 0, runs_on((0, 1, 0b1111, 4)), 9000 * SECOND_US, None)
     own = RunningJob(spec_of(2, 4, 20_000, memory_mb=1000), 0, runs_on((1, 1, 0b1111, 4)), 20_000 * SECOND_US, None)
     view = SchedulerCore(compose({"preset": "ssp"}), welcome_of(guest, own)).view

@@ -1,9 +1,8 @@
-"""What a workload is like, in numbers."""
+"""Statistics of a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -11,18 +10,20 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Jobs, columns_of
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.description.rhythm import Rhythm, rhythm_lines, rhythm_of
+from cosched_emulator.workload.description.users import UserShares, user_shares, users_text
+from cosched_emulator.workload.job import CutRuns, Workload
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
 from cosched_plugin.common.text_table import align
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")
-CLASS_BOUNDS_S = (600, 10_800)  # short jobs, by estimate, and those up to medium (G-LOMARC-TS paper, section 5.1)
+CLASS_BOUNDS_S = (600, 10_800)  # largest estimate of a short and of a medium job (G-LOMARC-TS paper, section 5.1)
 
 
 class Spread(NamedTuple):
-    """How a quantity is spread over the jobs."""
+    """The distribution of a quantity over the jobs."""
 
     mean: float
     minimum: float
@@ -36,14 +37,15 @@ class Spread(NamedTuple):
 
 
 class Description(NamedTuple):
-    """Statistics of a workload; None where they have no meaning. Times in seconds."""
+    """Statistics of a workload; None if undefined. Times in seconds."""
 
     origin: str
     jobs: int
     processors: int | None
     span_s: float  # first to last submission
     work_processor_s: float  # sum of run time x size
-    offered_load: float | None  # that work / (processors x span)
+    offered_load: float | None  # that work / (processors x span): as the jobs run
+    offered_load_logged: float | None  # the same with run times as they were before they were cut to the estimate
     size: Spread
     run_s: Spread
     gap_s: Spread | None  # between submissions; None for a single job
@@ -54,29 +56,32 @@ class Description(NamedTuple):
     estimate_accuracy: float  # mean of run / estimate, at most 1 for each job
     exact_estimate_share: float
     run_above_estimate_share: float
-    limited_share: float  # jobs that are killed at a limit
-    users: int  # distinct users known by name
+    limited_share: float  # jobs with a limit
+    users: int  # distinct names of users
     notes: tuple[str, ...]
-    usage_share: float  # jobs whose characteristics are known; the rest is of these
-    bound_shares: tuple[float, float, float] | None  # bound by cpu, network, disk
-    memory: Spread | None  # as a part of a node's
-    memory_conflict_share: float | None  # of all pairs, those that do not fit into a node's memory together
+    usage_share: float  # jobs with known characteristics; the next three fields are about these
+    bound_shares: tuple[float, float, float] | None  # jobs bound by cpu, network, disk
+    memory: Spread | None  # as a fraction of a node's
+    memory_conflict_share: float | None  # share of all pairs that do not fit into a node's memory together
     class_shares: tuple[float, float, float]  # of jobs: short, medium, long by estimate
     class_work_shares: tuple[float, float, float]  # of the work
-    self_share: float  # jobs whose self slowdown is known
+    self_share: float  # jobs with a known self slowdown
     self_node: Spread | None  # of these
     self_core: Spread | None
+    user_shares: UserShares | None  # None: no user is known
+    rhythm: Rhythm
 
     def as_dict(self) -> dict[str, object]:
-        """Return the same with plain dictionaries, ready for JSON."""
-        return {name: value._asdict() if isinstance(value, Spread) else _plain(value) for name, value in self._pairs()}
+        """Return the statistics as plain dictionaries, ready for JSON."""
+        return {name: _plain(value) for name, value in self._pairs()}
 
     def _pairs(self) -> list[tuple[str, object]]:
         return list(zip(self._fields, self, strict=True))
 
 
+# Over 50 lines: one for each statistic.
 def describe(workload: Workload, processors: int | None = None) -> Description:
-    """Return the statistics of a workload, its load on ``processors`` (None: those that it names).
+    """Return the statistics of a workload; its load is that on ``processors`` (None: the number that the workload names).
 
     Raises `ConfigurationError` for a workload without jobs.
     """
@@ -88,20 +93,22 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
     run = jobs.run_us.array / SECOND_US
     estimate = jobs.estimate_us.array / SECOND_US
     submit = jobs.submit_us.array
-    gaps: NDArray[np.float64] = (submit[1:] - submit[:-1]) / SECOND_US
-    work = _work_processor_s(jobs)
+    gaps: NDArray[np.float64] = np.diff(submit) / SECOND_US
+    work = jobs.work_us() / SECOND_US
     span = int(submit[-1] - submit[0]) / SECOND_US
     usages = [usage for usage in jobs.each(jobs.usage) if usage is not None]
     memory = np.array([usage[4] for usage in usages], dtype=np.int64)
     selves = np.array([own for own in jobs.each(jobs.self_slowdown) if own is not None], dtype=np.int64)
     class_shares, class_work_shares = _class_shares(jobs)
+    load = work / (processors * span) if processors and span > 0 else None
     return Description(
         origin=workload.origin,
         jobs=len(jobs),
         processors=processors,
         span_s=span,
         work_processor_s=work,
-        offered_load=work / (processors * span) if processors and span > 0 else None,
+        offered_load=load,
+        offered_load_logged=_logged_load(load, workload.cut),
         size=_spread(size.astype(np.float64)),
         run_s=_spread(run),
         gap_s=_spread(gaps) if len(gaps) else None,
@@ -124,6 +131,8 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         self_share=len(selves) / len(jobs),
         self_node=_spread(selves[:, 0] / WHOLE_PPM) if len(selves) else None,
         self_core=_spread(selves[:, 1] / WHOLE_PPM) if len(selves) else None,
+        user_shares=user_shares(jobs),
+        rhythm=rhythm_of(jobs, workload.calendar),
     )
 
 
@@ -135,10 +144,8 @@ def _machine_size(workload: Workload, processors: int | None) -> int | None:
     return processors
 
 
-def _work_processor_s(jobs: Jobs) -> float:
-    # Whole numbers: a sum of floats would depend on the order of the jobs.
-    work_us: int = sum(map(mul, jobs.each(jobs.run_us), jobs.each(jobs.processes)))
-    return work_us / SECOND_US
+def _logged_load(load: float | None, cut: CutRuns | None) -> float | None:
+    return load if load is None or cut is None else load * cut.work_us / cut.kept_us
 
 
 def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> float:
@@ -146,7 +153,7 @@ def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> fl
 
 
 def as_table(description: Description) -> str:
-    """Return the statistics as text of a few lines, for people."""
+    """Return the statistics as a few lines of text."""
     spreads = [
         ("size", description.size),
         ("run time [s]", description.run_s),
@@ -158,14 +165,14 @@ def as_table(description: Description) -> str:
     ]
     rows = [["", "mean", "min", "5 %", "25 %", "median", "75 %", "95 %", "99 %", "max"]]
     rows += [[name, *(_short(value) for value in spread)] for name, spread in spreads if spread is not None]
-    load = "unknown" if description.offered_load is None else f"{description.offered_load:.3f}"
     largest = "" if description.largest_share is None else f", largest {description.largest_share:.1%} of the machine"
     facts = [
         ("workload", description.origin),
         ("jobs", f"{description.jobs} from {description.users} known users"),
+        ("users", users_text(description.users, description.user_shares)),
         ("machine", "unknown" if description.processors is None else f"{description.processors} processors"),
         ("submitted in", f"{description.span_s:.0f} s ({description.span_s / 86_400:.1f} days)"),
-        ("offered load", load),
+        ("offered load", _load_text(description)),
         (
             "sizes",
             f"{description.serial_share:.1%} serial, {description.power_of_two_share:.1%} powers of two{largest}",
@@ -181,11 +188,18 @@ def as_table(description: Description) -> str:
         *(("note", note) for note in description.notes),
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
-    return "\n".join([*lines, "", *align(rows, range(1, len(rows[0])))])
+    return "\n".join([*lines, "", *rhythm_lines(description.rhythm), "", *align(rows, range(1, len(rows[0])))])
+
+
+def _load_text(description: Description) -> str:
+    load, logged = description.offered_load, description.offered_load_logged
+    if load is None or logged is None:
+        return "unknown"
+    return f"{load:.3f}" if load == logged else f"{load:.3f} as run, {logged:.3f} as logged"
 
 
 def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Return which part of the jobs, and of their work, is in each class."""
+    """Return the share of each class in the jobs, and in their work."""
     short_us, medium_us = (bound_s * SECOND_US for bound_s in CLASS_BOUNDS_S)
     number, work = [0, 0, 0], [0, 0, 0]
     columns = (jobs.estimate_us, jobs.run_us, jobs.processes)
@@ -227,7 +241,7 @@ def _conflict_share(memory: NDArray[np.int64]) -> float | None:
     ordered = np.sort(memory)
     fitting = np.searchsorted(
         ordered, WHOLE_PPM - ordered, side="right"
-    )  # for each job: with how many it fits, itself included
+    )  # for each job: the number of jobs that it fits with, itself included
     above = int(np.sum(jobs - fitting)) - int(np.count_nonzero(2 * ordered > WHOLE_PPM))
     return above / (jobs * (jobs - 1))
 
@@ -237,6 +251,8 @@ def _spread(values: NDArray[np.float64]) -> Spread:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Spread | UserShares | Rhythm):
+        return {name: _plain(part) for name, part in value._asdict().items()}
     return list(value) if isinstance(value, tuple) else value
 
 

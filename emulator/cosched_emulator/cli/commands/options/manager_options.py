@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from cosched_emulator.cli.commands.job_options import Reader, read_seconds
+from cosched_emulator.cli.commands.options.job_options import Reader, read_seconds
 from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 

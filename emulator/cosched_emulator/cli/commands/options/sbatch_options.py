@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from cosched_emulator.cli.commands.job_options import Reader
+from cosched_emulator.cli.commands.options.job_options import Reader
 
 # With a value, and without one.
 _IGNORED_VALUES: Final = (
@@ -74,7 +74,7 @@ def ignored_options(*more_flags: str) -> list[click.Option]:
 
 
 _QUIET: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "multiple": False, "default": None}
-_IGNORED: Final = "cosched_emulator.cli.commands.sbatch_options.ignored"  # key in a context
+_IGNORED: Final = "cosched_emulator.cli.commands.options.sbatch_options.ignored"  # key in a context
 
 
 def ignored_names(context: click.Context) -> list[str]:

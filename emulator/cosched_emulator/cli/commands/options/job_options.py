@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.commands.begin_time import read_begin
+from cosched_emulator.cli.commands.options.begin_time import read_begin
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US
 

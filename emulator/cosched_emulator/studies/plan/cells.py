@@ -1,0 +1,182 @@
+"""The cells of a study: one run for each combination of values, with its resolved scenario and policy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.bounds import check_bounds
+from cosched_emulator.scenario.reader import scenario_of_table
+from cosched_emulator.scenario.rules import check_rules
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
+from cosched_emulator.studies.plan.identity import key_of, scenario_identity
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.config import PolicyChoice, choose, from_table
+
+MOST_CELLS: Final = 1_000_000
+
+
+class Cell(NamedTuple):
+    """One run."""
+
+    number: int  # from 1, in order of declaration; 0: a run that only serves as a baseline
+    names: Names  # axis -> name of the value
+    scenario: Scenario
+    argument: str  # what chooses the policy, with these settings on top
+    settings: Mapping[str, Any]  # complete
+    key: str
+    group: str  # equal for cells of the same scenario
+
+    @property
+    def text(self) -> str:
+        """Return the names for people: ``workload=CTC policy=easy seed=1``; axes that are not declared are left out."""
+        return " ".join(f"{COLUMNS[axis]}={name}" for axis, name in self.names.items() if name)
+
+    @property
+    def policy(self) -> str:
+        """Return the name of the policy."""
+        return self.names["policies"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All runs of a study."""
+
+    experiment: Experiment
+    cells: tuple[Cell, ...]  # in order of declaration
+    extra: tuple[Cell, ...]  # runs that only serve as baselines
+    baselines: Mapping[str, tuple[str, ...]]  # key of a cell -> keys of its baselines, the plain one first
+
+    @property
+    def runs(self) -> tuple[Cell, ...]:
+        """Return all runs, each once."""
+        return (*self.cells, *self.extra)
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """Return the runs of an experiment; raises ConfigurationError, InputError or UsageError for the first that cannot be made."""
+    maker = _Maker(experiment)
+    cells: dict[str, Cell] = {}
+    for number, names in enumerate(_combinations(experiment), 1):
+        cell = maker.cell(number, names)
+        same = cells.setdefault(cell.key, cell)
+        if same is not cell:
+            texts = f"{same.text} and {cell.text}" if same.text != cell.text else f"{cell.text}, twice"
+            raise ConfigurationError("runs", "cells that differ", f"the same run: {texts}", file=experiment.file)
+    if not cells:
+        raise ConfigurationError("runs", "at least one cell", "none: all are excluded", file=experiment.file)
+    extra: dict[str, Cell] = {}
+    baselines: dict[str, tuple[str, ...]] = {}
+    if experiment.baseline is not None:
+        declared = {tuple(cell.names.values()): cell for cell in cells.values()}
+        for cell in cells.values():
+            if cell.policy != experiment.baseline.policy:
+                found = [maker.baseline(cell, declared, shake) for shake in range(experiment.baseline.shakes + 1)]
+                extra.update({each.key: each for each in found if each.key not in cells})
+                baselines[cell.key] = tuple(each.key for each in found)
+    return Plan(experiment, tuple(cells.values()), tuple(extra.values()), baselines)
+
+
+def _combinations(experiment: Experiment) -> Iterator[Names]:
+    """Yield the combinations of names that are wanted, in order; raises ConfigurationError for an exclusion without effect."""
+    left_out = [0] * len(experiment.exclude)
+    count = 0
+    for selector in experiment.runs:
+        lists = [selector.names.get(axis, tuple(value.name for value in experiment.axes[axis])) for axis in AXES]
+        for combination in itertools.product(*lists):
+            count += 1
+            if count > MOST_CELLS:
+                raise ConfigurationError("runs", f"at most {MOST_CELLS:,} cells", "more", file=experiment.file)
+            names = dict(zip(AXES, combination, strict=True))
+            matches = [item.matches(names) for item in experiment.exclude]
+            left_out = [number + match for number, match in zip(left_out, matches, strict=True)]
+            if not any(matches):
+                yield names
+    for item, number in zip(experiment.exclude, left_out, strict=True):
+        if not number:
+            raise ConfigurationError(item.place, "cells to leave out", "none that match", file=experiment.file)
+
+
+class _Maker:
+    """Makes cells; what several cells have in common is resolved once."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.values = {axis: {value.name: value for value in values} for axis, values in experiment.axes.items()}
+        self.choices: dict[tuple[str, tuple[str, ...]], PolicyChoice] = {}
+        self.base = {key: value for key, value in experiment.base.items() if key != "policy"}
+
+    def cell(
+        self, number: int, names: Names, shaken: Mapping[str, Any] | None = None, *, settings: bool = True
+    ) -> Cell:
+        """Return the cell of a combination, without the variant's settings of the policy if ``settings`` is false."""
+        values = [self.values[axis][name] for axis, name in names.items()]
+        scenario = self.scenario(names, [*(value.changes for value in values), *([shaken] if shaken else [])])
+        extra = self.values["variants"][names["variants"]].settings if settings else ()
+        choice = self.choice(self.values["policies"][names["policies"]], extra)
+        table = scenario.as_dict()
+        key = key_of(table, choice.argument, choice.settings, self.experiment.measures)
+        return Cell(number, names, scenario, choice.argument, choice.settings, key, scenario_identity(table))
+
+    def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> Scenario:
+        table = self.base
+        for change in changes:
+            table = _merged(table, change)
+        try:
+            scenario = scenario_of_table(table, {})
+            check_bounds(scenario)
+            check_rules(scenario)
+            if scenario.clock.mode != "virtual":
+                raise ConfigurationError("clock.mode", "virtual: a study runs in virtual time", scenario.clock.mode)
+        except ConfigurationError as error:
+            shown = " ".join(f"{COLUMNS[axis]}={name}" for axis, name in names.items() if name)
+            place = f"cell {shown}: {error.path}"
+            raise ConfigurationError(
+                place, error.expected, error.got, error.suggestion, self.experiment.file
+            ) from error
+        return scenario
+
+    def choice(self, value: AxisValue, extra: tuple[str, ...]) -> PolicyChoice:
+        """Return the policy of a value, with a variant's settings on top."""
+        known = self.choices.get((value.name, extra))
+        if known is None:
+            settings = (*value.settings, *extra)
+            try:
+                assert value.policy is not None
+                make = choose if isinstance(value.policy, str) else from_table
+                known = make(value.policy, settings)  # type: ignore[arg-type]  # each gets what it takes
+            except UsageError as error:
+                place = f"{self.experiment.file}: " if self.experiment.file else ""
+                raise UsageError(f"{place}policies {value.name!r}: {error}") from error
+            self.choices[value.name, extra] = known
+        return known
+
+    def baseline(self, cell: Cell, declared: Mapping[tuple[str, ...], Cell], shake: int) -> Cell:
+        """Return a baseline of a cell: the plain one if ``shake`` is 0, else one with shaken run times.
+
+        It is a declared cell if there is one with the baseline's policy and the same other values, else one with the first belief and
+        without the settings that a variant has for policies: what policies know differs between them, what happens to jobs does not.
+        """
+        baseline: Baseline | None = self.experiment.baseline
+        assert baseline is not None
+        names = {**cell.names, "policies": baseline.policy}
+        found = declared.get(tuple(names.values()))
+        if found is None:
+            names["beliefs"] = self.experiment.axes["beliefs"][0].name
+        if shake:
+            changes = {"workload": {"shake": baseline.shake, "shake_seed": shake}}
+            return self.cell(0, names, changes, settings=found is not None)
+        return found or self.cell(0, names, settings=False)
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario's table with the keys of ``changes`` replaced, section by section."""
+    merged = dict(table)
+    for key, value in changes.items():
+        below = merged.get(key)
+        merged[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return merged

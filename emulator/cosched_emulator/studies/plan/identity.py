@@ -1,0 +1,92 @@
+"""The key of a run: equal for runs with the same result, so that a study makes each of them once.
+
+A key covers the resolved scenario, the contents of the files that it names, the policy with its complete settings, the
+source files of modules that the policy or a measure names, and the version of cosched. File names do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from cosched_emulator.errors import InputError
+
+FILES: Final = (("workload", "swf"), ("workload", "annotations"), ("cluster", "file"))
+
+
+@cache
+def version() -> str:
+    """Return the version of cosched that is installed."""
+    try:
+        return metadata.version("cosched")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def key_of(scenario: Mapping[str, Any], argument: str, settings: Mapping[str, Any], measures: Sequence[str]) -> str:
+    """Return the key of a run, 16 hexadecimal digits; raises InputError for a file that cannot be read."""
+    named = {*_modules(settings), *_modules([argument]), *_modules(scenario), *_modules(measures)}
+    identity = {
+        "version": version(),
+        "scenario": scenario_identity(scenario),
+        "policy": [argument, settings],
+        "measures": list(measures),
+        "modules": {name: _source_digest(name) for name in sorted(named)},
+    }
+    return _digest(json.dumps(identity, sort_keys=True, default=str).encode())[:16]
+
+
+def scenario_identity(scenario: Mapping[str, Any]) -> str:
+    """Return a text that is equal for two scenarios of the same content; of files the content counts, and not the name."""
+    values = {name: dict(item) if isinstance(item, Mapping) else item for name, item in scenario.items()}
+    values.pop("policy", None)
+    for section, key in FILES:
+        if values[section][key] is not None:
+            values[section][key] = _file_digest(values[section][key])
+    return _digest(json.dumps(values, sort_keys=True, default=str).encode())
+
+
+def _modules(value: object) -> Iterator[str]:
+    """Yield the modules of all texts MODULE:NAME in a value."""
+    if isinstance(value, str):
+        module, separator, name = value.partition(":")
+        if separator and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+            yield module
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _modules(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _modules(item)
+
+
+@cache
+def _source_digest(module: str) -> str:
+    """Return the digest of a module's source, empty for what is not a file."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return ""  # the choice of the policy reports it
+    file = None if spec is None else spec.origin
+    return _digest(Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
+
+
+@cache
+def _file_digest(file: str) -> str:
+    if Path(file).exists() and not Path(file).is_file():
+        raise InputError(file, "a regular file")
+    try:
+        with open(file, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

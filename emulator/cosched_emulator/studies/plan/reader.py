@@ -1,0 +1,221 @@
+"""An experiment from a TOML file or a table: keys, types and names are checked here, runs when their cells are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.reader import anchor, read_table, scenario_of_table
+from cosched_emulator.studies.plan.experiment import AXES, AxisValue, Baseline, Experiment, Selector
+from cosched_plugin.config import assignment_texts
+
+KEYS: Final = ("title", "scenario", *AXES, "runs", "exclude", "baseline", "measures")
+MOST_SEEDS: Final = 100_000
+MOST_SHAKES: Final = 1_000
+SHAKE: Final = 0.02
+LARGEST_SHAKE: Final = 0.5
+
+
+def read_experiment(source: str | os.PathLike[str] | Mapping[str, Any]) -> Experiment:
+    """Return the experiment in a TOML file, or in a table of the same form; relative paths are relative to the file.
+
+    Raises InputError for a file that cannot be read, ConfigurationError, with the key, for anything else.
+    """
+    if isinstance(source, Mapping):
+        return _Reader(dict(source), "", Path()).experiment()
+    file = os.fspath(source)
+    return _Reader(read_table(file), file, Path(file).parent).experiment()
+
+
+class _Reader:
+    """Reads one table."""
+
+    def __init__(self, table: dict[str, Any], file: str, folder: Path) -> None:
+        self.table, self.file, self.folder = table, file, folder
+
+    def error(self, place: str, expected: str, got: object) -> ConfigurationError:
+        return ConfigurationError(place, expected, got if isinstance(got, str) else repr(got), file=self.file)
+
+    def experiment(self) -> Experiment:
+        for key in self.table:
+            self.check_key(key, key, KEYS)
+        base = self.base()
+        axes = {axis: self.axis(axis, base) for axis in AXES}
+        runs = tuple(self.selectors("runs", axes)) or (Selector("the product of all values", {}),)
+        return Experiment(
+            base,
+            axes,
+            runs,
+            tuple(self.selectors("exclude", axes)),
+            self.baseline(axes),
+            self.texts("measures", self.table.get("measures", [])),
+            self.text("title", self.table.get("title", "")),
+            self.file,
+        )
+
+    def base(self) -> dict[str, Any]:
+        """Return the scenario that all runs have in common."""
+        given = self.table.get("scenario", {})
+        if isinstance(given, str | os.PathLike):
+            return read_table(str(self.folder / given))
+        return self.changes(given, "scenario")
+
+    def changes(self, given: object, place: str) -> dict[str, Any]:
+        """Return sections of a scenario, with paths that no longer depend on the folder."""
+        if not isinstance(given, Mapping):
+            raise self.error(place, "a table", given)
+        try:
+            scenario_of_table(given, {})
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{place}.{error.path}", error.expected, error.got, error.suggestion, self.file
+            ) from error
+        if "policy" in given:
+            raise self.error(f"{place}.policy", "no policy: policies are an axis of a study", "one")
+        return anchor(dict(given), self.folder)
+
+    # ---------------------------------------------------------------- axes
+
+    def axis(self, axis: str, base: Mapping[str, Any]) -> tuple[AxisValue, ...]:
+        """Return the values of an axis; an axis that is not declared has one, which changes nothing."""
+        if axis not in self.table:
+            return (self.only_policy(base),) if axis == "policies" else (AxisValue(),)
+        given = self.table[axis]
+        if axis == "seeds":
+            values = [AxisValue(str(seed), {"seed": seed}) for seed in self.seeds(given)]
+        else:
+            if not isinstance(given, Sequence) or isinstance(given, str):
+                raise self.error(axis, "a list", given)
+            read = self.load if axis == "loads" else self.value
+            values = [read(axis, f"{axis}[{index}]", item) for index, item in enumerate(given)]
+        if not values:
+            raise self.error(axis, "at least one value", "none")
+        names = [value.name for value in values]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise self.error(f"{axis}[{index}]", "a name of its own", name)
+        return tuple(values)
+
+    def only_policy(self, base: Mapping[str, Any]) -> AxisValue:
+        """Return the policy of the scenario, else EASY."""
+        if isinstance(base.get("policy"), Mapping):
+            return AxisValue(str(base["policy"].get("preset", "scenario's")), policy=base["policy"])
+        return AxisValue("easy", policy="easy")
+
+    def seeds(self, given: object) -> list[int]:
+        """Return the numbers in a list, or in a text such as 1-10."""
+        expected = 'a list of whole numbers, or a text such as "1-10"'
+        if isinstance(given, str):
+            first, separator, last = given.partition("-")
+            if not (separator and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+                raise self.error("seeds", expected, given)
+            if int(last) - int(first) >= MOST_SEEDS:
+                raise self.error("seeds", f"at most {MOST_SEEDS:,} seeds", given)
+            return [*range(int(first), int(last) + 1)]
+        if not isinstance(given, Sequence) or any(type(seed) is not int for seed in given):
+            raise self.error("seeds", expected, given)
+        return list(given)
+
+    def load(self, _axis: str, place: str, given: object) -> AxisValue:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+            raise self.error(place, "an offered load above 0", given)
+        return AxisValue(f"{given:g}", {"workload": {"load": float(given)}})
+
+    def value(self, axis: str, place: str, given: object) -> AxisValue:
+        """Return a value that is a table, or the name of a policy."""
+        if axis == "policies" and isinstance(given, str):
+            return AxisValue(given, policy=self.policy(given, place))
+        if not isinstance(given, Mapping):
+            raise self.error(place, "a policy's name or a table" if axis == "policies" else "a table", given)
+        rest = dict(given)
+        policy = self.policy(rest.pop("policy"), f"{place}.policy") if "policy" in rest else None
+        if policy is not None and axis != "policies":
+            raise self.error(f"{place}.policy", "no policy: policies are an axis of their own", policy)
+        settings = self.settings(rest.pop("set", []), f"{place}.set")
+        if settings and axis not in ("policies", "variants"):
+            raise self.error(f"{place}.set", "no settings: policies and variants have some", list(settings))
+        name = self.text(f"{place}.name", rest.pop("name", ""))
+        if axis == "policies":
+            name = name or (policy if isinstance(policy, str) else "")
+            policy = policy or self.policy(name, f"{place}.name")
+        if not name:
+            raise self.error(f"{place}.name", "a name", "none")
+        return AxisValue(name, self.changes(rest, place), policy, settings)
+
+    def policy(self, given: object, place: str) -> str | Mapping[str, Any]:
+        if isinstance(given, Mapping):
+            return dict(given)
+        if not isinstance(given, str) or not given:
+            raise self.error(place, "a policy: preset, FILE.toml, MODULE:CLASS or a table", given)
+        return str(self.folder / given) if given.endswith(".toml") else given
+
+    def settings(self, given: object, place: str) -> tuple[str, ...]:
+        """Return settings of a list or a table as texts KEY=VALUE."""
+        return tuple(assignment_texts(given)) if isinstance(given, Mapping) else self.texts(place, given)
+
+    # ---------------------------------------------------------------- selection
+
+    def selectors(self, key: str, axes: Mapping[str, Sequence[AxisValue]]) -> Iterator[Selector]:
+        """Yield the products of ``[[runs]]`` or ``[[exclude]]``."""
+        given = self.table.get(key, [])
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise self.error(key, f"a list of tables [[{key}]]", given)
+        for index, item in enumerate(given):
+            place = f"{key}[{index}]"
+            if not isinstance(item, Mapping):
+                raise self.error(place, "a table", item)
+            for axis in item:
+                self.check_key(f"{place}.{axis}", axis, AXES)
+            yield Selector(place, {axis: self.names(axis, f"{place}.{axis}", item[axis], axes[axis]) for axis in item})
+
+    def names(self, axis: str, place: str, given: object, values: Sequence[AxisValue]) -> tuple[str, ...]:
+        """Return the names of some values of an axis."""
+        if axis == "seeds":
+            names = [str(seed) for seed in self.seeds(given)]
+        elif isinstance(given, Sequence) and not isinstance(given, str):
+            names = [f"{item:g}" if isinstance(item, int | float) else self.text(place, item) for item in given]
+        else:
+            raise self.error(place, "a list of names", given)
+        known = [value.name for value in values]
+        for name in names:
+            if name not in known:
+                raise ConfigurationError.unknown_name(place, name, known, self.file)
+        return tuple(names)
+
+    def baseline(self, axes: Mapping[str, Sequence[AxisValue]]) -> Baseline | None:
+        """Return the baseline: the one of ``[baseline]``, else the first policy if there are several."""
+        policies = axes["policies"]
+        given = self.table.get("baseline")
+        if given is None:
+            return Baseline(policies[0].name) if len(policies) > 1 else None
+        if not isinstance(given, Mapping):
+            raise self.error("baseline", "a table", given)
+        for key in given:
+            self.check_key(f"baseline.{key}", key, ("policy", "shakes", "shake"))
+        policy = given.get("policy", policies[0].name)
+        shakes, shake = given.get("shakes", 9), given.get("shake", SHAKE)
+        (name,) = self.names("policies", "baseline.policy", [policy], policies)
+        if type(shakes) is not int or not 0 <= shakes <= MOST_SHAKES:
+            raise self.error("baseline.shakes", f"a whole number from 0 to {MOST_SHAKES:,}", shakes)
+        if isinstance(shake, bool) or not isinstance(shake, int | float) or not 0 < shake <= LARGEST_SHAKE:
+            raise self.error("baseline.shake", f"a number above 0, at most {LARGEST_SHAKE:g}", shake)
+        return Baseline(name, shakes, float(shake))
+
+    # ---------------------------------------------------------------- plain values
+
+    def check_key(self, place: str, key: str, known: Sequence[str]) -> None:
+        if key not in known:
+            raise ConfigurationError.unknown_name(place, key, known, self.file)
+
+    def text(self, place: str, given: object) -> str:
+        if not isinstance(given, str) or "\n" in given:
+            raise self.error(place, "a text of one line", given)
+        return given
+
+    def texts(self, place: str, given: object) -> tuple[str, ...]:
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise self.error(place, "a list of texts", given)
+        return tuple(self.text(f"{place}[{index}]", item) for index, item in enumerate(given))

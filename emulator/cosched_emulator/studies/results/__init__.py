@@ -1,0 +1,1 @@
+"""The results of a study: its table, intervals over seeds, harm, texts and pictures."""

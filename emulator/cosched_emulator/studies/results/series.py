@@ -1,0 +1,134 @@
+"""Intervals over seeds: a series is what differs in the seed alone, compared with its baseline seed by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval, paired_difference, percent_change
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS
+from cosched_emulator.studies.results.table import ORIGIN, PLACES, Row
+
+SEED: Final = COLUMNS["seeds"]
+POLICY: Final = COLUMNS["policies"]
+OF_SERIES: Final = tuple(COLUMNS[axis] for axis in AXES if axis != "seeds")
+OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The rows that differ in the seed alone."""
+
+    places: Mapping[str, str]  # column of an axis -> name
+    rows: tuple[Row, ...]
+
+    @property
+    def policy(self) -> str:
+        """Return the name of the policy."""
+        return self.places[POLICY]
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """Return the names of everything but policy and seed."""
+        return tuple(self.places[name] for name in OF_SETTING)
+
+    @property
+    def text(self) -> str:
+        """Return the setting for people: ``workload=CTC load=0.9``."""
+        return " ".join(f"{name}={self.places[name]}" for name in OF_SETTING if self.places[name])
+
+    def by_seed(self, figure: str) -> dict[int, float]:
+        """Return a figure by seed, without the runs in which it does not exist."""
+        return {
+            int(row[SEED] or 0): float(row[figure]) for row in self.rows if isinstance(row.get(figure), int | float)
+        }
+
+    def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
+        """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
+        values = [*self.by_seed(figure).values()]
+        return mean_interval(values, level) if values and all(map(math.isfinite, values)) else None
+
+    def change(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
+        """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
+
+        None where there are none, or where a figure is not above 0.
+        """
+        mine, theirs = self._common(figure, base)
+        return percent_change(mine, theirs, level) if mine and min(*mine.values(), *theirs.values()) > 0 else None
+
+    def difference(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
+        """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
+        mine, theirs = self._common(figure, base)
+        return paired_difference(mine, theirs, level) if mine else None
+
+    def _common(self, figure: str, base: Series) -> tuple[dict[int, float], dict[int, float]]:
+        mine, theirs = self.by_seed(figure), base.by_seed(figure)
+        seeds = [seed for seed in mine if seed in theirs]
+        return {seed: mine[seed] for seed in seeds}, {seed: theirs[seed] for seed in seeds}
+
+    @property
+    def repeats(self) -> bool:
+        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn."""
+        figures = [{name: row[name] for name in row if name not in (*PLACES, *ORIGIN)} for row in self.rows]
+        return len(figures) > 1 and all(other == figures[0] for other in figures)
+
+
+def series_of(rows: Iterable[Row]) -> list[Series]:
+    """Return the series of a table's rows, in the order of their first rows."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in OF_SERIES), []).append(row)
+    return [Series(dict(zip(OF_SERIES, places, strict=True)), tuple(group)) for places, group in found.items()]
+
+
+def base_of(series: Series, all_series: Sequence[Series], policy: str) -> Series | None:
+    """Return the series of the baseline's policy with the same values; else with another belief, which it does not act on."""
+    same = [other for other in all_series if other.policy == policy]
+    for ignored in ((), ("belief",)):
+        for other in same:
+            if all(other.places[name] == series.places[name] for name in OF_SETTING if name not in ignored):
+                return other
+    return None
+
+
+def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL) -> Iterator[Row]:
+    """Yield a row for each series and figure: mean with its interval, and the change against the series of ``policy``."""
+    all_series = series_of(rows)
+    for series in all_series:
+        base = None if policy in (None, series.policy) else base_of(series, all_series, policy or "")
+        for figure in figures_in(series.rows):
+            found = series.interval(figure, level)
+            if found is not None:
+                change = None if base is None else series.change(figure, base, level)
+                yield {
+                    **series.places,
+                    "figure": figure,
+                    "seeds": found.n,
+                    **_bounds("", found),
+                    **_bounds("change_percent_", change),
+                }
+
+
+def figures_in(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the figures that are numbers."""
+    names = [name for name in (rows[0] if rows else ()) if name not in PLACES and name not in ORIGIN]
+    return [name for name in names if any(isinstance(row[name], int | float) for row in rows)]
+
+
+def check_figure(figure: str, rows: Sequence[Row]) -> None:
+    """Raise ConfigurationError for a figure that the table does not have."""
+    known = figures_in(rows)
+    if figure not in known:
+        raise ConfigurationError.unknown_name("--figure", figure, known)
+
+
+def _bounds(prefix: str, found: Interval | None) -> dict[str, Any]:
+    """Return mean and bounds as columns; None for what does not exist."""
+    values = (None, None, None) if found is None else found[:3]
+    return {
+        f"{prefix}{name}": None if value is None or math.isnan(value) else value
+        for name, value in zip(("mean", "low", "high"), values, strict=True)
+    }

@@ -1,0 +1,151 @@
+"""Runs what is left of a study, on this machine or on a dask cluster, and stores each result as it comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.studies.folder import RUNS, StudyFolder
+from cosched_emulator.studies.plan.cells import Cell, Plan
+from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.results.result import StudyResult, write_tables
+from cosched_emulator.studies.runs.work import Failure, Order, Result, load_measure
+from cosched_emulator.studies.runs.workers import Workers
+
+TIMEOUT_S: Final = 86_400.0
+Tick = Callable[[], None]
+
+
+class Progress(Protocol):
+    """What is told while a study runs."""
+
+    def __call__(self, done: int, total: int) -> object:
+        """Take the numbers of runs that have ended, and of all that were left to make."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How runs are made."""
+
+    jobs: int = 0  # processes; 0: one for each core
+    dask: str | None = None  # address of a scheduler, instead of processes of this machine
+    keep: bool = False  # write the run folder of each cell
+    timeout_s: float = TIMEOUT_S  # longest time for one run
+    only: tuple[int, ...] = ()  # numbers of cells; empty: all, with the baselines
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of it."""
+
+    wanted: int  # runs
+    done_before: int
+    made: int
+    failures: tuple[tuple[Cell, Failure], ...]
+    wall_s: float
+    result: StudyResult  # of all that is done, with what was done before
+
+
+def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | None = None) -> Made:
+    """Make the runs that are not done, and write the tables; raises InputError for a folder that is in use or cannot be written.
+
+    A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
+    """
+    began = time.monotonic()
+    for name in plan.experiment.measures:
+        load_measure(name)  # fail now
+    wanted = _chosen(plan, way.only)
+    with folder.locked() as lock:
+        folder.write_plan(plan)
+        known = folder.failures()
+        left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
+        orders = [_order(plan, folder, cell, keep=way.keep) for cell in left]
+        made = 0
+        failed: dict[str, Failure] = {}
+        try:
+            with _outcomes(orders, way, lock, lambda: _tell(progress, made, len(orders))) as outcomes:
+                for outcome in outcomes:
+                    made += 1
+                    if isinstance(outcome, Failure):
+                        failed[outcome.key] = outcome
+                    else:
+                        folder.save(outcome)
+                    _tell(progress, made, len(orders))
+        finally:
+            again = {order.key for order in orders}
+            others = {cell.key: known[cell.key] for cell in plan.runs if cell.key in known and cell.key not in again}
+            folder.write_failures([*others.values(), *failed.values()])
+        result = write_tables(folder)
+    in_order = tuple((cell, failed[cell.key]) for cell in wanted if cell.key in failed)
+    return Made(len(wanted), len(wanted) - len(left), made - len(failed), in_order, time.monotonic() - began, result)
+
+
+def workers_of(jobs: int) -> int:
+    """Return the number of processes: ``jobs``, or one for each core that this process may use."""
+    return jobs or len(os.sched_getaffinity(0))
+
+
+def _chosen(plan: Plan, only: Sequence[int]) -> tuple[Cell, ...]:
+    if not only:
+        return plan.runs
+    for number in only:
+        if not 1 <= number <= len(plan.cells):
+            raise ConfigurationError("--cell", f"the number of a cell, 1 to {len(plan.cells)}", str(number))
+    return tuple(plan.cells[number - 1] for number in only)
+
+
+def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
+    kept = not keep or not cell.number or (folder.path / RUNS / cell.key).is_dir()
+    return kept and folder.has(cell.key)
+
+
+def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
+    keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
+    return Order(
+        cell.key,
+        version(),
+        cell.group,
+        _absolute(cell.scenario),
+        cell.argument,
+        cell.settings,
+        plan.experiment.measures if cell.number else (),
+        keep_at,
+    )
+
+
+def _absolute(scenario: Scenario) -> Scenario:
+    """Return a scenario whose files are found from any folder."""
+    workload, cluster = scenario.workload, scenario.cluster
+    swf, annotations, file = (
+        os.path.abspath(path) if path else path for path in (workload.swf, workload.annotations, cluster.file)
+    )
+    return replace(
+        scenario, workload=replace(workload, swf=swf, annotations=annotations), cluster=replace(cluster, file=file)
+    )
+
+
+@contextmanager
+def _outcomes(orders: Sequence[Order], way: Way, lock: int, tick: Tick) -> Iterator[Iterable[Result | Failure]]:
+    """Yield what the runs give, as they end."""
+    if not orders:
+        yield ()
+    elif way.dask is not None:
+        from cosched_emulator.studies.runs.dask_cluster import DaskCluster  # noqa: PLC0415 - an extra
+
+        with DaskCluster(way.dask, way.timeout_s) as cluster:
+            yield cluster.run(orders, tick)
+    else:
+        with Workers(workers_of(way.jobs), way.timeout_s, (lock,)) as workers:
+            yield workers.run(orders, tick)
+
+
+def _tell(progress: Progress | None, made: int, total: int) -> None:
+    if progress is not None:
+        progress(made, total)

@@ -1,0 +1,1 @@
+"""What a workload is like, in numbers and as text."""

@@ -1,0 +1,109 @@
+"""Intervals over seeds: worked examples, pairs, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.statistics.intervals import (
+    Interval,
+    mean_interval,
+    median_interval,
+    paired_difference,
+    paired_ratio,
+    percent_change,
+)
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    found = mean_interval([1.0, 2.0, 3.0])
+    assert (found.mean, found.n, found.level) == (2.0, 3, 0.95)
+    assert found.half == pytest.approx(4.302652729911275 / math.sqrt(3))
+    assert found[1:3] == pytest.approx((2 - found.half, 2 + found.half))
+    assert mean_interval([5.0, 5.0])[:3] == (5.0, 5.0, 5.0)
+    ten = [float(value) for value in range(10)]
+    assert mean_interval(ten, 0.9).half == pytest.approx(1.8331129326536335 * math.sqrt(110 / 12) / math.sqrt(10))
+
+
+def test_one_seed_has_no_interval_and_says_so() -> None:
+    found = mean_interval([5.0])
+    assert (found.mean, found.exists, found.n) == (5.0, False, 1)
+    assert str(found) == "5 (n = 1: no interval)"
+    assert str(mean_interval([1.0, 2.0, 3.0])) == "2 (-0.484138 to 4.48414, 95 %, n = 3)"
+    assert math.isnan(paired_difference({1: 3.0}, {1: 2.0}).half)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf, 1.0]])
+def test_a_mean_needs_values(values: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"no values|finite"):
+        mean_interval(values)
+
+
+def test_pairs_are_compared_seed_by_seed() -> None:
+    base = {1: 100.0, 2: 1000.0, 3: 10.0}
+    values = {3: 9.0, 2: 998.0, 1: 99.0}  # another order
+    assert paired_difference(values, base).mean == pytest.approx(-4 / 3)
+    fifth = {seed: 0.8 * value for seed, value in base.items()}
+    assert paired_ratio(fifth, base)[:3] == pytest.approx((0.8, 0.8, 0.8))
+    assert percent_change(fifth, base)[:3] == pytest.approx((-20, -20, -20))
+
+
+def test_a_ratio_does_not_depend_on_which_is_the_base() -> None:
+    one, other = {1: 2.0, 2: 1.0, 3: 5.0}, {1: 1.0, 2: 2.0, 3: 4.0}
+    there, back = paired_ratio(one, other), paired_ratio(other, one)
+    assert there.mean == pytest.approx(1 / back.mean)
+    assert (there.low, there.high) == pytest.approx((1 / back.high, 1 / back.low))
+    assert paired_ratio({1: 2.0, 2: 1.0}, {1: 1.0, 2: 2.0}).mean == pytest.approx(1)
+
+
+def test_seeds_without_a_partner_are_named() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        paired_difference({1: 1.0, 2: 1.0, 9: 1.0}, {1: 1.0, **dict.fromkeys(range(20, 28), 1.0)})
+    assert str(caught.value) == (
+        "seeds: expected the same seeds under both policies, got seeds 2, 9 only in the values; "
+        "seeds 20, 21, 22, 23, 24 and 3 more only in the base"
+    )
+
+
+def test_ratios_need_figures_above_0() -> None:
+    with pytest.raises(ConfigurationError, match=r"got seed 2$"):
+        percent_change({1: 1.0, 2: 3.0}, {1: 1.0, 2: 0.0})
+
+
+def test_median_lies_between_order_statistics() -> None:
+    assert median_interval([1.0] * 5) is None
+    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
+    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
+    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
+    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
+    assert median_interval([float(value) for value in range(1, 16)], 0.5) == (6.0, 10.0)
+
+
+def of(low: float, high: float) -> Interval:
+    return Interval((low + high) / 2, low, high, 5, 0.95)
+
+
+def test_a_claim_is_shown_by_the_whole_interval() -> None:
+    assert [verdict_above(of(*ends)) for ends in ((1, 2), (0, 2), (-1, 2), (-1, 0), (-2, -1))] == [
+        Verdict.YES,
+        Verdict.NOT_SHOWN,
+        Verdict.NOT_SHOWN,
+        Verdict.NO,
+        Verdict.NO,
+    ]
+    assert [verdict_below(of(*ends), 3) for ends in ((1, 2), (1, 3), (3, 4))] == ["yes", "not shown", "no"]
+    bands = ((-1, 1), (-2, 2), (-2.1, 1), (2.1, 3), (-5, -3), (-9, 9))
+    assert [verdict_within(of(*ends), -2, 2) for ends in bands] == ["yes", "yes", "not shown", "no", "no", "not shown"]
+
+
+def test_one_seed_shows_nothing() -> None:
+    alone = mean_interval([5.0])
+    assert {verdict_above(alone), verdict_below(alone, 9), verdict_within(alone, 0, 9)} == {Verdict.NOT_SHOWN}
+
+
+def test_a_band_has_an_order() -> None:
+    with pytest.raises(ValueError, match="band"):
+        verdict_within(of(0, 1), 2, 1)

@@ -1,0 +1,202 @@
+"""The plan of a study: what an experiment file may say, which cells follow from it, and which of them are the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
+
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.studies.plan.cells import Cell, Plan, make_plan
+from cosched_emulator.studies.plan.reader import read_experiment
+from cosched_plugin.common.errors import UsageError
+
+
+def plan_of(**table: Any) -> Plan:
+    return make_plan(read_experiment({"scenario": SMALL, **table}))
+
+
+def names(cells: tuple[Cell, ...]) -> list[str]:
+    return [cell.text for cell in cells]
+
+
+def test_the_product_is_in_order_of_the_axes_and_not_of_the_keys() -> None:
+    plan = plan_of(seeds=[2, 1], policies=["sjbf", "easy"], loads=[0.9, 0.7])
+    assert names(plan.cells) == [
+        f"load={load} policy={policy} seed={seed}"
+        for load in ("0.9", "0.7")
+        for policy in ("sjbf", "easy")
+        for seed in (2, 1)
+    ]
+    assert [cell.number for cell in plan.cells] == [*range(1, 9)]
+    assert [cell.scenario.workload.load for cell in plan.cells[::4]] == [0.9, 0.7]
+    assert {cell.scenario.seed for cell in plan.cells} == {1, 2}
+    assert plan.extra == ()  # the first policy is the baseline, and it is declared
+
+
+def test_every_axis_changes_the_scenario_and_variants_change_the_policy_too() -> None:
+    plan = plan_of(
+        workloads=[{"name": "busy", "workload": {"aarr": 8.0}}],
+        hardware=[{"name": "large", "cluster": {"nodes": 32}}],
+        beliefs=[{"name": "vague", "belief": {"pairs": "unknown"}}],
+        variants=[{"name": "packed", "set": ["placement=packed"], "requeue": True}],
+        policies=[{"name": "mine", "policy": "easy", "set": {"order": "shortest"}}],
+    )
+    (cell,) = plan.cells
+    assert cell.text == "workload=busy hardware=large belief=vague variant=packed policy=mine"
+    scenario = cell.scenario
+    assert (scenario.workload.aarr, scenario.workload.lublin) == (8.0, 12)  # the common key stays
+    assert (scenario.cluster.nodes, scenario.belief.pairs, scenario.requeue) == (32, "unknown", True)
+    assert cell.settings["placement"]["name"] == "packed"
+    assert cell.settings["order"]["name"] == "shortest"
+
+
+def test_lists_and_exclusions_select_cells() -> None:
+    plan = plan_of(
+        policies=["easy", "sjbf", "fcfs"],
+        loads=[0.5, 0.7],
+        seeds="1-3",
+        runs=[{"policies": ["fcfs"], "seeds": [1]}, {"policies": ["easy", "sjbf"], "loads": [0.7]}],
+        exclude=[{"policies": ["sjbf"], "seeds": "2-3"}],
+    )
+    assert names(plan.cells) == [
+        "load=0.5 policy=fcfs seed=1",
+        "load=0.7 policy=fcfs seed=1",
+        *(f"load=0.7 policy=easy seed={seed}" for seed in (1, 2, 3)),
+        "load=0.7 policy=sjbf seed=1",
+    ]
+
+
+def test_a_file_s_paths_are_relative_to_its_folder_and_its_scenario_may_be_another_file(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    (tmp_path / "base.toml").write_text('[workload]\nswf = "log.swf"\n[policy]\npreset = "sjbf"\n')
+    (tmp_path / "study.toml").write_text('scenario = "base.toml"\nseeds = [1]\n')
+    (cell,) = make_plan(read_experiment(tmp_path / "study.toml")).cells
+    assert cell.scenario.workload.swf == str(tmp_path / "log.swf")
+    assert cell.policy == "sjbf"  # without the axis it is the scenario's
+
+
+def test_the_same_run_has_the_same_key_whatever_it_is_called(tmp_path: Path) -> None:
+    rows = "; MaxProcs: 4\n1 0 0 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+    logs = [tmp_path / name for name in ("a.swf", "b.swf", "c.swf")]
+    for log, text in zip(logs, (rows, rows, rows.replace(" 10 ", " 11 ")), strict=True):
+        log.write_text(text)
+    one, two, other = [
+        make_plan(read_experiment({"scenario": {"workload": {"swf": str(log)}}, "policies": [policy]})).cells[0].key
+        for log, policy in zip(logs, ("easy", "easy", "easy"), strict=True)
+    ]
+    assert one == two
+    assert one != other
+    renamed = plan_of(policies=[{"name": "E", "policy": "easy"}]).cells[0].key
+    assert renamed == plan_of(policies=["easy"]).cells[0].key
+    assert renamed != plan_of(policies=["sjbf"]).cells[0].key
+    assert renamed != plan_of(seeds=[2]).cells[0].key
+
+
+def test_the_source_of_a_policy_s_module_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = []
+    for number in (1, 2):
+        name = f"site_policy_{number}"
+        (tmp_path / f"{name}.py").write_text(f"class P:\n    def decide(self, view):\n        return ()  # {number}\n")
+        keys.append(plan_of(policies=[{"name": "P", "policy": f"{name}:P"}]).cells[0].key)
+    assert keys[0] != keys[1]
+
+
+def test_each_cell_has_a_plain_baseline_and_shaken_ones() -> None:
+    plan = make_plan(read_experiment(TWO_POLICIES))
+    by_key = {cell.key: cell for cell in plan.runs}
+    mine = next(cell for cell in plan.cells if cell.text == "load=0.9 policy=lomarc-r seed=2")
+    plain, *shaken = (by_key[key] for key in plan.baselines[mine.key])
+    assert plain.text == "load=0.9 policy=PSS seed=2"
+    assert plain.number > 0
+    assert [(cell.scenario.workload.shake, cell.scenario.workload.shake_seed) for cell in shaken] == [
+        (0.02, 1),
+        (0.02, 2),
+    ]
+    assert all(cell.policy == "PSS" and cell.number == 0 for cell in shaken)
+    assert len(plan.extra) == 2 * 2 * 3  # shakes x loads x seeds: policies share them
+    assert plain.key not in plan.baselines
+
+
+def test_a_baseline_that_is_not_declared_is_made_without_the_variant_s_settings_and_with_the_first_belief() -> None:
+    plan = make_plan(
+        read_experiment(
+            {
+                "scenario": SHARED,
+                "policies": ["pss", "lomarc-r"],
+                "variants": [{"name": "all", "set": ["matching.future=all"], "workload": {"run_factor": 0.5}}],
+                "beliefs": [{"name": "exact"}, {"name": "vague", "belief": {"usage_noise": 0.3}}],
+                "runs": [{"policies": ["lomarc-r"]}],
+            }
+        )
+    )
+    (base,) = plan.extra  # one for both beliefs
+    assert base.text == "belief=exact variant=all policy=pss"
+    assert base.scenario.workload.run_factor == 0.5
+    assert set(plan.baselines.values()) == {(base.key,)}
+
+
+WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
+    ({"policys": ["easy"]}, "policys: expected one of .*; did you mean 'policies'"),
+    ({"policies": "easy"}, "policies: expected a list"),
+    ({"policies": []}, "policies: expected at least one value"),
+    ({"policies": ["easy", "easy"]}, r"policies\[1\]: expected a name of its own, got easy"),
+    ({"policies": [{"set": ["order=sjf"]}]}, r"policies\[0\].name: expected a policy"),
+    ({"policies": [{"name": "x", "policy": "easy", "workloads": {}}]}, r"policies\[0\].workloads.*did you mean 'workload'"),
+    ({"workloads": [{"name": "x", "workload": {"lublim": 3}}]}, r"workloads\[0\].workload.lublim: .*did you mean 'lublin'"),
+    ({"workloads": [{"workload": {"lublin": 3}}]}, r"workloads\[0\].name: expected a name"),
+    ({"workloads": [{"name": "x", "set": ["a=1"]}]}, r"workloads\[0\].set: expected no settings"),
+    ({"workloads": [{"name": "x", "policy": "easy"}]}, r"workloads\[0\].policy: expected no policy"),
+    ({"hardware": [{"name": "x", "cluster": {"nodes": "many"}}]}, r"hardware\[0\].cluster.nodes: expected a whole number"),
+    ({"hardware": [{"name": "x", "cluster": {"nodes": 0}}]}, "cell hardware=x policy=easy: cluster.nodes: expected"),
+    ({"scenario": {"clock": {"mode": "real"}}}, "clock.mode: expected virtual"),
+    ({"scenario": {"policy": {"preset": "easy"}}, "policies": ["easy"]}, "scenario.policy: expected no policy"),
+    ({"loads": [0.7, 0]}, r"loads\[1\]: expected an offered load above 0, got 0"),
+    ({"loads": [0.7, 0.70]}, r"loads\[1\]: expected a name of its own, got 0.7"),
+    ({"seeds": "10-1"}, 'seeds: expected a list of whole numbers, or a text such as "1-10", got 10-1'),
+    ({"seeds": "1-9999999"}, "seeds: expected at most 100,000 seeds"),
+    ({"seeds": [1.5]}, "seeds: expected a list of whole numbers"),
+    ({"runs": [{"policies": ["easi"]}]}, r"runs\[0\].policies: .*did you mean 'easy'"),
+    ({"runs": [{"policy": ["easy"]}]}, r"runs\[0\].policy: .*did you mean 'policies'"),
+    ({"runs": [{}, {}]}, "runs: expected cells that differ, got the same run: policy=easy, twice"),
+    ({"exclude": [{"policies": ["easy"]}]}, "runs: expected at least one cell, got none: all are excluded"),
+    ({"seeds": [1, 2], "runs": [{"seeds": [1]}], "exclude": [{"seeds": [2]}]}, r"exclude\[0\]: expected cells to leave out"),
+    (
+        {"policies": ["easy", {"name": "E", "policy": "easy"}]},
+        "runs: expected cells that differ, got the same run: policy=easy and policy=E",
+    ),
+    ({"baseline": {"policy": "pss"}}, "baseline.policy: expected one of easy, got 'pss'"),
+    ({"baseline": {"shakes": -1}}, "baseline.shakes: expected a whole number from 0 to 1,000, got -1"),
+    ({"baseline": {"shake": 0}}, "baseline.shake: expected a number above 0"),
+    ({"measures": "m:f"}, "measures: expected a list of texts"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "expected"), WRONG, ids=[expected[:40] for _, expected in WRONG])
+def test_what_is_wrong_is_named(table: Mapping[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=expected):
+        plan_of(**table)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "e.toml"
+    for table, expected in (
+        ({"policys": []}, "policys"),
+        ({"scenario": {"cluster": {"nodes": 0}}}, "cell policy=easy"),
+    ):
+        file.write_text(toml(table))
+        with pytest.raises(ConfigurationError, match=rf"^{file}: {expected}"):
+            make_plan(read_experiment(file))
+    file.write_text("seeds = [")
+    with pytest.raises(InputError, match=f"^{file}: expected TOML"):
+        read_experiment(file)
+    file.write_text('policies = ["easi"]\n[scenario.workload]\nlublin = 5')
+    with pytest.raises(UsageError, match=rf"^{file}: policies 'easi': no policy 'easi'; did you mean 'easy'"):
+        make_plan(read_experiment(file))
+    file.write_text('[scenario.workload]\nswf = "gone.swf"')
+    with pytest.raises(InputError, match=r"gone.swf: expected a file that can be read, got No such file"):
+        make_plan(read_experiment(file))

@@ -1,0 +1,140 @@
+"""The weekly rhythm and the users of a workload, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cosched_emulator.cli.commands.workload import workload as group
+from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.workload.description.describe import as_table, describe
+from cosched_emulator.workload.description.rhythm import rhythm_lines, rhythm_of
+from cosched_emulator.workload.description.users import user_shares
+from cosched_emulator.workload.job import Calendar
+from cosched_emulator.workload.lublin import generate
+from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
+
+HOUR, DAY = 3_600, 86_400
+# 2 January 2000, 23:00 UTC, is a Sunday. In the zone of the log it is 0:00 of Monday 3 January.
+START = "; UnixStartTime: 946854000\n; TimeZone: 3600\n; MaxProcs: 8\n"
+ROW = "{} {} -1 {} {} -1 -1 {} {} -1 1 {} 1 1 -1 -1 -1 -1\n"
+# Submission, run time, processors, user: work 100, 300, 200, 400 of 1000.
+JOBS = ((2 * HOUR, 100, 1, 1), (3 * HOUR - 1, 100, 3, 1), (DAY + 2 * HOUR, 200, 1, 2), (8 * DAY + 5 * HOUR, 200, 2, 3))
+
+
+def log_of(tmp_path: Path, header: str, jobs: tuple[tuple[int, int, int, int], ...] = JOBS) -> Path:
+    file = tmp_path / "log.swf"
+    rows = [ROW.format(n, at, run, size, size, 2 * run, user) for n, (at, run, size, user) in enumerate(jobs, 1)]
+    file.write_text(header + "".join(rows))
+    return file
+
+
+def test_a_log_with_a_calendar(tmp_path: Path) -> None:
+    log = read_swf(log_of(tmp_path, START))
+    assert log.calendar == Calendar(946854000 + 3600 + 2 * HOUR, named_days=True)
+    found = describe(log).rhythm
+    assert found.counted_from == "Monday"
+    assert list(found.day_jobs) == [0.5, 0.5, 0, 0, 0, 0, 0]  # the last job is on the second Tuesday
+    assert found.day_work == pytest.approx((0.4, 0.6, 0, 0, 0, 0, 0))
+    assert (found.hour_jobs[2], found.hour_jobs[5], sum(found.hour_jobs)) == (0.75, 0.25, 1)
+    assert (found.hour_work[2], found.hour_work[5]) == (0.6, 0.4)
+    lines = rhythm_lines(found)
+    assert len(lines) == 25
+    assert lines[1].split() == ["0", "0.0%", "0.0%", "Monday", "50.0%", "40.0%", "#" * 30]
+    assert lines[3].split() == ["2", "75.0%", "60.0%", "#" * 30, "Wednesday", "0.0%", "0.0%"]
+    assert lines[6].split() == ["5", "25.0%", "40.0%", "#" * 10, "Saturday", "0.0%", "0.0%"]
+
+
+def test_a_window_and_times_as_in_the_file_have_the_same_calendar(tmp_path: Path) -> None:
+    file = log_of(tmp_path, START)
+    window = describe(read_swf(file, first=2)).rhythm
+    assert window.day_jobs[1] == 1
+    assert (window.hour_jobs[2], window.hour_jobs[5]) == (0.5, 0.5)
+    assert describe(read_swf(file, SwfOptions(rebase=False))).rhythm == describe(read_swf(file)).rhythm
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "; UnixStartTime: 946854000\n",
+        "; TimeZone: 3600\n",
+        "; UnixStartTime: 0\n; TimeZone: 0\n",
+        "; UnixStartTime: yesterday\n; TimeZone: 3600\n",
+        "; UnixStartTime: 946854000\n; TimeZone: 360000\n",
+    ],
+)
+def test_a_log_without_a_calendar(tmp_path: Path, header: str) -> None:
+    log = read_swf(log_of(tmp_path, header))
+    assert log.calendar is None
+    description = describe(log)
+    found = description.rhythm
+    assert found.counted_from == "first submission"  # which is at 2 o'clock
+    assert list(found.day_jobs) == [0.5, 0.5, 0, 0, 0, 0, 0]
+    assert (found.hour_jobs[0], found.hour_jobs[3]) == (0.75, 0.25)
+    text = "hours and days are counted from the first submission: UnixStartTime and TimeZone are not known"
+    assert text in as_table(description).splitlines()
+
+
+def test_the_hours_of_a_model_are_those_of_its_days() -> None:
+    model = generate(3_000, 64)
+    found = describe(model).rhythm
+    assert found.counted_from == "first midnight"
+    busiest = max(range(24), key=found.hour_jobs.__getitem__)
+    assert 9 <= busiest <= 17
+    assert sum(found.hour_jobs[2:6]) < 0.1  # the valley before dawn
+    assert rhythm_lines(found)[2].split()[3:5] != []
+    assert rhythm_of(columns_of(model.jobs), None).counted_from == "first submission"
+
+
+def test_shares_of_the_largest_users(tmp_path: Path) -> None:
+    found = describe(read_swf(log_of(tmp_path, START)))
+    assert found.users == 3
+    assert found.user_shares is not None
+    assert list(found.user_shares.jobs) == [0.5, 1, 1]
+    assert list(found.user_shares.work) == [0.4, 1, 1]
+    assert (
+        "users         3; the largest 1, 5, 10 have 50.0%, 100.0%, 100.0% of the jobs, and 40.0%, 100.0%"
+        in as_table(found)
+    )
+    # Twelve users with 1 to 12 jobs of 78, each of work 100; two jobs more of users who are not known.
+    jobs = [(n, 100, 1, user) for user in range(1, 13) for n in range(user)] + [(99, 100, 1, -1), (99, 100, 1, -1)]
+    shares = user_shares(columns_of(read_swf(log_of(tmp_path, "", tuple(jobs))).jobs))
+    assert shares is not None
+    assert shares.jobs == pytest.approx((12 / 80, 50 / 80, 75 / 80))
+    assert shares.work == pytest.approx(shares.jobs)
+    assert user_shares(columns_of(generate(5, 4).jobs)) is None
+    assert "users         not known" in as_table(describe(generate(5, 4)))
+
+
+def test_the_command_prints_loads_rhythm_and_users(tmp_path: Path) -> None:
+    jobs = (*JOBS[:3], (8 * DAY + 5 * HOUR, 5_000, 2, 3))
+    file = log_of(tmp_path, START, jobs)
+    file.write_text(file.read_text().replace(" 10000 -1 1 3", " 200 -1 1 3"))  # cut from 5000 s to 200 s
+    output = json.loads(CliRunner().invoke(group, ["describe", str(file), "--json"]).output)
+    span_s = 8 * DAY + 3 * HOUR
+    assert output["offered_load"] == pytest.approx(1_000 / (8 * span_s))
+    assert output["offered_load_logged"] == pytest.approx(10_600 / (8 * span_s))
+    assert output["rhythm"]["counted_from"] == "Monday"
+    assert output["rhythm"]["day_jobs"] == [0.5, 0.5, 0, 0, 0, 0, 0]
+    assert len(output["rhythm"]["hour_work"]) == 24
+    assert output["user_shares"]["jobs"] == [0.5, 1, 1]
+    text = CliRunner().invoke(group, ["describe", str(file), "--processors", "1"]).output
+    assert f"offered load  {1_000 / span_s:.3f} as run, {10_600 / span_s:.3f} as logged" in text
+    logged = json.loads(CliRunner().invoke(group, ["describe", str(file), "--json", "--as-logged"]).output)
+    assert logged["offered_load"] == logged["offered_load_logged"] == output["offered_load_logged"]
+
+
+def test_a_real_log_is_idle_at_night_and_at_weekends(traces: Path) -> None:
+    file = traces / "CTC-SP2-1996-3.1-cln.swf.gz"
+    if not file.exists():
+        pytest.skip(f"no {file}")
+    found = describe(read_swf(file))
+    assert min(found.rhythm.day_jobs[:5]) > 0.14
+    assert max(found.rhythm.day_jobs[5:]) < 0.1
+    assert max(range(24), key=found.rhythm.hour_jobs.__getitem__) == 11
+    assert found.user_shares is not None
+    assert found.user_shares.work == pytest.approx((0.154, 0.321, 0.436), abs=0.0006)
