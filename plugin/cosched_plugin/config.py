@@ -14,7 +14,6 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -79,6 +78,8 @@ def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
     known = _policies_by_name()
     if policy in known:
         return _class_choice(policy, _load_entry(known[policy]), settings)
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     close = get_close_matches(policy, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
     raise UsageError(f"no policy {policy!r}; {hint}" + (f"; a class of yours is {FORM}" if "." in policy else ""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Set
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from cosched_plugin.api import (
@@ -101,6 +100,8 @@ def load(key: str, path: str) -> Any:
 
 def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
     """Return a hint at the nearest name, or at all names."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     names = list(dict.fromkeys(known))
     close = get_close_matches(word, names, n=1)
     if close:
