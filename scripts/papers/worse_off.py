@@ -1,6 +1,6 @@
 """Which jobs respond later than under space sharing: the tables *Who is worse off* of the result pages.
 
-Usage: python -m scripts.papers.worse_off lomarc|g-lomarc-ts [--seeds N]    prints a table of Markdown; minutes a seed
+Usage: python -m scripts.papers.worse_off g-lomarc-ts [--seeds N]    prints a table of Markdown; minutes a seed
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from scripts.papers.frame import positive
 from scripts.papers.glts import runs as glts
-from scripts.papers.lomarc import runs as lomarc
 from scripts.tables import cell, table_head, table_row
 
 from cosched_emulator import simulate
@@ -33,16 +32,11 @@ class Comparison(NamedTuple):
     scenario: Scenario
 
 
-def _lomarc(workload: str, scheduler: str, seed: int) -> dict[str, Any]:
-    return lomarc.scenario_of(lomarc.Task(workload, "M1", scheduler, seed), lomarc.JOBS)
-
-
 def _glts(workload: str, scheduler: str, seed: int) -> dict[str, Any]:
     return glts.scenario_of(glts.Task(workload, scheduler, seed), glts.JOBS)
 
 
 COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "lomarc": Comparison("L-R", "PSS", lomarc.SCHEDULERS, tuple(lomarc.AARR), _lomarc),
     "g-lomarc-ts": Comparison("GLTS", "SSP", glts.SCHEDULERS, tuple(glts.AARR), _glts),
 }
 
