@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from scripts.papers import frame as reproduction
 from scripts.papers.figures import Figures, Where, all_of, near, percent_text
@@ -18,6 +19,7 @@ from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import claims as lomarc_claims
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
+from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
@@ -47,6 +49,7 @@ from cosched_emulator.studies.plan.cells import Plan, make_plan
 from cosched_emulator.studies.plan.experiment import COLUMNS
 from cosched_emulator.studies.plan.reader import read_experiment
 from cosched_emulator.studies.results.series import series_of
+from cosched_plugin.policies.lomarc.profit import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tables: written by scripts/reproduce lomarc -->", "<!-- end of tables -->"
@@ -311,6 +314,19 @@ def test_a_traced_run_counts_candidates_and_true_slowdowns() -> None:
     assert figures.values("pairs", where)[1] > 0
     assert 1 <= figures.values("pairs_slowdown", where)[1] <= 1.6  # with exact knowledge no pair is above the limit
     assert figures.values("pairs_above_limit", where) == figures.values("pairs_above_memory", where) == {1: 0.0}
+
+
+def test_figure_5_taken_literally() -> None:
+    # The current job and three others, each of 1 s of work; the last two are candidates, one job later each.
+    ones = np.ones(2)
+    match = Match(10, 10, 1.0, np.array([10, 10]), ones, np.array([1.5, 1.5]))
+    work_s, places = np.ones(4), np.array([2, 3])
+    found = literal_impact(match, work_s, 0, places, Future())
+    delay = 0.5  # both together take 1.5 s of the whole machine instead of 1 s
+    responses = [2.0, 3.0, 4.0]  # of the others, in order of the queue
+    first = (3 - 1.5) / 3 + 1 / responses[2] - delay - delay / responses[0]
+    second = (4 - 1.5) / 4 - delay - delay / responses[0] - delay / responses[1]
+    assert found == pytest.approx([first / 1, second / 2])  # as many pushed down as pulled up: divided by 1
 
 
 def test_report_of_lomarc(lomarc_plan: Plan) -> None:
