@@ -1,6 +1,6 @@
 """Which jobs respond later than under space sharing: the tables *Who is worse off* of the result pages.
 
-Usage: python -m scripts.papers.worse_off lomarc|g-lomarc-ts [--seeds N]    prints a table of Markdown; minutes a seed
+Usage: python -m scripts.papers.worse_off lomarc [--seeds N]    prints a table of Markdown; minutes a seed
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.frame import positive
-from scripts.papers.glts import runs as glts
 from scripts.papers.lomarc import runs as lomarc
 from scripts.tables import cell, table_head, table_row
 
 from cosched_emulator import simulate
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.figures.classes import PAPER_RULES
 from cosched_plugin.protocol.messages import COMPLETED
 
 FACTORS: Final = (1.0, 1.5, 2.0)
@@ -37,13 +37,8 @@ def _lomarc(workload: str, scheduler: str, seed: int) -> dict[str, Any]:
     return lomarc.scenario_of(lomarc.Task(workload, "M1", scheduler, seed), lomarc.JOBS)
 
 
-def _glts(workload: str, scheduler: str, seed: int) -> dict[str, Any]:
-    return glts.scenario_of(glts.Task(workload, scheduler, seed), glts.JOBS)
-
-
 COMPARISONS: Final[Mapping[str, Comparison]] = {
     "lomarc": Comparison("L-R", "PSS", lomarc.SCHEDULERS, tuple(lomarc.AARR), _lomarc),
-    "g-lomarc-ts": Comparison("GLTS", "SSP", glts.SCHEDULERS, tuple(glts.AARR), _glts),
 }
 
 
@@ -65,9 +60,9 @@ def later(mine: Mapping[int, int], theirs: Mapping[int, int], jobs: Iterable[int
 def class_of(record: JobRecord) -> str:
     """Return the class of a job, by its estimate."""
     estimate_s = record.job.spec.estimate_us / 1e6
-    if estimate_s <= glts.RULES.short_s:
+    if estimate_s <= PAPER_RULES.short_s:
         return "short"
-    return "medium" if estimate_s <= glts.RULES.medium_s else "long"
+    return "medium" if estimate_s <= PAPER_RULES.medium_s else "long"
 
 
 def table(comparison: Comparison, seeds: int) -> list[str]:
