@@ -26,6 +26,7 @@ from scripts.papers.glts.experiment import (
     VARIANTS,
     experiment,
     policy,
+    scenario_of,
     space_sharing,
 )
 from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, relative_responses
@@ -68,8 +69,7 @@ def cells() -> tuple[Cell, ...]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
     """Return a small run of each of two schedulers, traced."""
-    table = experiment(Size(250, 1))["scenario"]
-    table["workload"]["aarr"] = AARR["W2"]
+    table = scenario_of("W2", 250)
     settings = ["matching.fairness_tries=all"]
     return {
         SSP: cosched_emulator.simulate(table, "ssp", trace=[]),

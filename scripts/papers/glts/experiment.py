@@ -121,16 +121,27 @@ QUICK: Final = ("block-4", "block-12", "slack-1.0", f"slack-{NONE}")
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 
+def scenario_of(workload: str, jobs: int) -> dict[str, Any]:
+    """Return the scenario of the first seed of a workload, with so many jobs."""
+    scenario = _scenario(jobs)
+    return {**scenario, "seed": 1, "workload": {**scenario["workload"], "aarr": AARR[workload]}}
+
+
+def _scenario(jobs: int) -> dict[str, Any]:
+    """Return what all runs have in common."""
+    return {
+        "cluster": {"nodes": NODES, "preset": "g-lomarc-2x2"},
+        "workload": {"lublin": jobs, "self_slowdowns": "table4", "grow": True},
+        "truth": {"contention": "statistical"},
+        "preemption": {"resume_s": RESUME_S},
+    }
+
+
 def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
     """Return the table of the study. A seed draws jobs, their own slowdowns and those of pairs."""
     return {
         "title": "G-LOMARC-TS on two workloads",
-        "scenario": {
-            "cluster": {"nodes": NODES, "preset": "g-lomarc-2x2"},
-            "workload": {"lublin": size.jobs, "self_slowdowns": "table4", "grow": True},
-            "truth": {"contention": "statistical"},
-            "preemption": {"resume_s": RESUME_S},
-        },
+        "scenario": _scenario(size.jobs),
         "workloads": [{"name": name, "workload": {"aarr": aarr}} for name, aarr in AARR.items()],
         "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
         "variants": [

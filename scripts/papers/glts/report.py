@@ -267,6 +267,8 @@ def workload_table(figures: Figures) -> list[str]:
 
 def harm(figures: Figures) -> list[str]:
     """Return who is worse off than under SSP."""
+    if all(figures.mean("harm_h1", Where(workload, name)) is None for workload in AARR for name in GROUPED):
+        return []
     glts = [Where(workload, policy("GLTS", tries)) for workload in AARR for tries in TRIES]
     return harm_tables(figures, SSP, [Where(workload, name) for workload in AARR for name in GROUPED], glts)
 
