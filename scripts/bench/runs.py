@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from scripts.bench.process import Figures, in_process, memory_mb
-from scripts.papers.glts import runs as glts_runs
+from scripts.papers.glts import experiment as glts_paper
 from scripts.papers.lomarc import experiment as lomarc_paper
 from scripts.papers.rua import experiment as rua_paper
 from scripts.papers.study import LOGS, Size, scenario_of
@@ -45,7 +45,7 @@ SLICED: Final[Table] = {
     "cluster": {"preset": "g-lomarc-2x2"},
     "workload": {"self_slowdowns": "table4", "grow": True},
     "truth": {"contention": "statistical"},
-    "preemption": {"resume_s": glts_runs.RESUME_S},
+    "preemption": {"resume_s": glts_paper.RESUME_S},
 }
 USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
 SPACE: Final[Table] = {"cluster": {}, "workload": {}}
@@ -187,7 +187,7 @@ def goals(part: int = 1) -> list[Goal]:
     """Return the goals; ``part`` divides the numbers of jobs, for a quick look."""
     jobs = 10_000 // part
     lomarc = scenario_of(lomarc_paper.experiment(Size(lomarc_paper.JOBS // part, 1)), workloads="W3 M1", seeds="1")
-    glts = glts_runs.scenario_of(glts_runs.Task("W2", "GLTS"), glts_runs.JOBS // part)
+    glts = glts_paper.scenario_of("W2", glts_paper.JOBS // part)
     easy = [(10.23, 40_000.0), (9.83, 40_000.0), (8.83, 15_000.0)]
     logs = [("CTC", 20.0), ("BLUE", 60.0)]
     return [

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from scripts.papers import frame as reproduction
 from scripts.papers.figures import Figures, Where, all_of, near, percent_text
-from scripts.papers.frame import by_seed, load, run_all
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import claims as lomarc_claims
@@ -30,16 +27,7 @@ from scripts.papers.rua.published import KILLED, PUBLISHED
 from scripts.papers.rua.report import figure_table
 from scripts.papers.rua.report import report as rua_report
 from scripts.papers.study import Size
-from scripts.papers.worse_off import later
-from scripts.tables import (
-    cell,
-    claim,
-    number,
-    shown_by_interval,
-    shown_by_seeds,
-    wrapped,
-    write_tables,
-)
+from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
@@ -58,64 +46,12 @@ LEVEL = {"PSS": 1.0, "AC": 1.4, "AM": 0.9, "L-N": 0.7, "L-FM": 0.6, "L-U1": 0.5,
 Row = dict[str, Any]
 
 
-class Square(NamedTuple):
-    """A task whose figure is the square of its seed."""
-
-    seed: int
-    series: str = "square"
-
-
-def square(task: Square) -> dict[str, Any]:
-    if task.seed < 0:
-        raise ArithmeticError("a seed below 0")
-    return {"value": task.seed**2}
-
-
 # ---------------------------------------------------------------- the common parts
 
 
-def test_cells_show_mean_and_interval() -> None:
-    assert cell([]) == "-"
-    assert cell([12.345]) == "12.35"
-    assert cell([1000.0, 3000.0]) == "2,000 ± 12,706"
+def test_figures_as_text() -> None:
     assert [number(value) for value in (None, math.nan, 7.0, 123.4)] == ["-", "-", "7", "123"]
-
-
-class Here(ThreadPoolExecutor):
-    """Threads in place of processes, which pytest's process should not fork; a later test uses processes."""
-
-    def __init__(self, workers: int, initializer: Callable[[], None]) -> None:
-        super().__init__(workers)
-
-
-@pytest.fixture
-def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduction, "ProcessPoolExecutor", Here)
-
-
-@pytest.mark.usefixtures("in_threads")
-def test_stored_runs_are_not_run_again(tmp_path: Path) -> None:
-    told: list[int] = []
-
-    def tell(task: Square, result: Mapping[str, Any]) -> str:
-        told.append(task.seed)
-        return str(result["value"])
-
-    tasks = [Square(seed) for seed in (3, 1, 2)]
-    (tmp_path / "square-1.json").write_text('{"value": 100}')
-    run_all(tasks, tmp_path, 1, square, tell)
-    assert sorted(told) == [2, 3]
-    results = load(tmp_path, [*tasks, Square(9)])
-    assert by_seed(results, "value", Square(0)) == {1: 100.0, 2: 4.0, 3: 9.0}
-    assert {file.suffix for file in tmp_path.iterdir()} == {".json"}
-
-
-@pytest.mark.usefixtures("in_threads")
-def test_a_failing_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ArithmeticError) as failure:
-        run_all([Square(-1)], tmp_path, 1, square, lambda *_: "")
-    assert "in run square--1" in failure.value.__notes__
-    assert not list(tmp_path.iterdir())
+    assert [percent(value) for value in (None, 0.04, -0.04, 12.34, -48)] == ["-", "0.0", "0.0", "+12.3", "-48.0"]
 
 
 def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
@@ -451,27 +387,8 @@ def test_rua_compares_with_ff() -> None:
 # ---------------------------------------------------------------- tables
 
 
-def test_a_claim_is_not_shown_where_chance_may_explain_it() -> None:
-    below = [-10.0, -12.0, -14.0]  # -12 ± 5.0
-    assert shown_by_interval(below, lambda mean: mean <= -7)
-    assert not shown_by_interval(below, lambda mean: mean <= -8)
-    assert shown_by_interval([-8.0], lambda mean: mean <= -8)
-    assert [shown_by_seeds(held, 10) for held in (7, 8, 9, 10)] == [False, False, True, True]
-    assert [shown_by_seeds(held, 3) for held in (2, 3)] == [False, True]
-    assert [claim("c", "", "m", *flags)[-len(" not shown |") :] for flags in ((True, False), (False, False))] == [
-        " not shown |",
-        "m | **no** |",
-    ]
-
-
 def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
     assert wrapped("| " + "cell " * 40 + "|") == ["| " + "cell " * 40 + "|"]
     lines = wrapped("- " + "word " * 40)
     assert (len(lines), lines[1][:6]) == (2, "  word")
     assert all(len(line) <= 120 for line in lines)
-
-
-def test_jobs_that_respond_later_are_counted() -> None:
-    mine, theirs = {1: 100, 2: 151, 3: 99, 5: 1}, {1: 100, 2: 100, 3: 100, 4: 1}
-    assert later(mine, theirs, [1, 2, 3, 4, 5], 1.0) == later(mine, theirs, [1, 2, 3], 1.5) == pytest.approx(100 / 3)
-    assert later(mine, theirs, [1, 2, 3], 2.0) == 0
