@@ -43,7 +43,7 @@ from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
 from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
-from scripts.papers.frame import positive
+from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.tables import write_tables

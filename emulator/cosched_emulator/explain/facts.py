@@ -162,6 +162,7 @@ class _Collector:
             }
         )
         facts["unfair_to"] = record.get("unfair_to")
+        facts["refused_groups"] = record.get("refused_groups")
         facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
         facts["waits"] = self._waits

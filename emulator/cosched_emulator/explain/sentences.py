@@ -150,7 +150,10 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
         elif start["no_search"] is not None:
             yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
         if start["unfair_to"] is not None:
-            yield f"A group for it was given up, as {_unfair_job(job, start)} would have ended too late."
+            group = "A group for it was"
+            if (start["refused_groups"] or 0) > 1:
+                group = f"{start['refused_groups']} groups for it were"
+            yield f"{group} given up, as {_unfair_job(job, start)} would have ended too late."
 
 
 def _group_cause(job: int, start: Facts) -> Iterator[str]:

@@ -30,7 +30,7 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 # Fields that a record of any kind may have. A third-party policy may add fields under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(
-        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to"),
+        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to", "refused_groups"),
         ("a whole number", (int,)),
     ),
     **dict.fromkeys(("factor", "slowdown", "measured_slowdown", "profit"), ("a number", (int, float))),

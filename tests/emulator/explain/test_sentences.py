@@ -66,6 +66,11 @@ def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
         assert start["suspended"] == []
 
 
+def test_the_explanation_of_refused_groups() -> None:
+    records = [START | {"job": 7, "reason": "order", "unfair_to": 4, "refused_groups": 3}]
+    assert "3 groups for it were given up, as job 4 would have ended too late." in lines_of(records, 7)
+
+
 def test_the_explanation_of_a_group() -> None:
     def start(job: int, at_s: int, **facts: Any) -> Record:
         return START | {"job": job, "at_us": at_s * 1_000_000, "reason": "promise", "promised_us": 95_000_000, **facts}

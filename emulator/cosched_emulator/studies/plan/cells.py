@@ -30,6 +30,7 @@ class Cell(NamedTuple):
     settings: Mapping[str, Any]  # complete
     key: str
     group: str  # equal for cells of the same scenario
+    stage: int = 0  # index in ``runs`` of the product that it is in
 
     @property
     def text(self) -> str:
@@ -61,8 +62,8 @@ def make_plan(experiment: Experiment) -> Plan:
     """Return the runs of an experiment; raises ConfigurationError, InputError or UsageError for the first that cannot be made."""
     maker = _Maker(experiment)
     cells: dict[str, Cell] = {}
-    for number, names in enumerate(_combinations(experiment), 1):
-        cell = maker.cell(number, names)
+    for number, (stage, names) in enumerate(_combinations(experiment), 1):
+        cell = maker.cell(number, names)._replace(stage=stage)
         same = cells.setdefault(cell.key, cell)
         if same is not cell:
             texts = f"{same.text} and {cell.text}" if same.text != cell.text else f"{cell.text}, twice"
@@ -74,18 +75,19 @@ def make_plan(experiment: Experiment) -> Plan:
     if experiment.baseline is not None:
         declared = {tuple(cell.names.values()): cell for cell in cells.values()}
         for cell in cells.values():
-            if cell.policy != experiment.baseline.policy:
+            if experiment.baseline.compares(cell.names):
                 found = [maker.baseline(cell, declared, shake) for shake in range(experiment.baseline.shakes + 1)]
+                found[0] = cells.get(maker.measured_key(found[0]), found[0])
                 extra.update({each.key: each for each in found if each.key not in cells})
                 baselines[cell.key] = tuple(each.key for each in found)
     return Plan(experiment, tuple(cells.values()), tuple(extra.values()), baselines)
 
 
-def _combinations(experiment: Experiment) -> Iterator[Names]:
-    """Yield the combinations of names that are wanted, in order; raises ConfigurationError for an exclusion without effect."""
+def _combinations(experiment: Experiment) -> Iterator[tuple[int, Names]]:
+    """Yield (index in ``runs``, names) of what is wanted, in order; raises ConfigurationError for an exclusion without effect."""
     left_out = [0] * len(experiment.exclude)
     count = 0
-    for selector in experiment.runs:
+    for stage, selector in enumerate(experiment.runs):
         lists = [selector.names.get(axis, tuple(value.name for value in experiment.axes[axis])) for axis in AXES]
         for combination in itertools.product(*lists):
             count += 1
@@ -95,7 +97,7 @@ def _combinations(experiment: Experiment) -> Iterator[Names]:
             matches = [item.matches(names) for item in experiment.exclude]
             left_out = [number + match for number, match in zip(left_out, matches, strict=True)]
             if not any(matches):
-                yield names
+                yield stage, names
     for item, number in zip(experiment.exclude, left_out, strict=True):
         if not number:
             raise ConfigurationError(item.place, "cells to leave out", "none that match", file=experiment.file)
@@ -119,13 +121,18 @@ class _Maker:
         extra = self.values["variants"][names["variants"]].settings if settings else ()
         choice = self.choice(self.values["policies"][names["policies"]], extra)
         table = scenario.as_dict()
-        key = key_of(table, choice.argument, choice.settings, self.experiment.measures)
+        # A run that only serves as a baseline has no measures, so it is no cell's run in an experiment that declares it.
+        key = key_of(table, choice.argument, choice.settings, self.experiment.measures if number else ())
         return Cell(number, names, scenario, choice.argument, choice.settings, key, scenario_identity(table))
+
+    def measured_key(self, cell: Cell) -> str:
+        """Return the key that a run would have as a cell of the study."""
+        return key_of(cell.scenario.as_dict(), cell.argument, cell.settings, self.experiment.measures)
 
     def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> Scenario:
         table = self.base
         for change in changes:
-            table = _merged(table, change)
+            table = merged(table, change)
         try:
             scenario = scenario_of_table(table, {})
             check_bounds(scenario)
@@ -173,10 +180,10 @@ class _Maker:
         return found or self.cell(0, names, settings=False)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's table with the keys of ``changes`` replaced, section by section."""
-    merged = dict(table)
+    result = dict(table)
     for key, value in changes.items():
-        below = merged.get(key)
-        merged[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-    return merged
+        below = result.get(key)
+        result[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return result

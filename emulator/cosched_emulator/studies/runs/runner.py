@@ -111,7 +111,7 @@ def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
     return Order(
         cell.key,
         version(),
-        cell.group,
+        f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
         _absolute(cell.scenario),
         cell.argument,
         cell.settings,
