@@ -171,6 +171,28 @@ def test_a_baseline_that_is_not_declared_is_made_without_the_variant_s_settings_
     assert set(plan.baselines.values()) == {(base.key,)}
 
 
+def test_only_the_chosen_cells_are_compared_with_a_baseline() -> None:
+    chosen = {"policy": "PSS", "shakes": 1, "runs": [{"loads": [0.7], "seeds": [2]}]}
+    plan = make_plan(read_experiment({**TWO_POLICIES, "baseline": chosen}))
+    (mine,) = (cell for cell in plan.cells if cell.key in plan.baselines)
+    assert mine.text == "load=0.7 policy=lomarc-r seed=2"
+    assert len(plan.extra) == 1
+
+
+def test_a_run_that_is_only_a_baseline_is_not_that_of_a_cell_with_measures() -> None:
+    table = {**TWO_POLICIES, "measures": ["builtins:dict"]}
+    alone = make_plan(read_experiment({**table, "runs": [{"policies": ["lomarc-r"]}]}))
+    declared = make_plan(read_experiment(table))
+    shaken = {cell.key for cell in declared.extra}
+    assert shaken < {cell.key for cell in alone.extra}
+    assert not {cell.key for cell in alone.extra} & {cell.key for cell in declared.cells}
+
+
+def test_products_are_made_one_after_the_other() -> None:
+    plan = plan_of(policies=["easy", "sjbf"], seeds="1-2", runs=[{"policies": ["sjbf"]}, {"policies": ["easy"]}])
+    assert [(cell.policy, cell.stage) for cell in plan.cells] == [("sjbf", 0)] * 2 + [("easy", 1)] * 2
+
+
 WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
     ({"policys": ["easy"]}, "policys: expected one of .*; did you mean 'policies'"),
     ({"policies": "easy"}, "policies: expected a list"),
@@ -211,6 +233,7 @@ WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
     ({"baseline": {"policy": "pss"}}, "baseline.policy: expected one of easy, got 'pss'"),
     ({"baseline": {"shakes": -1}}, "baseline.shakes: expected a whole number from 0 to 1,000, got -1"),
     ({"baseline": {"shake": 0}}, "baseline.shake: expected a number above 0"),
+    ({"baseline": {"runs": [{"policies": ["pss"]}]}}, r"baseline.runs\[0\].policies: expected one of easy, got 'pss'"),
     ({"measures": "m:f"}, "measures: expected a list of texts"),
 )  # fmt: skip
 

@@ -47,12 +47,14 @@ class _Reader:
             self.check_key(key, key, KEYS)
         base = self.base()
         axes = {axis: self.axis(axis, base) for axis in AXES}
-        runs = tuple(self.selectors("runs", axes)) or (Selector("the product of all values", {}),)
+        runs = tuple(self.selectors("runs", self.table.get("runs", []), axes)) or (
+            Selector("the product of all values", {}),
+        )
         return Experiment(
             base,
             axes,
             runs,
-            tuple(self.selectors("exclude", axes)),
+            tuple(self.selectors("exclude", self.table.get("exclude", []), axes)),
             self.baseline(axes),
             self.texts("measures", self.table.get("measures", [])),
             self.text("title", self.table.get("title", "")),
@@ -166,9 +168,8 @@ class _Reader:
 
     # ---------------------------------------------------------------- selection
 
-    def selectors(self, key: str, axes: Mapping[str, Sequence[AxisValue]]) -> Iterator[Selector]:
-        """Yield the products of ``[[runs]]`` or ``[[exclude]]``."""
-        given = self.table.get(key, [])
+    def selectors(self, key: str, given: object, axes: Mapping[str, Sequence[AxisValue]]) -> Iterator[Selector]:
+        """Yield the products of ``[[runs]]``, ``[[exclude]]`` or ``[[baseline.runs]]``."""
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise self.error(key, f"a list of tables [[{key}]]", given)
         for index, item in enumerate(given):
@@ -206,7 +207,7 @@ class _Reader:
         if not isinstance(given, Mapping):
             raise self.error("baseline", "a table", given)
         for key in given:
-            self.check_key(f"baseline.{key}", key, ("policy", "shakes", "shake"))
+            self.check_key(f"baseline.{key}", key, ("policy", "shakes", "shake", "runs"))
         policy = given.get("policy", policies[0].name)
         shakes, shake = given.get("shakes", 9), given.get("shake", SHAKE)
         (name,) = self.names("policies", "baseline.policy", [policy], policies)
@@ -214,7 +215,8 @@ class _Reader:
             raise self.error("baseline.shakes", f"a whole number from 0 to {MOST_SHAKES:,}", shakes)
         if isinstance(shake, bool) or not isinstance(shake, int | float) or not 0 < shake <= LARGEST_SHAKE:
             raise self.error("baseline.shake", f"a number above 0, at most {LARGEST_SHAKE:g}", shake)
-        return Baseline(name, shakes, float(shake))
+        runs = tuple(self.selectors("baseline.runs", given.get("runs", []), axes))
+        return Baseline(name, shakes, float(shake), runs)
 
     # ---------------------------------------------------------------- plain values
 

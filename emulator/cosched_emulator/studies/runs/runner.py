@@ -124,7 +124,7 @@ def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
     return Order(
         cell.key,
         version(),
-        cell.group,
+        f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
         _absolute(cell.scenario),
         cell.argument,
         cell.settings,

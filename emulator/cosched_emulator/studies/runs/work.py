@@ -32,7 +32,7 @@ class Order:
 
     key: str
     version: str  # of cosched, where the study was planned
-    group: str  # of the scenario
+    group: str  # equal for orders of the same scenario that follow each other
     scenario: Scenario
     argument: str
     settings: Mapping[str, Any]
