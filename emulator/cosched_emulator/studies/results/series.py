@@ -80,7 +80,8 @@ class Series:
 
         Figures of harm may differ all the same: the baselines' shaken run times are drawn.
         """
-        return all_equal([{name: row[name] for name in row if _of_run(name)} for row in self.rows])
+        figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
+        return any(figures) and all_equal(figures)
 
 
 def _of_run(column: str) -> bool:
