@@ -1,7 +1,7 @@
 """Programs that are killed at random instants until they complete, for the tests of accounts and recorded runs.
 
-``python -m tests.emulator.accounting.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints the number of its processes that SIGKILL ended. It is
-a process of its own because it forks: a process with threads should not fork.
+``python -m tests.emulator.accounting.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints the number of its processes that SIGKILL
+ended. It is a process of its own because it forks: a process with threads should not fork.
 """
 
 from __future__ import annotations

@@ -14,6 +14,14 @@ _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
 
 
+_PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
+
+
+def period_us(name: str) -> int:
+    """Return after which time a scheduler's own state repeats, besides slices that end; 0: it has none."""
+    return _PERIODS_US.get(name, 0)
+
+
 def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
     """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
     match name:
