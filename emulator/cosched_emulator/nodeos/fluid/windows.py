@@ -72,6 +72,9 @@ class Windows:
         """Return the iterations of each job of a pattern in a microsecond."""
         known = self._rates.get(pattern)
         if known is None:
+            plain = pattern._replace(entries=(0,) * len(pattern.entries))
+            as_plain = plain != pattern and not self._feels_quanta(pattern)
+            known = self._rates[pattern] = self.rates(plain) if as_plain else self._measure(pattern)
         return known
 
     def alone(self, pattern: Pattern, job: int) -> float:
