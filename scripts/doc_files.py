@@ -22,7 +22,7 @@ class Fence(NamedTuple):
     text: str
 
     def option(self, name: str) -> str | None:
-        """Return the value of ``name=value`` among the words; None if it is not there."""
+        """Return the value of ``name=value`` among the words; None if there is none."""
         return next((word.partition("=")[2] for word in self.words if word.startswith(f"{name}=")), None)
 
 

@@ -2,7 +2,7 @@
 # Functions for the other scripts; source this file. Every wait has a deadline.
 set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-children=() # processes in the background that have not been waited for
+children=() # background processes that have not been waited for
 scratch=
 
 say() { printf '%s\n' "$*"; }
@@ -12,7 +12,7 @@ fail() {
     exit 1
 }
 
-# set_up EXTRA...: see to it that $python has cosched with these extras. A COSCHED_PYTHON is taken as it is.
+# set_up EXTRA...: set $python to a Python that has cosched with these extras. A COSCHED_PYTHON is used unchanged.
 set_up() {
     python=${COSCHED_PYTHON:-$project/.venv/bin/python}
     if [[ -z ${COSCHED_PYTHON:-} ]]; then
@@ -55,7 +55,7 @@ clean_up() {
     fi
 }
 
-# start NAME COMMAND...: run it in the background; $started is its process, $scratch/NAME.out and .err what it says.
+# start NAME COMMAND...: run it in the background; $started is its process, $scratch/NAME.out and .err its output.
 start() {
     local name=$1
     shift
@@ -65,7 +65,7 @@ start() {
     children+=("$started")
 }
 
-# one_ended SECONDS PID...: return 0 as soon as one of the processes has ended, 1 after so many seconds.
+# one_ended SECONDS PID...: return 0 as soon as one of the processes has ended, 1 after SECONDS.
 one_ended() {
     local until_s=$((SECONDS + $1)) pid
     shift
@@ -78,7 +78,7 @@ one_ended() {
     return 1
 }
 
-# await PID SECONDS: return the exit code of that process; kill it when it takes longer, and return 124.
+# await PID SECONDS: return the exit code of that process; if it takes longer, kill it and return 124.
 await() {
     local pid=$1 code=0 other rest=()
     if one_ended "$2" "$pid"; then
@@ -95,7 +95,7 @@ await() {
     return "$code"
 }
 
-# kill_9 PID: kill that process with SIGKILL, and wait for its end, without the shell's report of it.
+# kill_9 PID: kill that process with SIGKILL, and wait for its end, without the shell's message about it.
 kill_9() {
     local code=0
     { kill -KILL "$1" && await "$1" 10; } 2>/dev/null || code=$?
@@ -150,7 +150,7 @@ run_pair() {
 same_schedule() {
     local file
     for file in workload.swf workload-usage.csv jobs.csv allocations.csv schedule.swf summary.json; do
-        if [[ -e $1/$file || $file != workload-usage.csv ]]; then # which only a workload with characteristics has
+        if [[ -e $1/$file || $file != workload-usage.csv ]]; then # only a workload with characteristics has that file
             cmp "$1/$file" "$2/$file" || fail "not the same schedule: $file of $1 and $2"
         fi
     done
@@ -159,7 +159,7 @@ same_schedule() {
 # free_port: print the number of a free TCP port.
 free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# live_manager OPTION...: start a manager whose clock runs, for users too; $manager is its process, and commands for users find it.
+# live_manager OPTION...: start a live manager that serves users; $manager is its process, and commands for users find it.
 live_manager() {
     export COSCHED_MANAGER=ipc://$scratch/users
     start manager cosched-emulator serve --bind "ipc://$scratch/socket" --users "$COSCHED_MANAGER" --clock scaled "$@"
@@ -190,7 +190,7 @@ shown() {
     sed 's/^/    /' "$scratch/shown.err"
 }
 
-# refused TEXT COMMAND...: the same, of a command that must fail with exit code 1 and TEXT.
+# refused TEXT COMMAND...: the same for a command that must fail with exit code 1 and TEXT.
 refused() {
     local text=$1 code=0
     shift
@@ -198,13 +198,13 @@ refused() {
     cosched-emulator "$@" 2>"$scratch/shown.err" || code=$?
     sed 's/^/    /' "$scratch/shown.err"
     ((code == 1)) || fail "$*: exit code $code, not 1"
-    grep -q -F -e "$text" "$scratch/shown.err" || fail "$*: '$text' was not said"
+    grep -q -F -e "$text" "$scratch/shown.err" || fail "$*: '$text' is not in its error output"
 }
 
-# ended_as STATE...: fail unless the jobs that have ended, in order of id, have ended so, and started once (STATE*N: N of them in a row).
+# ended_as STATE...: fail unless the ended jobs, in order of id, have these states (STATE*N: N jobs in a row), and started once.
 ended_as() {
     cosched-emulator history --json >"$scratch/history.json"
-    "$python" - "$scratch/history.json" "$@" <<'PYTHON' || fail "the jobs have not ended as they should"
+    "$python" - "$scratch/history.json" "$@" <<'PYTHON' || fail "the jobs have not ended as expected"
 import json, sys
 with open(sys.argv[1]) as stream:
     rows = sorted(json.load(stream)["jobs"], key=lambda row: row["job_id"])

@@ -53,24 +53,24 @@ def percent_cell(values: Collection[float]) -> str:
 
 
 def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True) -> str:
-    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False where chance may explain that."""
+    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False if chance may explain that."""
     verdict = "**no**" if not holds else "yes" if shown else "not shown"
     return f"| {text} | {label} | {measured} | {verdict} |"
 
 
 def shown_by_interval(values: Sequence[float], holds: Callable[[float], bool]) -> bool:
-    """Tell whether a claim on a mean holds at both ends of its 95 % interval; a single value has none, and shows what it shows."""
+    """Return whether a claim on a mean holds at both ends of its 95 % interval; a single value has no interval and counts itself."""
     found = mean_interval(values)
     return not found.exists or (holds(found.low) and holds(found.high))
 
 
 def shown_by_seeds(held: int, seeds: int) -> bool:
-    """Tell whether a claim that holds in ``held`` seeds of so many holds in most draws: a sign test at 5 %, or all seeds."""
+    """Return whether a claim that holds in ``held`` of the seeds holds in most draws: a sign test at 5 %, or all seeds."""
     return held == seeds or sum([math.comb(seeds, count) for count in range(held, seeds + 1)]) / 2**seeds <= 0.05
 
 
 def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:
-    """Return the first two lines of a table: columns of words, then of figures."""
+    """Return the first two lines of a table: columns of words, then columns of figures."""
     return [table_row(labels, [*figures]), "|" + "---|" * len(labels) + "---:|" * len(figures)]
 
 
@@ -99,7 +99,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def aligned_table(header: Sequence[str], rows: Iterable[Sequence[object]], words: int) -> list[str]:
-    """Return the lines of a table whose first ``words`` columns are text and stand to the left."""
+    """Return the lines of a table whose first ``words`` columns are text, aligned to the left."""
     cells = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
 

@@ -28,7 +28,7 @@ def cli() -> None:
 
     \b
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 protocol (no manager, or it went away),
-    4 a policy decided what is impossible, 130/143 after SIGINT/SIGTERM.
+    4 an impossible decision of the policy, 130/143 after SIGINT/SIGTERM.
     """
 
 
@@ -39,7 +39,7 @@ def cli() -> None:
     "endpoint",
     required=True,
     metavar="ENDPOINT",
-    help="Where the manager listens: ipc:// or tcp://; off this machine only with keys.",
+    help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.",
 )
 @click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
@@ -56,7 +56,7 @@ def cli() -> None:
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Seconds to look for a manager, and for one that is gone to come back.",
+    help="Seconds to wait for a manager, also for one that has gone.",
 )
 @click.option(
     "--silence",
@@ -64,10 +64,10 @@ def cli() -> None:
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0.1),
-    help="Seconds of silence after which the manager is asked whether it is there, and then to answer.",
+    help="Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
 )
-@click.option("--standby", is_flag=True, help="Wait while another is served; take over when it falls silent.")
-@click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Our secret key. [env: COSCHED_KEY]")
+@click.option("--standby", is_flag=True, help="Wait while another scheduler is served; take over when it falls silent.")
+@click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Own secret key. [env: COSCHED_KEY]")
 @click.option(
     "--manager-key",
     "manager_public",
@@ -85,8 +85,8 @@ def cli() -> None:
 @click.option(
     "--metrics", "metrics_address", metavar="HOST:PORT", help="Serve /metrics for Prometheus there (loopback only)."
 )
-@click.option("--log-json", is_flag=True, help="Say everything as JSON, an object a line.")
-@click.option("--quiet", is_flag=True, help="Say nothing on standard error but warnings and errors.")
+@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
+@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
 def serve(
     endpoint: str,
     policy: str,
@@ -153,7 +153,7 @@ def serve(
     help="Seconds to wait for the answer.",
 )
 def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
-    """Ask the process that answers at ENDPOINT (serve --status) how it is.
+    """Show the status of the process that answers at ENDPOINT (serve --status).
 
     \b
     Example:
@@ -194,7 +194,7 @@ def policies(as_json: bool) -> None:
 @click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
 @click.option(
-    "--replay", "batches", hidden=True, help="Answer the batches of another check, which it left in this file."
+    "--replay", "batches", hidden=True, help="Answer the batches of another check, from the file that it wrote."
 )
 def check(
     policy: str, assignments: tuple[str, ...], models: tuple[str, ...], seed: int, runs: int, batches: str | None
@@ -209,7 +209,7 @@ def check(
     from cosched_plugin.testing.check import check_policy  # noqa: PLC0415
     from cosched_plugin.testing.replay import Clocks, replay  # noqa: PLC0415
 
-    clocks = None if batches is None else Clocks()  # wrong before the policy is imported
+    clocks = None if batches is None else Clocks()  # checked before the policy is imported
     choice = choose(policy, assignments)
     allowed = allow_models(models)
     if batches is not None and clocks is not None:

@@ -2,30 +2,29 @@
 
 --policy rua                                  a preset
 --policy mine.toml                            a file with a [policy] table
---policy easy --set placement=packed          a preset with a part exchanged
+--policy easy --set placement=packed          a preset with another part
 --policy lct --set placement.threshold=1.25   ... or a parameter changed
 --policy sites.greedy:Greedy --set depth=3    a class of yours; settings are its keyword arguments
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
+from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
+from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.protocol.messages import Welcome
@@ -50,7 +49,7 @@ class PolicyChoice(NamedTuple):
         return ["--policy", *self.check_arguments()]
 
     def check_arguments(self) -> list[str]:
-        """Return those with which ``cosched-plugin check`` chooses the same."""
+        """Return the arguments with which ``cosched-plugin check`` makes the same choice."""
         arguments = [self.argument]
         for text in assignment_texts(self.settings):
             arguments += ["--set", text]
@@ -67,7 +66,7 @@ class PolicyChoice(NamedTuple):
 
 
 def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
-    """Return the policy that the user named, with assignments applied. Raises UsageError, naming the key."""
+    """Return the policy that the user named, with the assignments applied. Raises UsageError, which names the key."""
     settings = parse_assignments(assignments)
     if policy.endswith(".toml"):
         return _composition(Path(policy).stem, _merge(read_policy_file(policy), settings))
@@ -79,13 +78,15 @@ def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
     known = _policies_by_name()
     if policy in known:
         return _class_choice(policy, _load_entry(known[policy]), settings)
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     close = get_close_matches(policy, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    raise UsageError(f"no policy {policy!r}; {hint}")
+    raise UsageError(f"no policy {policy!r}; {hint}" + (f"; a class of yours is {FORM}" if "." in policy else ""))
 
 
 def choose_class(make: Callable[..., object], assignments: Assignments = ()) -> PolicyChoice:
-    """Return the policy that a class, or a function, makes of the assignments as keyword arguments; raises UsageError."""
+    """Return the policy that a class or a function makes, with the assignments as keyword arguments; raises UsageError."""
     name = getattr(make, "__qualname__", type(make).__qualname__)
     return _class_choice(f"{make.__module__}:{name}", make, parse_assignments(assignments))
 
@@ -106,7 +107,7 @@ def from_table(table: Mapping[str, Any], assignments: Assignments = ()) -> Polic
 def read_policy_file(file: str) -> Mapping[str, Any]:
     """Return the ``[policy]`` table of a TOML file."""
     try:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise UsageError(f"{file}: expected a regular file")
         content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
@@ -198,6 +199,11 @@ def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
 
 
 def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+    known = settings_of(policy_class)
+    for key in settings:
+        if known is not None and key not in known:
+            raise UsageError(f"policy {name}: no such setting {key!r}{suggest(key, known)}")
+
     def make() -> Policy:
         try:
             policy = policy_class(**settings)
@@ -212,17 +218,19 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
 
 
 def _load_class(path: str) -> Callable[..., object]:
-    module, _, attribute = path.partition(":")
-    try:
-        loaded = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # an imported module can raise anything
-        raise UsageError(f"policy {path}: {type(error).__name__}: {error}") from error
-    return cast("Callable[..., object]", loaded)
+    return _loaded(f"policy {path}", path)
 
 
 def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
     assert point is not None  # presets are handled before
+    return _loaded(f"policy {point.name} ({point.value})", f"{point.module}:{point.attr}")
+
+
+def _loaded(key: str, path: str) -> Callable[..., object]:
     try:
-        return cast("Callable[..., object]", point.load())
-    except Exception as error:  # an imported module can raise anything
-        raise UsageError(f"policy {point.name} ({point.value}): {type(error).__name__}: {error}") from error
+        loaded = import_named(path)
+    except NamedImportError as error:
+        raise UsageError(f"{key}: {error}") from error
+    if not callable(loaded):
+        raise UsageError(f"{key}: expected a class, got {loaded!r}")
+    return loaded

@@ -19,12 +19,12 @@ from cosched_plugin.protocol.messages import Hello, Message
 SLICE_S: Final = 0.2  # longest uninterrupted wait: a signal or a deadline is noticed at most this late
 LINGER_S: Final = 0.5  # time that the last message may take to leave
 WAITING: Final = 64  # messages that may wait for a manager that does not read; the session has one or two under way
-HEARTBEAT_MS: Final = 2_000  # on tcp: a host that has vanished is noticed after
+HEARTBEAT_MS: Final = 2_000  # on tcp: time until a vanished host is noticed
 HEARTBEAT_TIMEOUT_MS: Final = 10_000
 
 
 class Keys(NamedTuple):
-    """Files: our secret key, and the public key that the manager must have."""
+    """Files: the own secret key, and the manager's public key."""
 
     own_secret: str
     manager_public: str
@@ -49,7 +49,7 @@ _CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 class Connection:
     """A DEALER socket, which connects to ``endpoint`` whenever a manager listens there.
 
-    Raises UsageError for an endpoint that may not be used: off this machine only with ``keys``.
+    Raises UsageError for an endpoint that may not be used: beyond this machine only with ``keys``.
     """
 
     def __init__(self, endpoint: str, keys: Keys | None) -> None:
@@ -88,9 +88,9 @@ class Connection:
             raise
 
     def greet(self, hello: Hello) -> bool:
-        """Send ``hello``; return whether it was sent: not while another one waits for a manager that is not there yet.
+        """Send ``hello``; return whether it was sent: not while another hello waits for a manager.
 
-        (With ZeroMQ's IMMEDIATE none would wait, but the last message of a leaving manager, its bye, would be lost.)
+        (With ZeroMQ's IMMEDIATE no hello would wait, but the last message of a leaving manager, its bye, would be lost.)
         """
         self._look()
         if self._waits:
@@ -107,7 +107,7 @@ class Connection:
         return True
 
     def receive(self) -> list[bytes] | None:
-        """Return the frames of one message, None when none came within a slice."""
+        """Return the frames of one message; None if none came within a slice."""
         try:
             frames = receive_frames(self._socket)
         except zmq.Again:
@@ -132,7 +132,7 @@ class Connection:
                     self._found.append(_CHANGES[event])
 
     def close(self) -> None:
-        """Close the socket; takes at most the linger time, and no time when there never was a manager."""
+        """Close the socket; takes at most the linger time, and no time if there never was a manager."""
         self._socket.disable_monitor()
         self._monitor.close()
         self._socket.close(None if self.heard else 0)

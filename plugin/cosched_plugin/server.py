@@ -1,4 +1,4 @@
-"""The scheduler's process: a connection, a session and a scheduler in one loop, which outlives its manager's restarts."""
+"""The scheduler's process: a connection, a session and a scheduler in one loop, which continues after restarts of the manager."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from cosched_plugin.status_server import StatusServer
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 
 HELLO_INTERVAL_S: Final = 0.5
-FROZEN_S: Final = 1.0  # a turn that takes so long did not: this process was stopped meanwhile, and could not hear
-MAX_TEXT: Final = 16_000  # characters of a report: at most 64,000 bytes, less than a string may have
+NOTICE_S: Final = 3.0  # without a welcome for so long, a line says so
+FROZEN_S: Final = 1.0  # a longer turn means that this process was stopped: the deadline is extended by it
+MAX_TEXT: Final = 16_000  # characters of a report: at most 64,000 bytes, below the limit of a string
 _NO_MANAGER: Final = (
     "the process there is no manager for schedulers: expected the endpoint that serve has as --bind, not as --users, "
     "and the same version of cosched"
 )
 GAUGES: Final = {
-    "seq": Gauge("batch_number", "Number of the last batch taken in."),
+    "seq": Gauge("batch_number", "Number of the last batch received."),
     "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
-    "queue_length": Gauge("queue_length", "Jobs that wait and may be started."),
+    "queue_length": Gauge("queue_length", "Pending jobs that may be started."),
     "running_jobs": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
-    "served": Gauge("served", "Whether a manager is being served: 1 or 0."),
+    "served": Gauge("served", "Whether a manager is served: 1 or 0."),
 }
 
 
@@ -58,14 +59,14 @@ def serve(
 ) -> int:
     """Serve the manager at ``endpoint`` until it says bye, and return the exit code: 0, or 128 + n after signal n.
 
-    ``wait_s`` is how long to look for a manager, and for one that is gone to come back; ``silence_s`` how long it may be silent before
-    it is asked whether it is there, and then how long it may take to answer. A ``standby`` waits as long as the manager says that
-    another is served, and again when one has taken its place. SIGTERM and SIGINT are honoured between two batches (bye, then 143 or
-    130); a second one, of either kind, ends the process at once. Signals are left alone outside the main thread.
-    ``status_endpoint`` and ``metrics_address`` (HOST:PORT) are where to tell how it goes; ``log`` may be a function for lines of text.
+    ``wait_s`` is how long to wait for a manager, also for one that has gone. After ``silence_s`` without a message the manager is
+    pinged, and it then has ``silence_s`` to answer. A ``standby`` waits while the manager serves another scheduler, and waits again
+    if another one has replaced it. SIGTERM and SIGINT take effect between two batches (bye, then 143 or 130); a second one, of
+    either kind, ends the process at once. Outside the main thread, signals are not handled. ``status_endpoint`` and
+    ``metrics_address`` (HOST:PORT) serve the status of this process; ``log`` may be a function for lines of text.
 
-    Raises UsageError for an endpoint that may not be used, ProtocolError when there is no manager, it goes away, breaks the protocol
-    or refuses us, and lets the scheduler's own errors through once the manager has been told.
+    Raises UsageError for an endpoint that may not be used; ProtocolError if there is no manager, or if it goes away, breaks the
+    protocol or refuses this scheduler. The scheduler's own errors propagate after they are reported to the manager.
     """
     for name, span_s in (("wait", wait_s), ("silence", silence_s)):
         if not 0 <= span_s < float("inf"):
@@ -86,7 +87,7 @@ def serve(
 
 
 class _Server:
-    """One process's conversations, one after the other."""
+    """The successive conversations of one process."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class _Server:
         self._endpoint = endpoint
         self._connection = connection
         self._scheduler_factory = scheduler_factory
-        self._scheduler: Scheduler | None = None  # there is one while we are served
+        self._scheduler: Scheduler | None = None  # set while this scheduler is served
         self._policy_name = policy_name
         self._log = log
         self._wait_s = wait_s
@@ -111,8 +112,8 @@ class _Server:
         self._instance = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._session = SchedulerSession(self._instance, policy_name, standby=standby)
         self._welcomes = 0
-        self._refusal = ""  # why a manager did not want us yet
-        self._busy = False  # that was because another is served
+        self._refusal = ""  # why a manager has refused this scheduler so far
+        self._busy = False  # the reason was that another scheduler is served
         self._hello_at = 0.0
         self._greet_until = 0.0
 
@@ -121,7 +122,7 @@ class _Server:
         self._stop_signal = signal_number
 
     def run(self, silence_s: float) -> int:
-        """Greet and answer batches, time and again, until the end; return the exit code."""
+        """Greet and answer batches, repeatedly, until the end; return the exit code."""
         while True:
             ending = self._greet()
             if ending is None:
@@ -130,18 +131,23 @@ class _Server:
                 return ending
 
     def _greet(self) -> int | None:
-        """Say hello until the manager has welcomed us; return an exit code if it ended before that."""
+        """Say hello until the manager welcomes this scheduler; return an exit code if the process must end before that."""
         before = time.monotonic()
         self._greet_until = before + self._wait_s
+        notice_at = float("inf") if self._welcomes else before + NOTICE_S
         while self._scheduler is None:
             now = time.monotonic()
             if self._stop_signal:
                 return self._leave()
             if now - before > FROZEN_S:
                 self._greet_until += now - before
+                notice_at += now - before
             before = now
             if now >= self._greet_until:
                 raise ProtocolError(self._no_manager())
+            if now >= notice_at:
+                notice_at = float("inf")
+                self._note_waiting()
             if now >= self._hello_at and self._connection.greet(self._session.hello()):
                 self._hello_at = now + HELLO_INTERVAL_S
             ending = self._receive()
@@ -150,7 +156,7 @@ class _Server:
         return None
 
     def _answer_batches(self, silence_s: float) -> int | None:
-        """Answer batches until the end, and return the exit code; None when it is time to say hello again."""
+        """Answer batches until the end, and return the exit code; None if a new hello is necessary."""
         heard_at = time.monotonic()
         pinged_at: float | None = None
         token = 0
@@ -179,6 +185,13 @@ class _Server:
             self._connection.send(self._session.bye(name))
         return 128 + self._stop_signal
 
+    def _note_waiting(self) -> None:
+        """Say that no manager has welcomed us yet; a standby has said that it waits."""
+        if not (self._standby and self._busy):
+            why = f": {self._refusal}" if self._refusal else ""
+            text = f"no manager has welcomed us at {self._endpoint} yet{why}; waiting up to {self._wait_s:g} s"
+            self._log("waiting", text, level=WARNING, endpoint=self._endpoint)
+
     def _no_manager(self) -> str:
         if self._welcomes and not self._refusal:
             return f"the manager at {self._endpoint} has been gone for {self._wait_s:g} s"
@@ -187,12 +200,12 @@ class _Server:
         return f"no manager welcomed us{again} at {self._endpoint} within {self._wait_s:g} s{why}"
 
     def _start_over(self) -> None:
-        """Throw the scheduler away; the next welcome makes another, and until then we say hello."""
+        """Drop the scheduler and say hello until the next welcome, which makes a new one."""
         self._scheduler = None
         self._refusal, self._busy = "", False
 
     def _receive(self) -> int | None:
-        """Receive and act on one message, if one comes within the slice; return the exit code when it was the last."""
+        """Receive and handle one message, if one comes within the slice; return the exit code if it was the last one."""
         frames = self._connection.receive()
         if frames is None:
             self._look_at_connection()
@@ -210,22 +223,22 @@ class _Server:
         except PolicyError as error:
             self._report(ErrorReport("policy", "", str(error)))
             raise
-        except UsageError as error:  # the scheduler cannot work with this machine, or not with these settings
+        except UsageError as error:  # the scheduler cannot work with this machine or these settings
             self._report(ErrorReport("unsupported", "", str(error)))
             raise
         except Exception as error:
-            if type(error) is not ProtocolError:  # that one tells what the manager reported
+            if type(error) is not ProtocolError:  # this error was reported by the manager
                 self._report(ErrorReport("internal", "", f"{type(error).__name__}: {error}"))
             raise
 
     def _report(self, report: ErrorReport) -> None:
-        """Tell the manager what is wrong, in a text that has a form on the wire."""
+        """Report an error to the manager, in a text that can be encoded."""
         self.status.errors += 1
         text = report.text.encode("utf-8", "replace").decode()
         self._connection.send(report._replace(text=text[:MAX_TEXT]))
 
     def _look_at_connection(self) -> None:
-        """Take note of what happened to the connection; only looked at in silence, so that messages need not wait for it."""
+        """Handle the events of the connection; called only in silence, so that messages need not wait for it."""
         for change in self._connection.changes():
             match change:
                 case Change.LOST if self._scheduler is not None:
@@ -244,7 +257,7 @@ class _Server:
                 actions = self._scheduler.handle(message.now_us, message.events)
                 time_s = time.perf_counter() - began
                 self._connection.send(self._session.answer(actions))
-                # Only now, as the manager may be waiting for the answer.
+                # After the answer, because the manager may be waiting for that.
                 self.status.count_answer(time_s)
                 self.status.refused += list(map(type, message.events)).count(ActionRefused)
             case Welcome():
@@ -265,7 +278,7 @@ class _Server:
         word = "resynced" if self._welcomes else "welcomed"
         self.status.resyncs += bool(self._welcomes)
         self._welcomes += 1
-        self._connection.changes()  # what happened before this welcome is settled by it
+        self._connection.changes()  # earlier events of the connection are obsolete after a welcome
         nodes = sum([each.nodes for each in welcome.nodes])
         running, pending, seq = len(welcome.running), len(welcome.pending), welcome.seq
         self._log(
@@ -280,16 +293,16 @@ class _Server:
         self._connection.send(self._session.ready())
 
     def _act_on_error(self, error: ErrorReport) -> None:
-        """Go on where the manager's error leaves a way to; ProtocolError where it does not."""
+        """Continue after an error that the manager reports, if possible; ProtocolError if not."""
         refusal = f"the manager reports {error.code}: {error.path}{': ' if error.path else ''}{error.text}"
         match error.code:
-            case "busy" if self._scheduler is None:  # the other scheduler may yet turn out to be dead
+            case "busy" if self._scheduler is None:  # the other scheduler may be dead
                 if self._standby:
                     self._greet_until = time.monotonic() + self._wait_s
                     if not self._busy:
                         self._log("standby", f"waiting as a standby: {refusal}", endpoint=self._endpoint)
                 self._refusal, self._busy = refusal, True
-            case "state" if self._welcomes:  # without a scheduler: an answer to what we said before the last hello
+            case "state" if self._welcomes:  # without a scheduler: the error answers a message before the last hello
                 if self._scheduler is not None:
                     text = f"the manager at {self._endpoint} does not know us any more; saying hello again"
                     self._log("forgotten", text, endpoint=self._endpoint)
@@ -302,8 +315,8 @@ class _Server:
                 raise ProtocolError(f"{self._endpoint}: {refusal}")
 
     def _fields(self) -> Mapping[str, Value]:
-        """Return what there is to tell besides counters. Other threads call this, and what they see may be between two batches."""
-        view = getattr(self._scheduler, "view", None)  # a core has one, others need not
+        """Return the fields of the status besides counters. Other threads call this, also while a batch is processed."""
+        view = getattr(self._scheduler, "view", None)  # a core has a view, other schedulers need not have one
         waiting = "standby" if self._standby and self._busy else "greeting"
         return {
             "program": "cosched-plugin",

@@ -82,7 +82,7 @@ class StatusServer:
         except RemoteProtocolError as error:
             return pack({"type": "error", "text": error.text[:200]})
         except Exception as error:  # a defect in `snapshot` must not end the thread
-            return pack({"type": "error", "text": f"no status to be had: {type(error).__name__}"})
+            return pack({"type": "error", "text": f"no status available: {type(error).__name__}"})
 
 
 def ask_status(endpoint: str, timeout_s: float) -> dict[str, Any]:

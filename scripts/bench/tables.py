@@ -95,8 +95,8 @@ def wire_lines(rows: Sequence[Figures]) -> list[str]:
         lines.append((names[row["apart"]], *cells))
     about = [
         f"{row['jobs']:,.0f} jobs under easy, {row['batches']:,.0f} batches, {row['median_bytes_out']:.0f} bytes out and"
-        f" {row['median_bytes_back']:.0f} back (medians). Goal of zmq / bare: {SHARE:.2f}. Starting the plugin, which is not in it,"
-        f" took {row['open_s']:.2f} s."
+        f" {row['median_bytes_back']:.0f} back (medians). Goal of zmq / bare: {SHARE:.2f}. The start of the"
+        f" plugin (not included) took {row['open_s']:.2f} s."
         for row in rows[:1]
         if "reason" not in row
     ]

@@ -28,7 +28,7 @@ from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Wel
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 MESSAGE_MS: Final = 30_000  # longest time of one message of the bare ping-pong
-TURN: Final = 100  # batches, and messages of the ping-pong, one after the other
+TURN: Final = 100  # length of a turn of batches, and of one of the ping-pong
 SHARE: Final = 0.6  # goal: share of the speed of the bare ping-pong
 
 
@@ -95,14 +95,14 @@ class Beside:
         self.close = link.close
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Open the link behind."""
+        """Open the inner link."""
         began = time.perf_counter()
         self._link.open(inventory)
         self._opened()
         self.open_s = time.perf_counter() - began
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        """Pass a batch on; after a turn of them as many messages of the ping-pong."""
+        """Pass a batch on; after each turn of batches, send as many messages of the ping-pong."""
         if seq == self._turn:
             self._bare.play(TURN)
             self._turn += TURN
@@ -110,7 +110,7 @@ class Beside:
 
 
 def pin_apart() -> None:
-    """Put this process on one processor and its children on another, threads and all."""
+    """Put this process on one processor and its children on another, with all threads."""
     ours, theirs, *_ = sorted(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
         for child in (task / "children").read_text(encoding="ascii").split():
@@ -122,8 +122,8 @@ def pin_apart() -> None:
 def beside(jobs: int, apart: bool) -> Figures:
     """Return the cost of a batch in a run over zmq, and of a bare round trip, in this process.
 
-    A bare ping-pong is twice as fast where the system lets both processes share a processor, which busier ones do less often; with
-    ``apart`` each has one of its own. Starting the scheduler's process is no part of it, and told besides.
+    A bare ping-pong is twice as fast if the system puts both processes on one processor, which is rarer for busier processes; with
+    ``apart`` each has a processor of its own. The start of the scheduler's process is reported separately.
     """
     prepared = prepare(model("easy", jobs, 128))
     choice = choose("easy")
@@ -136,7 +136,7 @@ def beside(jobs: int, apart: bool) -> Figures:
         with coupling("zmq", choice, prepared) as link:
             both = Beside(link, bare, pin_apart if apart else lambda: None)
             wall_s = run(prepared, both).wall_s - both.open_s - bare.spent_s
-        bare.play(len(sizes))  # what is left
+        bare.play(len(sizes))  # the remaining messages
     finally:
         bare.close()
     return {
@@ -155,9 +155,9 @@ def beside(jobs: int, apart: bool) -> Figures:
 
 
 def compare(jobs: int, rounds: int, tell: Callable[[str], None]) -> list[Figures]:
-    """Return whole runs under easy beside a bare ping-pong: where the system puts the processes, and each on its own processor.
+    """Return the medians of ``rounds`` whole runs under easy beside a bare ping-pong.
 
-    Medians of so many runs.
+    One row for processes on the processors that the system chooses, one for each process on its own processor.
     """
     rows: list[Figures] = []
     places = (False, True) if len(os.sched_getaffinity(0)) > 1 else (False,)

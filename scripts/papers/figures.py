@@ -9,11 +9,13 @@ from scripts.tables import NOTHING, number, percent, table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.statistics.verdicts import Verdict, verdict_below, verdict_within
-from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import OF_SERIES, Series
 
 NOT_RUN: Final = "not run"
 CLAIMS_HEAD: Final = ("claim", "", "published", "measured", "seeds", "verdict")
+QUARTER: Final = 0.25  # of a published figure: nearer ones count as the same
+LEAST: Final = 2.0  # points of percent, where a quarter is less
+ALMOST: Final = 5.0  # points of percent, where "almost the same" is published
 VERDICTS: Final = (
     "Measured: mean over seeds (of changes and ratios the geometric mean), with the 95 % confidence interval in parentheses."
     " Verdict: *yes* or *no* where the claim holds, or fails, at every value of the interval; else *not shown*, as always with one"
@@ -33,11 +35,10 @@ class Where(NamedTuple):
 class Figures:
     """The figures of a study by what its cells are called."""
 
-    def __init__(self, result: StudyResult, usual: Mapping[str, str]) -> None:
+    def __init__(self, all_series: Sequence[Series], usual: Mapping[str, str]) -> None:
         """``usual``: column of an axis -> value where `Where` has None, or no such field."""
-        self.result = result
         self._usual = usual
-        self._series = {tuple(found.places[name] for name in OF_SERIES): found for found in result.series}
+        self._series = {tuple(found.places[name] for name in OF_SERIES): found for found in all_series}
 
     def series(self, where: Where) -> Series | None:
         """Return the rows of some cells; None where none has run."""
@@ -132,15 +133,26 @@ def judged(
     return Claim(text, where, published, shown(found), found.n if found else 0, judge(found) if found else None)
 
 
-def close(text: str, where: str, published: float, found: Interval | None, within: float) -> Claim:
-    """Return the claim that a change in percent is as published, within so many points."""
-    return judged(
-        f"{text}, within {within:g} points",
-        where,
-        percent(published),
-        found,
-        lambda interval: verdict_within(interval, published - within, published + within),
-    )
+def within(
+    text: str,
+    where: str,
+    published: str,
+    found: Interval | None,
+    band: tuple[float, float],
+    shown: Callable[[Interval | None], str] = percent_text,
+) -> Claim:
+    """Return the claim that a figure lies in a band."""
+    return judged(text, where, published, found, lambda interval: verdict_within(interval, *band), shown)
+
+
+def near(text: str, where: str, published: float, found: Interval | None) -> Claim:
+    """Return the claim that a change in percent is as published, within a quarter of that, or two points if that is more.
+
+    Where almost nothing is published (0), the band is five points.
+    """
+    points = max(LEAST, abs(published) * QUARTER) if published else ALMOST
+    band = (published - points, published + points)
+    return within(f"{text}, within {points:.2g} points", where, percent(published), found, band)
 
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,8 @@ from scripts.tables import write_tables
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.studies.folder import StudyFolder
-from cosched_emulator.studies.plan.cells import Plan, make_plan
+from cosched_emulator.studies.plan.cells import Plan, make_plan, merged
+from cosched_emulator.studies.plan.experiment import AXES
 from cosched_emulator.studies.plan.reader import read_experiment
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.result import write_tables as write_study_tables
@@ -67,6 +68,8 @@ def reproduce(paper: Paper) -> None:
         options.quick,
     )
     _require_logs(paper.logs, options.traces)
+    if options.report_only and not store.is_dir():
+        raise SystemExit(f"reproduce: no runs in {store}")
     try:
         plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
         result = _stored(plan, store) if options.report_only else _run(plan, store, options.workers)
@@ -75,7 +78,7 @@ def reproduce(paper: Paper) -> None:
     if not result.rows:
         raise SystemExit(f"reproduce: no runs in {store}")
     folder = PROJECT / "docs" / "results" if size.jobs == paper.jobs else store
-    figures = Figures(result, paper.usual)
+    figures = Figures(result.series, paper.usual)
     page = folder / f"{paper.name}.md"
     write_tables(page, paper.name, paper.title, paper.report(figures, size))
     pictures = paper.draw(figures, folder)
@@ -92,6 +95,15 @@ def positive(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def scenario_of(experiment: Mapping[str, Any], **chosen: str) -> dict[str, Any]:
+    """Return the scenario of a cell, by axis and the name of its value: ``workloads="CTC MED", policies="RUA"``.
+
+    Axes that are not named change nothing. Files need not exist.
+    """
+    read = read_experiment(experiment)
+    return reduce(merged, (read.value(axis, chosen[axis]).changes for axis in AXES if axis in chosen), dict(read.base))
 
 
 def _options(paper: Paper) -> argparse.Namespace:
@@ -128,8 +140,6 @@ def _run(plan: Plan, store: Path, workers: int) -> StudyResult:
 
 def _stored(plan: Plan, store: Path) -> StudyResult:
     """Return what is stored of a study; nothing is run."""
-    if not store.is_dir():
-        raise SystemExit(f"reproduce: no runs in {store}")
     folder = StudyFolder(store)
     with folder.locked():
         folder.write_plan(plan)

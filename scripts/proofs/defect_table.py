@@ -17,7 +17,7 @@ ACCOUNTING: Final = "emulator/cosched_emulator/accounting"
 
 
 class Defect(NamedTuple):
-    """One change; ``new`` takes the place of ``old`` in ``file``, a path in the project."""
+    """One change; ``new`` replaces ``old`` in ``file``, a path in the project."""
 
     name: str
     text: str  # what is wrong with it
@@ -37,14 +37,14 @@ DEFECTS: Final = (
     ),
     Defect(
         "core-node-returned-whole",
-        "a node comes back into service with the threads that jobs still hold there",
+        "a node returns to service with the threads that jobs still hold there as free",
         f"{COMMON}/allocation.py",
         "NodeSet(free | (bit & there & ~taken)) for free",
         "NodeSet(free | (bit & there)) for free",
     ),
     Defect(
         "core-queue-columns",
-        "the arrays of a long queue keep their order when a job comes back into its middle",
+        "the arrays of a long queue keep their order when a requeued job is put into its middle",
         f"{CORE}/queue.py",
         "        self.changes += 1\n        self._columns = None\n        jobs = sorted",
         "        self.changes += 1\n        jobs = sorted",
@@ -73,14 +73,14 @@ DEFECTS: Final = (
     ),
     Defect(
         "policies-limit-of-host",
-        "a running job that takes in a guest does not get the longer limit",
+        "a running job that gets a co-located job does not get the longer limit",
         "plugin/cosched_plugin/parts/colocated/pairs.py",
         "host.limit_us + longer_us",
         "host.limit_us",
     ),
     Defect(
         "policies-slice-switch",
-        "the clock of a class does not leave out the switch at the start of its slices",
+        "the clock of a class includes the switch at the start of its slices",
         f"{POLICIES}/slices/calendar.py",
         "return max(0, ends_us[kind + 1] - ends_us[kind] - self.switch_us)",
         "return max(0, ends_us[kind + 1] - ends_us[kind])",
@@ -88,14 +88,14 @@ DEFECTS: Final = (
     # ---------------------------------------------------------------- manager
     Defect(
         "manager-submissions-first",
-        "of one instant, submissions come before ends",
+        "submissions come before ends at the same instant",
         f"{MANAGER}/agenda.py",
         "events.append(JobSubmitted(job.spec))",
         "events.insert(0, JobSubmitted(job.spec))",
     ),
     Defect(
         "manager-wake-dropped",
-        "a wake is scheduled only if no other one is to come",
+        "a wake is scheduled only if no other wake is scheduled",
         f"{MANAGER}/actions.py",
         "            self._timeline.schedule(at_us, WAKE, 0)",
         """            if len(self._wakes) == 1:
@@ -103,7 +103,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "manager-void-end",
-        "the scheduled end of a job counts although another one has taken its place",
+        "the scheduled end of a job counts although a later one has replaced it",
         f"{MANAGER}/manager.py",
         "if job is None or job.state != RUNNING or job.version != version:",
         "if job is None or job.state != RUNNING:",
@@ -118,14 +118,14 @@ DEFECTS: Final = (
     # ---------------------------------------------------------------- session
     Defect(
         "session-batch-skipped",
-        "the scheduler takes a batch although one before it is missing",
+        "the scheduler accepts a batch although an earlier one is missing",
         f"{PROTOCOL}/session/scheduler.py",
         "if message.seq != self.seq + 1 or self.state is State.OPEN:",
         "if message.seq < self.seq + 1 or self.state is State.OPEN:",
     ),
     Defect(
         "session-stale-answer",
-        "the manager takes an answer of an older greeting",
+        "the manager accepts an answer of an older greeting",
         f"{PROTOCOL}/session/manager.py",
         "if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:",
         "if message.seq <= self.seq or self.state is State.CLOSED:",
@@ -164,7 +164,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "live-scheduler-not-asked",
-        "a scheduler that has just come is not asked to decide before something happens",
+        "a new scheduler is not asked to decide before something happens",
         f"{LIVE}/live_manager.py",
         "        self._kick = True\n",
         "",

@@ -160,7 +160,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="defects", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="NAME", action="append", choices=[defect.name for defect in DEFECTS])
-    parser.add_argument("--list", action="store_true", help="tell which defects there are, and run nothing")
+    parser.add_argument("--list", action="store_true", help="list the defects, and run nothing")
     parser.add_argument(
         "--deadline", metavar="S", type=float, default=DEADLINE_S, help="for one run (default %(default)g)"
     )

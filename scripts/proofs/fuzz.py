@@ -2,8 +2,8 @@
 
 Usage: .venv/bin/python -m scripts.proofs.fuzz [--endpoint NAME ...] [--messages N] [--seed N] [--json FILE]
 
-Real processes: a live manager that checks all its invariants after every step, a scheduler, a client that submits, cancels and asks,
-and a peer that sends invalid messages. It fails if a process dies or hangs, if a job is lost, or if memory grows.
+Real processes: a live manager that checks all its invariants after every step, a scheduler, a client that submits, cancels and
+asks, and a peer that sends invalid messages. It fails if a process dies or hangs, if a job is lost, or if memory grows.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def outside(endpoint: str, count: int, seed: int, folder: Path) -> dict[str, Any
     """Send messages to an endpoint of real processes while honest traffic goes on; return the figures."""
     site = Site(folder)
     keys: dict[str, list[str]] = {}
-    if endpoint == "users":  # each user has a share of the requests, and so the strangers must be others, and many
+    if endpoint == "users":  # each user has a limited rate of requests, so the fuzzing peers use many other users
         keys = _keys(folder)
         site.users_endpoint = f"tcp://127.0.0.1:{_free_port()}"
         site.start_manager("--users", site.users_endpoint, "--keys", str(folder / "keys"))
@@ -206,7 +206,7 @@ def _storm(site: Site, endpoint: str, count: int, seed: int, keys: dict[str, lis
     if endpoint == "status":
         ask_status(site.status_endpoint, ANSWER_S)
     site.check()
-    # Jobs that have ended are kept on disk; here, without a database, in memory: this much each.
+    # Without a database, ended jobs are kept in memory: this much each.
     if after_mb - before_mb > MOST_GROWTH_MB:
         raise FuzzError(f"the {watched} grew from {before_mb:.1f} to {after_mb:.1f} MB")
     return {

@@ -1,7 +1,7 @@
 """Damaged messages to each end of the protocols inside this process, where a million of them take minutes.
 
-Each function takes a number of messages and a seed, and returns what became of them; anything but the errors that a peer may cause
-goes through.
+Each function takes a number of messages and a seed, and returns counts of the results; errors that a peer may not cause
+propagate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cosched_plugin.protocol.session.scheduler import SchedulerSession
 from cosched_plugin.protocol.session.transitions import State
 
 Progress = Callable[[int], None]
-MESSAGES_A_LIFE: Final = 300  # after so many a manager's state is thrown away: what strangers submit may fill it
+MESSAGES_A_LIFE: Final = 300  # after these a manager's state is dropped: the submitted jobs may fill it
 MOST_STEP_US: Final = 60_000_000
 SCENARIO: Final = {"cluster": {"nodes": 4, "preset": "rua-4way"}, "workload": {"lublin": 1}}
 
@@ -122,7 +122,7 @@ class _Site:
 
 
 def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
-    """Send ``count`` messages to a live manager from a scheduler that greets properly and answers with nonsense."""
+    """Send ``count`` messages to a live manager from a scheduler that greets correctly and sends invalid answers."""
     fuzz = Fuzz("scheduler", seed)
     answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [action]} for action in map(action_map, ACTIONS)])
     found: Counter[str] = Counter()
@@ -183,7 +183,7 @@ def _submit_batch(session: ManagerSession, site: _Site) -> None:
 
 
 def _actions(raw: dict[str, Any], site: _Site, draw: int) -> list[Any]:
-    """Return damaged actions, most of them about jobs that are there."""
+    """Return damaged actions, most of them about existing jobs."""
     actions = raw.get("actions")
     there = sorted(site.live.manager.jobs)
     for action in actions if isinstance(actions, list) else []:

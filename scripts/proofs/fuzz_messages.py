@@ -119,10 +119,10 @@ class Fuzz:
     """Damaged messages for one endpoint."""
 
     def __init__(self, endpoint: str, seed: int, samples: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """``samples`` are the valid messages to begin with; those of the endpoint where there are none."""
+        """``samples`` are the valid messages to begin with; by default those of the endpoint."""
         self._magic = MAGICS[endpoint]
         self._seed = seed
-        # As they come off the wire, so that there are only plain values in them.
+        # As decoded from the wire, so that they contain only plain values.
         chosen = samples_for(endpoint) if samples is None else samples
         self._samples: list[Raw] = [msgpack.unpackb(msgpack.packb(sample)) for sample in chosen]
         self._kinds: tuple[tuple[Callable[[Random], list[bytes]], int], ...] = (
@@ -261,7 +261,7 @@ def _damage_entry(place: Any, random: Random) -> None:
 
 
 def any_value(random: Random, depth: int) -> Any:
-    """Return any value that msgpack can carry, with at most ``depth`` levels of lists and maps in it."""
+    """Return a random value that msgpack can carry, with at most ``depth`` levels of lists and maps."""
     match random.randrange(11 if depth else 8):
         case 0 | 1:
             return random.choice(INTEGERS)

@@ -1,7 +1,8 @@
-"""Peers that send damaged messages to real processes, each a process of its own that tells how far it has come.
+"""Peers that send damaged messages to real processes; each is a process of its own that reports its progress.
 
-``python -m scripts.proofs.fuzz_peers KIND ADDRESS MESSAGES SEED [MANAGER_KEY OWN_KEY...]``; KIND is an endpoint, or ``hostile``: a
-scheduler that greets properly and then answers with nonsense. Lines on standard output are numbers of messages sent; the last is JSON.
+``python -m scripts.proofs.fuzz_peers KIND ADDRESS MESSAGES SEED [MANAGER_KEY OWN_KEY...]``; KIND is an endpoint, or
+``hostile``: a scheduler that greets correctly and then sends invalid answers. Lines on standard output are numbers of messages
+sent; the last is JSON.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from cosched_plugin.protocol.limits import MAGIC
 
 SOCKETS: Final = 8
 TURNOVER: Final = 500  # messages after which one of the connections is closed, and a new one opened
-RAW_EVERY: Final = 2_000  # messages between two connections that do not even speak ZeroMQ's protocol
-BLOCKED_S: Final = 20.0  # a peer that takes nothing for so long hangs
+RAW_EVERY: Final = 2_000  # messages between two connections without ZeroMQ's protocol
+BLOCKED_S: Final = 20.0  # a peer that accepts nothing for this time hangs
 GREETING_S: Final = 10.0
-QUIET_S: Final = 0.2  # without a word for so long, a hostile scheduler goes on by itself
+QUIET_S: Final = 0.2  # after this silence, a hostile scheduler continues without a batch
 BURST: Final = 40  # messages of a hostile scheduler in one conversation
 TOLD_EVERY_S: Final = 0.2
 
@@ -38,7 +39,7 @@ class Peers:
     """Connections to one endpoint; some of them never read."""
 
     def __init__(self, address: str, keys: Sequence[str]) -> None:
-        """``keys``: the manager's public key, and the secret ones of those who take turns; none where there are no keys."""
+        """``keys``: the manager's public key, and the secret keys that the peers use in turn; empty without keys."""
         self._address = address
         self._keys = keys
         self._context = zmq.Context()
@@ -122,7 +123,7 @@ def strangers(kind: str, address: str, count: int, seed: int, keys: Sequence[str
 
 
 class Hostile:
-    """A scheduler that greets properly, time and again, and then answers with nonsense."""
+    """A scheduler that repeatedly greets correctly, and then sends invalid answers."""
 
     def __init__(self, address: str, seed: int) -> None:
         self._address = address
@@ -170,7 +171,7 @@ class Hostile:
                 self.sent += 1
 
     def _storm(self, dealer: zmq.Socket[bytes], most: int) -> int:
-        """Continue after a dismissal as if nothing had happened."""
+        """Continue to send messages after a dismissal."""
         for _ in range(most):
             dealer.send_multipart(self._fuzz.frames(self.sent))
             self.sent += 1
@@ -186,11 +187,11 @@ class Hostile:
                 message = decode(dealer.recv_multipart())
                 if isinstance(message, m.Welcome):
                     return message
-                time.sleep(0.05)  # the one before is not forgotten yet
+                time.sleep(0.05)  # the manager still has the preceding conversation
         raise TimeoutError(f"no welcome within {GREETING_S:g} s")
 
     def _answer(self, batch: m.Events | None, jobs: list[int]) -> list[bytes]:
-        """Return an answer to a batch that is well-formed as a message; without one, or seldom, anything."""
+        """Return a well-formed answer to a batch; without a batch, and rarely with one, any frames."""
         draw = key(self._seed, "answer", self.sent)
         if batch is None or draw % 20 == 0:
             return self._fuzz.frames(self.sent)

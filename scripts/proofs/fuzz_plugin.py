@@ -1,4 +1,4 @@
-"""A manager that sends damaged messages to real schedulers' processes, one after the other: each must end in one line, or go on."""
+"""A manager that sends damaged messages to scheduler processes, one after another: each must end with one line, or continue."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from cosched_plugin.protocol.limits import MAGIC
 
 LIFE_S: Final = 15.0
 MOST_MESSAGES: Final = 60  # in one life
-WORD_S: Final = 0.1  # how long to wait for a word of the scheduler
-ENDS: Final = frozenset({0, 2, 3})  # told bye; cannot work with this machine; lost its manager
-READY: Final = (1, 2, 3)  # ready for batches: of four lives, one is welcomed by a damaged message
+WORD_S: Final = 0.1  # how long to wait for a message of the scheduler
+ENDS: Final = frozenset({0, 2, 3})  # exit codes: after bye; a machine that it cannot work with; lost its manager
+READY: Final = (1, 2, 3)  # share that gets a valid welcome: one of four lives gets a damaged one
 
 
 def plugin_lives(
     lives: int, seed: int, folder: Path, environment: Mapping[str, str], progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Have ``lives`` schedulers hear damaged messages; return how they ended. AssertionError for an end that is none."""
+    """Send damaged messages to ``lives`` schedulers; return how they ended. AssertionError for an end that is not allowed."""
     found: Counter[str] = Counter()
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.linger = 0
@@ -69,7 +69,7 @@ def plugin_lives(
 
 
 def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, seed: int) -> int:
-    """Send damaged messages to one scheduler until it has ended, or has heard enough; then say bye. Returns how many."""
+    """Send damaged messages to one scheduler until it ends, or has got enough; then say bye. Returns the number of messages."""
     fuzz = Fuzz("plugin", seed)
     welcomes = Fuzz("plugin", seed, [write(WELCOME)])
     batches = Fuzz("plugin", seed, [write(m.Events(1, 1_000, (event,))) for event in EVENTS])
@@ -80,7 +80,7 @@ def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, 
             peer, *frames = router.recv_multipart()
             try:
                 heard = decode(frames)
-            except RemoteProtocolError as error:  # it must not send what it would not take
+            except RemoteProtocolError as error:  # it must not send what it would not accept
                 raise AssertionError(f"the scheduler sent what is no message: {error}") from error
             if isinstance(heard, m.Hello):
                 seq, now_us, greeting = 0, 0, heard.greeting

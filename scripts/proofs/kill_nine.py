@@ -1,10 +1,11 @@
-"""Kill the manager and its scheduler with -9 at random moments, and prove that nothing is lost, doubled or changed by it.
+"""Kill the manager and its scheduler with -9 at random moments, and prove that this loses, duplicates and changes nothing.
 
-Usage: .venv/bin/python -m scripts.proofs.kill_nine [--jobs N] [--policy NAME]... [--plugin-kills N] [--manager-kills N] [--json FILE]
+Usage: .venv/bin/python -m scripts.proofs.kill_nine [--jobs N] [--policy NAME]... [--plugin-kills N] [--manager-kills N] [--json
+FILE]
 
-For each policy the same jobs are run twice, by a manager with a database and a scheduler in a process of its own: once undisturbed,
-once under fire (`pair_under_fire`). Then every job must have ended exactly once, no two jobs may have had one thread at a time, and
-results and databases must be equal, byte for byte and row for row.
+For each policy the same jobs are run twice, by a manager with a database and a scheduler in a process of its own: once
+undisturbed, once under fire (`pair_under_fire`). Then every job must have ended exactly once, no two jobs may have held a
+thread at the same time, and results and databases must be equal, byte for byte and row for row.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ TABLES: Final = {
     "journal": "step",
     "progress": "step",
 }
-PAUSE_S: Final = 0.003  # of the scheduler before each decision, at least, so that there is something to hit
-A_KILL_S: Final = 0.15  # so much of all pauses together is for one kill: it is to find the run still going on
+PAUSE_S: Final = 0.003  # least pause of the scheduler before each decision, so that kills hit a running process
+A_KILL_S: Final = 0.15  # share of all pauses for one kill, so that the run lasts longer than the kills
 NOBODY_S: Final = 30  # how long either process waits for the other
 
 
@@ -120,7 +121,7 @@ class Outcome(NamedTuple):
     wrong: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the outcome, ready for JSON."""
         return {**self._asdict(), "fired": self.fired._asdict()}
 
 
@@ -135,7 +136,7 @@ def prove(
     deadline_s: float = 600.0,
     tell: Callable[[int], None] = lambda _kills: None,
 ) -> Outcome:
-    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError where a run does not come to its end."""
+    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end."""
     scenario = folder / "scenario.toml"
     scenario.write_text((SHARED + SCENARIOS[policy]).format(jobs=jobs, seed=seed))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
@@ -159,7 +160,7 @@ def _run(
     deadline_s: float,
     tell: Callable[[int], None] = lambda _kills: None,
 ) -> Fired:
-    """Run the scenario in ``folder`` once; its results, database and scheduler's marks are there under ``name``."""
+    """Run the scenario in ``folder`` once, and store results, database and the scheduler's marks there under ``name``."""
     with tempfile.TemporaryDirectory(prefix="cosched-kill-") as short:  # the path of a socket must be short
         endpoint, wait = f"ipc://{short}/socket", ("--wait", str(NOBODY_S))
         manager = ("cosched_emulator", "serve", str(folder / "scenario.toml"), "--bind", endpoint, *wait)
@@ -171,7 +172,7 @@ def _run(
 
 
 def broken_accounts(database: Path, jobs: int) -> list[str]:
-    """Return what is wrong with a database of so many jobs: lost ones, ends and stays that are not there once, threads held twice."""
+    """Return the errors in a database of ``jobs`` jobs: lost jobs, missing or repeated ends and stays, threads held twice."""
     with closing(_reader(database)) as connection:
         wrong = []
         ids = [job_id for (job_id,) in connection.execute("SELECT id FROM jobs WHERE end_us IS NOT NULL ORDER BY id")]
@@ -184,7 +185,7 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
             )
         )
         wrong += [f"job {job_id} has ended {ends.get(job_id, 0)} times" for job_id in ids if ends.get(job_id) != 1]
-        wrong += [f"job {job_id} has ended, and was never there" for job_id in sorted(set(ends) - set(ids))]
+        wrong += [f"job {job_id} has ended, and was never submitted" for job_id in sorted(set(ends) - set(ids))]
         stays = defaultdict(list)
         for job_id, stay, start_us, end_us, resumed in connection.execute(
             "SELECT DISTINCT job_id, stay, start_us, end_us, resumed FROM allocations ORDER BY job_id, stay"
@@ -222,7 +223,7 @@ def unequal_rows(first: Path, second: Path) -> list[str]:
 
 
 def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the stays that had a thread together with another one."""
+    """Yield the pairs of stays that held a thread at the same time."""
     stays = defaultdict(list)
     for job_id, start_us, end_us, first, count, mask in connection.execute(
         "SELECT job_id, start_us, end_us, first_node, node_count, thread_mask FROM allocations ORDER BY start_us, end_us"
@@ -235,7 +236,7 @@ def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
             present = [other for other in present if other[1] > stay[0]]
             for other in present:
                 if other[2] & stay[2] and stay[1] > stay[0]:
-                    yield f"jobs {other[3]} and {stay[3]} had a thread of node {node} at the same time"
+                    yield f"jobs {other[3]} and {stay[3]} held a thread of node {node} at the same time"
             present.append(stay)
 
 
@@ -267,7 +268,7 @@ def _paced(policy: str, marks: Path, pause_s: float) -> list[str]:
 
 
 def report(outcome: Outcome) -> str:
-    """Return the outcome for people."""
+    """Return the outcome as text."""
     fired = outcome.fired
     hits = ", ".join(f"{count} of the {victim}" for victim, count in sorted(fired.hits.items()))
     lines = [
@@ -277,9 +278,7 @@ def report(outcome: Outcome) -> str:
         *[f"    {count:4d}  {place}" for place, count in fired.places.items()],
         *[f"  WRONG: {text}" for text in outcome.wrong[:20]],
     ]
-    return "\n".join(
-        [*lines, f"  {'the same, row for row' if not outcome.wrong else f'{len(outcome.wrong)} things wrong'}"]
-    )
+    return "\n".join([*lines, f"  {'the same, row for row' if not outcome.wrong else f'{len(outcome.wrong)} errors'}"])
 
 
 def main() -> int:

@@ -36,7 +36,7 @@ class PacedPolicy:
 
 
 def last_mark(file: Path) -> tuple[int, int]:
-    """Return how many passes there were, and the manager's time at the last one; (0, -1) where there was none."""
+    """Return the number of passes, and the manager's time at the last one; (0, -1) if there was none."""
     with open(file, "rb") as stream:
         passes = stream.seek(0, 2) // _MARK.size
         if not passes:

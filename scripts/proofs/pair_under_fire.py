@@ -1,8 +1,8 @@
 """A manager and its scheduler as two processes that are killed -9 at random moments, and restarted immediately.
 
-The schedule of kills goes by the run's own progress (emulated time, as the scheduler's `paced_policy` marks it), so that they fall
-everywhere in it, however fast the machine is. A share of them follows the restart before: on a process that is still starting, being
-greeted, or playing its journal again.
+The schedule of kills follows the run's own progress (emulated time, as the scheduler's `paced_policy` marks it), so that kills
+hit all parts of the run on a machine of any speed. A share of the kills directly follows a restart: the process is still
+starting, being greeted, or replaying its journal.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cosched_hwmodel.draws import uniform
 PLUGIN, MANAGER = "plugin", "manager"
 PROGRESS, RESTART = "progress", "restart"
 FOLLOW_SHARE: Final = 0.25  # share of kills that directly follow the preceding restart, of either process
-AGAIN_SHARE: Final = 0.25  # of those that hit the same process once more
-PAUSES: Final = 3.0  # after the moment of progress that was drawn, so many pauses of the policy at most
-STARTING_S: Final = {PLUGIN: 0.6, MANAGER: 1.2}  # a process is at work so long after its start, about
-ENDING_S: Final = 0.1  # the manager has written its results so long after the last batch
-LAST_KILLS: Final = 2  # so many of the manager's, if there are more, are for the time after the last batch
+AGAIN_SHARE: Final = 0.25  # share of kills that hit the restarted process once more
+PAUSES: Final = 3.0  # longest delay after the drawn moment of progress, in pauses of the policy
+STARTING_S: Final = {PLUGIN: 0.6, MANAGER: 1.2}  # approximate time from the start of a process until it works
+ENDING_S: Final = 0.1  # time after the last batch in which the manager writes its results
+LAST_KILLS: Final = 2  # kills of the manager after the last batch, at most half of its kills
 LOOK_S: Final = 0.001
 
 
 class Kill(NamedTuple):
-    """One kill: ``delay_s`` after the run has come to ``at_us`` (progress), or after a process was started again (restart)."""
+    """One kill: ``delay_s`` after the run has reached ``at_us`` (progress), or after a process was restarted (restart)."""
 
     victim: str
     after: str
@@ -57,7 +57,7 @@ def draw_kills(seed: int, plugin_kills: int, manager_kills: int, times_us: Seque
             if kind < AGAIN_SHARE + FOLLOW_SHARE:
                 after, longest_s = RESTART, STARTING_S[victim]
             if kind >= AGAIN_SHARE or not number:
-                position = uniform(seed, f"kill {victim}", number)  # else where the one before is
+                position = uniform(seed, f"kill {victim}", number)  # otherwise that of the preceding kill
             ordered.append((position, Kill(victim, after, times_us[int(position * len(times_us))], share * longest_s)))
     kills = [kill for _, kill in sorted(ordered, key=lambda item: item[0])]
     for number in range(last):
@@ -68,14 +68,14 @@ def draw_kills(seed: int, plugin_kills: int, manager_kills: int, times_us: Seque
 
 
 class Fired(NamedTuple):
-    """The results of the kills, and the times."""
+    """The results of the kills, and the duration."""
 
     wall_s: float
     hits: dict[str, int]  # by victim
-    places: dict[str, int]  # by victim and what it was doing
-    missed: int  # kills that came when all was over
+    places: dict[str, int]  # by victim and its activity
+    missed: int  # kills that came after the end of the run
     starts: dict[str, int]  # processes started, by kind
-    passes: int  # of the scheduler, those that were lost included
+    passes: int  # passes of the scheduler, including lost ones
 
 
 class PairUnderFire:
@@ -99,12 +99,12 @@ class PairUnderFire:
         self._programs.close()
 
     def run(self, kills: Sequence[Kill], deadline_s: float, tell: Callable[[int], None] = lambda _kills: None) -> Fired:
-        """Run to the manager's end, with these kills on the way; FireError where that goes wrong or takes too long."""
+        """Run to the manager's end, with these kills; FireError if a process fails or the run takes too long."""
         begun_s = time.monotonic()
         self._start(MANAGER)
         self._start(PLUGIN)
         waiting = list(reversed(kills))
-        due_s: float | None = None  # of the next one
+        due_s: float | None = None  # of the next kill
         while self._is_going_on():
             if time.monotonic() - begun_s > deadline_s:
                 raise FireError(f"not over within {deadline_s:g} s; {self._programs.tail()}")
@@ -133,7 +133,7 @@ class PairUnderFire:
         self._restarted_s = time.monotonic()
 
     def _is_going_on(self) -> bool:
-        """Tell whether the manager is at work; FireError where either process has failed."""
+        """Return whether the manager is running; FireError if either process has failed."""
         codes = self._programs.exit_codes()
         for name, code in codes.items():
             if code:
@@ -141,7 +141,7 @@ class PairUnderFire:
         return MANAGER not in codes
 
     def _due_s(self, kill: Kill) -> float | None:
-        """Return when that kill is due; None: what it waits for has not happened."""
+        """Return when that kill is due; None if the event that it follows has not happened."""
         if kill.after == RESTART:
             return self._restarted_s + kill.delay_s
         happened = last_mark(self._marks)[1] >= kill.at_us
@@ -152,20 +152,20 @@ class PairUnderFire:
         doing = self._doing(victim)
         process.kill()
         if process.wait(10) != -signal.SIGKILL:
-            return  # it had ended by itself
+            return  # it had already ended
         self._hits[victim] += 1
         self._places[f"{victim} {doing}"] += 1
         self._start(victim)
 
     def _doing(self, victim: str) -> str:
-        """Return where in its life a process is that is about to be killed."""
+        """Return the activity of a process that is about to be killed."""
         if self._programs[PLUGIN].poll() == 0:
             return "after the last batch"
         at_work = last_mark(self._marks)[0] > self._marks_at_start[victim]
         return "at work" if at_work else "starting, being greeted or replaying"
 
     def _dismiss_plugin(self) -> None:
-        """Have a plugin end that the manager, back from a kill after its last batch, did not need any more."""
+        """End a plugin that the manager, restarted after its last batch, did not need any more."""
         plugin = self._programs[PLUGIN]
         try:
             code = plugin.wait(2)

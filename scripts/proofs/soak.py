@@ -2,9 +2,9 @@
 
 Usage: .venv/bin/python -m scripts.proofs.soak [--hours 24] [--speed 100] [--policy lomarc-r] [--seed 1] [--json OUT]
 
-Manager and scheduler are processes of their own; the manager checks its invariants after every step. In the end no job
-may be lost or have ended twice, no hardware thread may have had two jobs, and the resident memory of both must have been flat: the
-median of the last quarter at most five percent above that of the second. Exit code 0 if all this held.
+Manager and scheduler are processes of their own; the manager checks its invariants after every step. At the end no job may be
+lost or have ended twice, no hardware thread may have had two jobs at a time, and the resident memory of both processes must not
+have grown: the median of the last quarter is at most five percent above that of the second. Exit code 0 if all checks pass.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--speed", type=float, default=100.0, help="emulated seconds a second")
     parser.add_argument("--policy", default="lomarc-r")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", metavar="OUT", help="write the report there, too")
+    parser.add_argument("--json", metavar="OUT", help="also write the report there")
     return parser.parse_args()
 
 
@@ -127,7 +127,7 @@ class Soak:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the manager has ended."""
+        """Return whether the manager has ended."""
         return self.programs[MANAGER].poll() is not None
 
     # ------------------------------------------------------------ the day
@@ -138,7 +138,7 @@ class Soak:
         deadline = began + wall_s * 1.2 + 60
         every_s = 3600 / SUBMISSIONS_PER_HOUR / self.options.speed
         plugin_faults = sorted(began + self.draw.random() * wall_s for _ in range(round(self.options.hours)))
-        goes_on_s = 0.0  # when a stopped scheduler goes on
+        goes_on_s = 0.0  # when a stopped scheduler continues
         next_s, shown_s = began + 1.0, began
         with Connection(self.users, 10.0) as connection:
             while not self.is_over:
@@ -146,7 +146,7 @@ class Soak:
                 if now > deadline:
                     return {
                         "held": False,
-                        "why": "the manager has not come to its end in time",
+                        "why": "the manager has not ended in time",
                         "log": self.programs.tail(),
                     }
                 if goes_on_s and now >= goes_on_s:
@@ -167,7 +167,7 @@ class Soak:
         return self.report(time.monotonic() - began)
 
     def plugin_fault(self, now: float, *, first_half: bool) -> float:
-        """Kill the scheduler, or stop it and return until when; killed early only, so that its memory can be watched."""
+        """Kill the scheduler, or stop it and return until when; kills come early only, so that its memory can be observed."""
         if first_half and self.draw.random() < 0.5:
             self.counts["scheduler killed"] += 1
             self.programs[SCHEDULER].kill()
@@ -287,7 +287,7 @@ class Soak:
         found = []
         for _, comes, job_id, node, mask in sorted(changes):
             if comes and held[node] & mask:
-                found.append(f"job {job_id} got a thread of node {node} that another one had")
+                found.append(f"job {job_id} got a thread of node {node} that another job held")
             held[node] = held[node] | mask if comes else held[node] & ~mask
         return found
 

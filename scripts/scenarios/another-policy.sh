@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# While jobs run, another scheduler with another policy replaces the first; without a scheduler, jobs stay pending or go on running.
+# While jobs run, another scheduler with another policy replaces the first; without a scheduler, running jobs continue, others wait.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"
@@ -14,7 +14,7 @@ shown submit -J left -n 6 -N 2 --ntasks-per-node 3 -t 40 --run 1800 --demand 100
 sleep 0.3
 shown queue
 
-say "The scheduler leaves; the next jobs wait."
+say "The scheduler leaves; new jobs stay pending."
 kill -TERM "$plugin"
 expect 143 first "$plugin" 20
 policy_is ""
@@ -23,13 +23,13 @@ sleep 0.3
 shown queue
 cosched-emulator queue --json >queue.json
 "$python" -c 'import json, sys; sys.exit([job["state"] for job in json.load(open("queue.json"))["jobs"]] != ["RUNNING", "PENDING"])' ||
-    fail "not one job that runs and one that waits"
+    fail "not one running and one pending job"
 
-say "Another one comes, with another policy."
+say "Another scheduler comes, with another policy."
 live_plugin second rua
 policy_is rua
 shown wait 1 2 --timeout 60
 shown history
 ended_as "COMPLETED*2"
 stop_live second
-say "another-policy: easy, nobody, rua; and no job noticed"
+say "another-policy: easy, no scheduler, rua; no job was affected"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each kind of bad input gives one line that says what is wrong, and exit code 2; nothing is written, and nothing waits.
+# Each kind of bad input gives one line that names the error, and exit code 2; nothing is written, and no process waits.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cd "$scratch"

@@ -19,9 +19,9 @@ until cosched-emulator queue --json | grep -q -F '"jobs": []'; do
     ((SECONDS <= deadline_s)) || fail "the job has not ended"
     sleep 0.2
 done
-say "Its job has ended all the same."
+say "Its job has ended nevertheless."
 cosched-emulator status --json >status.json
-"$python" - <<'PYTHON' || fail "nothing waits to be written down"
+"$python" - <<'PYTHON' || fail "nothing waits to be written"
 import json, sys
 with open("status.json") as stream:
     accounting = json.load(stream)["accounting"]
@@ -29,7 +29,7 @@ print(f"waits to be written down: {accounting['backlog']} ({accounting['trouble'
 sys.exit(not accounting["backlog"])
 PYTHON
 until_said manager "disk has room" 30
-say "It has room again."
+say "The disk has room again."
 until_said manager "can be written to again" 10
 shown wait 1 --timeout 30
 shown submit -J afterwards -n 1 -t 10 --run 60
@@ -38,7 +38,7 @@ ended_as "COMPLETED*2"
 stop_live plugin
 sed 's/^/    /' manager.err
 shown history --db accounts.db
-"$python" - accounts.db <<'PYTHON' || fail "something was not written down"
+"$python" - accounts.db <<'PYTHON' || fail "something was not written"
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
 jobs = connection.execute("SELECT name, state FROM jobs ORDER BY id").fetchall()
@@ -46,4 +46,4 @@ kinds = [kind for (kind,) in connection.execute("SELECT kind FROM faults ORDER B
 print(*kinds, sep=", ")
 sys.exit(jobs != [("before", "COMPLETED"), ("afterwards", "COMPLETED")] or kinds != ["disk full", "disk has room"])
 PYTHON
-say "disk-full: refused while it could not be kept, and nothing lost"
+say "disk-full: submissions were refused while the disk was full, and nothing was lost"

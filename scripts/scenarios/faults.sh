@@ -53,7 +53,7 @@ fi
 say "Lost messages and dead schedulers change nothing: same failing nodes, same schedule."
 same_schedule nodes all
 
-say "What a run cannot bring about is refused."
+say "Faults that are impossible in a run are refused."
 code=0
 cosched-emulator simulate "${workload[@]}" --faults all.toml 2>refusal || code=$?
 sed 's/^/    /' refusal

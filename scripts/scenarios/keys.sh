@@ -28,7 +28,7 @@ start right cosched-plugin serve --connect "$scheduler" --key own/rua.key_secret
 plugin=$started
 until_said right "welcomed by the manager" 20
 
-say "alice submits; mallory, and a scheduler's key, do not get in."
+say "alice submits; mallory's key and a scheduler's key are refused."
 COSCHED_KEY=own/alice.key_secret shown submit -J hers -n 2 -t 60
 code=0
 for name in mallory rua; do
@@ -37,7 +37,7 @@ for name in mallory rua; do
     ((code == 3)) || fail "$name: exit code $code, not 3"
 done
 
-say "alice drains no nodes; olga does, and cancels what is not hers."
+say "alice may not drain nodes; olga, an operator, may, and may cancel jobs of other users."
 COSCHED_KEY=own/alice.key_secret refused "only operators" drain 0
 COSCHED_KEY=own/olga.key_secret shown drain 0 --reason "new keys"
 COSCHED_KEY=own/olga.key_secret shown submit -J olgas -n 1 -t 20 --run 30 --hold

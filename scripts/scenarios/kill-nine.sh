@@ -31,7 +31,7 @@ for round in 1 2 3; do
     kill_9 "$manager"
     start_manager "$round"
     until_said "plugin-$round" "resynced" 30
-    say "Round $round: both were killed; the scheduler of now says:"
+    say "Round $round: both were killed; output of the present scheduler:"
     sed 's/^/    /' "$scratch/plugin-$round.err"
 done
 expect 0 manager-3 "$manager" 60

@@ -18,14 +18,14 @@ characteristics = "M1"
 contention = "lomarc"
 
 [belief]
-usage_noise = 0.6 # what jobs do with their nodes is known badly
+usage_noise = 0.6 # the use of nodes by jobs is known inaccurately
 
-[monitoring] # a minute after a job's neighbours have changed, see how fast it is; tell if it is slower than this
+[monitoring] # a job's slowdown is measured a minute after its neighbours have changed, and reported above this
 after_s = 60
 above = 1.6
 TOML
 
-say "The same jobs, every node one job's alone and shared:"
+say "The same jobs, with one job per node and with shared nodes:"
 for policy in pss lomarc-r; do
     cosched-emulator simulate "$scratch/scenario.toml" --policy "$policy" --out "$scratch/$policy" \
         --trace "$scratch/$policy.jsonl" >/dev/null 2>"$scratch/simulate.err" || fail "$policy: $(cat "$scratch/simulate.err")"
@@ -53,4 +53,4 @@ for kind in pair guest stopped; do
     cosched-emulator explain "$job" --trace "$scratch/lomarc-r.jsonl" | sed 's/^/    /'
 done
 say ""
-say "matchmaking: paired, joined, and taken apart again"
+say "matchmaking: paired, joined, and separated again"

@@ -22,13 +22,13 @@ for number in first second; do
     sleep "$(duration_s 0.15)"
     kill -0 "$manager" 2>/dev/null || fail "the run was over before the $number scheduler could be killed"
     kill_9 "$started"
-    say "The $number scheduler is dead; it said:"
+    say "The $number scheduler was killed; its output:"
     sed 's/^/    /' "$scratch/$number.err"
 done
 start third cosched-plugin serve --connect "$endpoint" --policy "$policy"
 expect 0 manager "$manager" 120
 expect 0 third "$started" 30
-say "The third has seen the end; it said:"
+say "The third one has served until the end; its output:"
 sed 's/^/    /' "$scratch/third.err"
 for number in second third; do
     grep -q -E 'batch [1-9]' "$scratch/$number.err" || fail "the $number scheduler did not take over in the middle of the run"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# However the scheduler is coupled to the manager, the schedule is the same, byte for byte.
+# The schedule is the same, byte for byte, for every coupling of scheduler and manager.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 for policy in sjbf conservative rua lomarc-r; do
@@ -12,7 +12,7 @@ for policy in sjbf conservative rua lomarc-r; do
         cosched-emulator simulate "${workload[@]}" --policy "$policy" --link "$link" --out "$scratch/$policy/$link" \
             >/dev/null 2>"$scratch/simulate.err" || fail "$policy, $link: $(cat "$scratch/simulate.err")"
         same_schedule "$scratch/$policy/direct" "$scratch/$policy/$link"
-        # What was run is described alike, too; how it was coupled stands in timing.json.
+        # The description of the run is the same, too; the coupling is recorded in timing.json.
         cmp "$scratch/$policy/direct/run.json" "$scratch/$policy/$link/run.json" || fail "$policy, $link: run.json differs"
     done
     run_pair "$policy" "" "$scratch/$policy/serve" 60 "${workload[@]}"

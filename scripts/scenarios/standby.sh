@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two schedulers for one manager: one that just comes is refused, a declared standby takes over when the first one falls silent.
+# Two schedulers for one manager: an undeclared second one is refused, a declared standby takes over when the first falls silent.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 live_manager --speed 150 --nodes 4 --node rua-4way
@@ -29,7 +29,7 @@ took_ms=$(($(now_ms) - stopped_ms))
 say "The standby was welcomed after $took_ms ms."
 ((took_ms <= 2000)) || fail "that took more than 2 s"
 
-say "The first one wakes up, is told, and leaves."
+say "The first one continues, is told of its replacement, and leaves."
 kill -CONT "$first"
 expect 3 first "$first" 20
 sed 's/^/    /' "$scratch/first.err"
@@ -37,4 +37,4 @@ grep -q replaced "$scratch/first.err" || fail "the first scheduler was not told 
 shown wait 1 2 --timeout 60
 ended_as "COMPLETED*2"
 stop_live standby
-say "standby: took over after $took_ms ms, and no job was harmed"
+say "standby: took over after $took_ms ms; no job was affected"

@@ -30,20 +30,20 @@ cat plugin.txt
 has plugin.txt "served" "rua"
 cosched-plugin status "ipc://$scratch/status" --json >plugin.json
 "$python" -c 'import json, sys; status = json.load(open(sys.argv[1])); sys.exit((status["queue_length"], status["running_jobs"]) != (1, 1))' plugin.json ||
-    fail "the scheduler does not know of one job that waits and one that runs: $(cat plugin.json)"
+    fail "the scheduler does not report one pending and one running job: $(cat plugin.json)"
 
 page "$managers" >manager.prom
 page "$plugins" >plugin.prom
-say "Metrics, without the words:"
+say "Metrics, without comments:"
 grep -h -v '^#' manager.prom plugin.prom | sed 's/^/    /'
 has manager.prom "^cosched_manager_uptime_seconds "
 has plugin.prom "^cosched_plugin_queue_length 1" "^cosched_plugin_served 1"
 
 shown wait 1 2 --timeout 60
 stop_live plugin
-say "What they said, each line an object:"
+say "The logs, each line an object:"
 sed 's/^/    /' manager.err plugin.err
-"$python" - manager.err plugin.err <<'PYTHON' || fail "a line of the logs is not as it should be"
+"$python" - manager.err plugin.err <<'PYTHON' || fail "a line of the logs is not as expected"
 import json, sys
 for name, wanted in zip(sys.argv[1:], ({"serving", "scheduler-welcomed"}, {"welcomed", "bye"})):
     with open(name) as stream:

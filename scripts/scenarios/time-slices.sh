@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Short, medium and long jobs take turns via disk; groups share nodes. No job is lost, and a scheduler's death changes nothing.
+# Short, medium and long jobs take turns via disk; groups share nodes. No job is lost, and a killed scheduler changes nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin
 cat >"$scratch/scenario.toml" <<'TOML'
@@ -17,10 +17,10 @@ grow = true
 contention = "statistical"
 
 [preemption]
-resume_s = 60 # a job that comes back from disk makes no progress for a minute
+resume_s = 60 # a job that returns from disk makes no progress for a minute
 TOML
 
-say "The same jobs in time slices: every node one job's alone (ssp), and shared by groups (glts)."
+say "The same jobs in time slices: with one job per node (ssp), and with nodes shared by groups (glts)."
 for policy in ssp glts; do
     run_pair "$policy" "--trace $scratch/$policy.jsonl" "$scratch/$policy" 30 "$scratch/scenario.toml"
     "$python" - "$scratch/$policy" <<'PYTHON' || fail "$policy: a job did not complete, or no job was preempted"
@@ -53,7 +53,7 @@ endpoint=ipc://$scratch/socket
 start manager cosched-emulator serve --bind "$endpoint" --out "$scratch/disturbed" "${workload[@]}"
 manager=$started
 for number in first second; do
-    : >"$scratch/$number.err" # so that it is there when it is looked into
+    : >"$scratch/$number.err" # so that the file exists when it is read
     start "$number" cosched-plugin serve --connect "$endpoint" --policy glts
     until_said "$number" "welcomed by the manager" 30
     sleep "$pause_s"

@@ -4,10 +4,10 @@
 begin
 workload=(--lublin 300 --nodes 8 --node rua-4way --mix high --estimates f-model --limits estimate)
 
-say "The manager is there first."
+say "The manager is started first."
 run_pair rua "" "$scratch/manager-first" 60 "${workload[@]}"
 
-say "The scheduler is there first, and over TCP."
+say "The scheduler is started first, and over TCP."
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 start scheduler cosched-plugin serve --connect "tcp://127.0.0.1:$port" --policy rua
 scheduler=$started
@@ -24,4 +24,4 @@ manager=$started
 start scheduler cosched-plugin serve --connect "ipc://$scratch/nobody" --wait 0.5
 expect 3 scheduler "$started" 30
 expect 3 manager "$manager" 30
-say "two-terminals: as it should be"
+say "two-terminals: both orders work"

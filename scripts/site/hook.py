@@ -1,7 +1,7 @@
 """Pages of the site that lie outside docs/: mkdocs calls this module, see `hooks` in mkdocs.yml.
 
-The README, the protocol, the hardware model and others stand where people look for them in the sources. They become pages of the
-site. Links to them, or to any other file of the project, are changed to fit; so are the first lines of code blocks.
+The README, the protocol, the hardware model and other pages are in the folders of the sources that they describe. They become
+pages of the site. Links to them, or to any other file of the project, are adapted, and so are the first lines of code blocks.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _plain_fence(fence: str) -> str:
-    """Return a block without the words behind its language, which are for the tests; a file's name becomes its title."""
+    """Return a block without the words after its language, which are for the tests; a file's name becomes its title."""
     first, rest = fence.split("\n", 1)
     language, *words = first.split()
     names = [word.partition("=")[2] for word in words if word.startswith("file=")]

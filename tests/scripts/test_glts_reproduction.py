@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from scripts.papers.figures import Figures, Where
@@ -48,7 +47,6 @@ from cosched_emulator import Run
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
 from cosched_emulator.studies.plan.cells import Cell, make_plan
 from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import series_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -238,8 +236,9 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
         **responses,
         "response_all_s": 3600.0,
         **dict.fromkeys(("high_load_medium", "high_load_medium_or_long", "core_utilisation"), 0.4 / level),
-        "queue_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
+        "waiting_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
         "offered_load": 0.4,
+        "saturated": "yes" if scheduler == SSP else "not shown",
         **(grouped | harm if scheduler != SSP else {}),
     }
 
@@ -253,7 +252,7 @@ def figures_of(cells: tuple[Cell, ...], *schedulers: str, seeds: int = 3, base_o
         if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == BASE)
         if not schedulers or cell.policy.partition("/")[0] in schedulers
     ]
-    return Figures(cast(StudyResult, SimpleNamespace(series=series_of(rows))), USUAL)
+    return Figures(series_of(rows), USUAL)
 
 
 def test_claims_have_a_verdict_for_both_numbers_of_tries(cells: tuple[Cell, ...]) -> None:
@@ -296,6 +295,7 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     assert any(line.startswith("| GLTS/one | CST/one | 0.85 | 3 | ") for line in lines)
     assert any(line.startswith("| W2 | GLTS/one, resume-0 | SSP, resume-0 | 3 | -40.0") for line in lines)
     assert any(line.startswith("| W1 | GLTS/all | pairs unknown | 3 | ") for line in lines)
+    assert any("W1 SSP: yes, yes, yes; W1 GLTS/one: not shown, not shown, not shown; " in line for line in lines)
     for before, line in pairwise(lines):  # every table is a rectangle
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line
@@ -305,7 +305,7 @@ def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
     lines = report(figures_of(cells, SSP, "GLTS", seeds=1, base_only=True), Size(50, 3))
     assert any(line.startswith("| W2 | GLTS/all | 1 | -46.0 | ") for line in lines)
     assert not [line for line in lines if line.startswith(("## Figure", "## Load", "## Other"))]
-    assert report(Figures(cast(StudyResult, SimpleNamespace(series=[])), USUAL), Size(50, 3))
+    assert report(Figures([], USUAL), Size(50, 3))
 
 
 def test_published_values_are_of_known_runs() -> None:

@@ -122,7 +122,7 @@ class Accounting:
         """
         if self._step < self._last:
             raise InvariantError(
-                f"{self.unplayed} steps of the journal have not been played again, and another one comes"
+                f"{self.unplayed} steps of the journal have not been replayed, and a further step is added"
             )
         if self.path is not None:
             number = self._step + 1

@@ -58,7 +58,7 @@ def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened)
 
 
 def job_to_json(job: WorkloadJob) -> str:
-    """Return all of a job as text."""
+    """Return a job with all its fields as JSON."""
     return _json({**job._asdict(), "spec": job.spec._asdict()})
 
 
@@ -188,7 +188,7 @@ def _write_time_on_disk(connection: sqlite3.Connection, job_id: int, time: OnDis
 
 def _check_known(cursor: sqlite3.Cursor, job_id: int, change: Change) -> None:
     if cursor.rowcount != 1:
-        raise InvariantError(f"the accounting was never told of job {job_id}: {type(change).__name__}")
+        raise InvariantError(f"job {job_id} was never entered into the accounting: {type(change).__name__}")
 
 
 _WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {

@@ -1,14 +1,15 @@
-"""What a run says to people: a bar while it goes on, a table and warnings when it is over."""
+"""The terminal output of a run: a progress bar during the run, a table and warnings at its end."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -21,12 +22,14 @@ from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
 
+_OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
+
 
 @contextmanager
 def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
-    """Yield what to call with the number of jobs, or other units, that have ended, and with a new total if that changes.
+    """Yield a function of the number of ended jobs, or other units, and of a new total if that changes.
 
-    A bar appears on a terminal if the work takes more than two seconds.
+    It shows a bar on a terminal after two seconds; None without a terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
         yield None
@@ -60,20 +63,24 @@ def warn(text: str) -> None:
 
 
 def report(
-    finished: Finished, policy: str, began: float, *, as_json: bool, settings: Mapping[str, Any] = MappingProxyType({})
+    finished: Finished,
+    policy: str,
+    began: float,
+    out: str | None,
+    *,
+    as_json: bool,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Print the summary; exit with 1 if jobs are left that nothing will ever happen to.
+    """Print the summary. Raises EmulatorError if jobs never ended although nothing was due any more.
 
-    ``settings`` are the policy's, as far as they are known; ``began`` is when reading began, of `time.perf_counter`. Warnings of
-    the workload are printed before the run, not here.
+    ``settings`` are the policy's, as far as they are known; ``began`` is the time of `time.perf_counter` when reading began;
+    ``out`` is the run folder that was written. Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        for note in finished.prepared.workload.notes:
-            if not note.startswith(WARNING):
-                click.echo(note, err=True)
+        _tell_workload(finished.prepared.workload.notes)
         prepared = finished.prepared
         if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
             click.echo(sharing_note([policy]), err=True)
@@ -84,9 +91,11 @@ def report(
         simulated = _speed(jobs, finished.wall_s)
         total = _speed(jobs, time.perf_counter() - began)
         click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
+        if out is not None:
+            click.echo(f"run folder: {out}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
-        warn(f"{too_large} of the jobs that count were rejected: larger than the machine, for example")
+        warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
@@ -94,12 +103,20 @@ def report(
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
 
 
+def _tell_workload(notes: Sequence[str]) -> None:
+    """Print the notes on the workload; what was repaired in the rows of a log is one line. Warnings were printed before."""
+    told = [note for note in notes if not note.startswith(WARNING)]
+    repairs = [note for note in told if _OF_ROWS.match(note)]
+    for line in [*(["; ".join(repairs)] if repairs else []), *[note for note in told if note not in repairs]]:
+        click.echo(line, err=True)
+
+
 def _speed(jobs: int, wall_s: float) -> str:
     return f"{wall_s:.2f} s ({jobs / wall_s if wall_s else 0.0:,.0f} jobs/s)"
 
 
 def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
-    """Say what the cutting of run times did to the offered load."""
+    """Print the effect of cutting run times on the offered load."""
     cut = summary.get("cut_runs")
     if cut is not None and cut["offered_load"] is not None:
         click.echo(

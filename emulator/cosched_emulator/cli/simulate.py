@@ -1,4 +1,4 @@
-"""What the command ``simulate`` does."""
+"""The command ``simulate``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a workload under a policy in virtual time, and print what came of it."""
+    """Run a workload under a policy in virtual time, and print the results."""
     began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:
@@ -50,4 +50,4 @@ def simulate(
             warn=warn,
             began=began,
         )
-    report(made.finished, made.policy, began, as_json=as_json, settings=made.settings)
+    report(made.finished, made.policy, began, out, as_json=as_json, settings=made.settings)

@@ -139,7 +139,7 @@ def _actions_of(step: Step, seq: int, now_us: int, events: tuple[Event, ...], to
 def _difference(recorded: object, batch: Events) -> str:
     """Return the first difference between a batch and the recorded one."""
     if not isinstance(recorded, Events):
-        return f"a {type(recorded).__name__} where batch {batch.seq} was told"
+        return f"a {type(recorded).__name__} where batch {batch.seq} was expected"
     if recorded[:2] != batch[:2]:
         return f"batch {batch.seq} at {batch.now_us} us was batch {recorded.seq} at {recorded.now_us} us"
     for number, (before, now) in enumerate(zip(recorded.events, batch.events, strict=False)):

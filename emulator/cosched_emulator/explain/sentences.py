@@ -34,10 +34,10 @@ _NO_SEARCH: Final[Mapping[str, str]] = {
     "nobody-waits": "no other job was pending",
     "no-belief": "nothing is known of pairs",
     "may-not-share": (
-        "a job that is short, wants its nodes for itself or more than half of each, or of which nothing is known gets none"
+        "jobs that are short, exclusive or of unknown use, or that take more than half of a node, get none"
     ),
-    "weak-load": "the queue asked for little more than the free nodes",
-    "short": "it was too short to be worth it",
+    "weak-load": "the pending jobs requested little more than the free nodes",
+    "short": "it was too short for a partner to pay off",
     "low-load": "there was room for all jobs with one process on a node, so it got a node for each process",
 }
 
@@ -98,6 +98,10 @@ def _waiting(start: Facts) -> Iterator[str]:
         since, held_us = spell["from_us"] - submit_us, spell["until_us"] - spell["from_us"]
         head = f"it was the reserved head of the queue, for {span_text(held_us)}"
         yield f"From {span_text(since)} after its submission {head}: {expected}."
+    for wait in start["waits"]:
+        yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy said of it {wait['reason']!r}."
+    if start["overtaken_by"]:
+        yield f"{_count(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
     if start["promises"]:
         first = start["promises"][0]["start_us"]
         moved = len(start["promises"]) - 1
@@ -118,8 +122,8 @@ def _waiting(start: Facts) -> Iterator[str]:
         ):
             if looked[key]:
                 parts.append(f"{_times(looked[key])} {text}")
-        jobs = _count(looked["times"], "job that started", "jobs that started")
-        yield f"While it waited {jobs} looked at it as a partner, in vain: {', '.join(parts)}."
+        jobs = _count(looked["times"], "starting job")
+        yield f"While it was pending, {jobs} considered it as a partner and did not take it: {', '.join(parts)}."
 
 
 def _cause(job: int, start: Facts) -> Iterator[str]:
@@ -136,7 +140,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     elif host is not None and host in (together or ()):
         yield f"It started because job {host}, which started then, was its neighbour in the queue."
     elif host is not None:
-        yield f"It started because it could join job {host}, which ran already, on its nodes{_before(start)}."
+        yield f"It started because it could join job {host}, which was already running, on its nodes{_before(start)}."
         if start["host_search"] is not None:
             yield f"It looked at {_search(start['host_search'], 'host')}."
     else:
@@ -157,10 +161,14 @@ def _group_cause(job: int, start: Facts) -> Iterator[str]:
     group = start["group"]
     others = [other for other in group["matched"] if other != job]
     if group["role"] == "primary":
-        state = "ran already" if group["case"] == 2 else "had waited, too"
-        yield f"It started as the primary job of a group, with {_jobs(others)}, which {state} (Case {group['case']}){_before(start)}."
+        state = "already running" if group["case"] == 2 else "also pending"
+        yield f"It started as the primary job of a group, with {_jobs(others)}, {state} (Case {group['case']}){_before(start)}."
     else:
-        state = "which ran already, had room for it" if group["case"] == 3 else "which started then, took it along"
+        state = (
+            "which was already running, had room for it"
+            if group["case"] == 3
+            else "which started then, took it into its group"
+        )
         besides = f", with {_jobs(others)}" if others else ""
         yield (
             f"It started because job {group['primary']}, {state}{besides}: "
@@ -196,11 +204,11 @@ def _reason(start: Facts, queue: str) -> str:
             return f"there was a place for it{free}: it was backfilled{before}"
         case "promise":
             early_us = start["promised_us"] - start["at_us"] if start["promised_us"] is not None else 0
-            if early_us > 1:  # a microsecond is "as soon as the slice comes"
+            if early_us > 1:  # one microsecond means: as soon as its slice begins
                 return f"there was a place for it {span_text(early_us)} before its promised start"
             return "its promised start had come"
         case "company":
-            return "it found company before its promised start"
+            return "it could share nodes before its promised start"
         case None:
             return "the policy decided so, and does not say why"
         case other:

@@ -61,7 +61,7 @@ def restore(live: LiveManager, accounting: Accounting) -> int:
         try:
             play(live, step)
         except (LookupError, TypeError, ValueError, ProtocolError, AssertionError) as error:
-            raise InvariantError(f"step {steps + 1} of the journal cannot be played again: {error!r}") from error
+            raise InvariantError(f"step {steps + 1} of the journal cannot be replayed: {error!r}") from error
         accounting.record(live.drain())
         steps += 1
     live.check()

@@ -229,9 +229,9 @@ class LiveManager:
         manager = self.manager
         manager.check()
         if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting):
-            raise InvariantError("jobs are kept that neither wait nor run")
+            raise InvariantError("jobs are stored that are neither pending nor running")
         if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
-            raise InvariantError("a job waits that the scheduler has been told of")
+            raise InvariantError("a waiting job is already known to the scheduler")
         manager.nodes.check()
 
 

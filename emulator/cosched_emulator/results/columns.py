@@ -1,9 +1,9 @@
 """Job records as numpy columns, built once and shared by metrics and plots.
 
-Rows of `JobColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it.
-A requeued job starts anew, so ``start_us`` and ``wall_us`` are as of its *last* start; what it lost before is waiting. A preempted
-job, which was suspended to disk, has a stay on its nodes before and one after, all of one start; on disk it neither waits nor holds
-anything but swap space.
+Rows of `JobColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it. A
+requeued job starts again, so ``start_us`` and ``wall_us`` are those of its *last* start; all time before it counts as waiting.
+A preempted job, which was suspended to disk, has one stay on its nodes before that and one after it, both of the same start. On
+disk it does not wait, and holds only swap space.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DiskColumns:
 
     job: IntArray  # row in `JobColumns`
     start_us: IntArray
-    end_us: IntArray  # 0 where it has none
+    end_us: IntArray  # 0 if it has none
     ended: BoolArray
     swap_mb: IntArray  # taken on all its nodes
 
@@ -39,7 +39,7 @@ class DiskColumns:
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """One row per job. Times are int64 microseconds; 0 stands where ``started`` or ``ended`` says there is none."""
+    """One row per job. Times are int64 microseconds; They are 0 if ``started`` or ``ended`` is false."""
 
     id: IntArray
     submit_us: IntArray
@@ -50,7 +50,7 @@ class JobColumns:
     work_us: IntArray  # work done since the last start
     run_us: IntArray  # run time alone
     estimate_us: IntArray  # the user's
-    threads: IntArray  # hardware threads asked for
+    threads: IntArray  # requested hardware threads
     nodes: IntArray  # nodes held in the last stay
     started: BoolArray
     ended: BoolArray
@@ -100,7 +100,7 @@ def _columns_of(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
 
 
 def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (job, start_us, end_us) of every stay once, however many runs of nodes it has."""
+    """Return (job, start_us, end_us) of every stay, once for all its runs of nodes."""
     order = np.lexsort((stays.end_us, stays.start_us, stays.job))
     columns = [column[order] for column in (stays.job, stays.start_us, stays.end_us)]
     differs = np.ones(order.size, dtype=np.bool_)
@@ -109,7 +109,7 @@ def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
 
 
 class ColumnBuilder:
-    """Builds the columns of jobs that come one after the other, in any order; some 150 bytes each."""
+    """Builds the columns from single jobs in any order; about 150 bytes for each job."""
 
     def __init__(self) -> None:
         self._jobs = RowBuffer(_JOB_TYPES)
@@ -124,12 +124,13 @@ class ColumnBuilder:
         row = len(self._jobs)
         all_stays = record.stays
         stays = record.last_stays
+        wall_us = sum([stay.end_us - stay.start_us for stay in stays])
         self._jobs.add(
             spec.id,
             spec.submit_us,
             stays[0].start_us if stays else 0,
-            sum([stay.end_us - stay.start_us for stay in stays]),
-            sum([stay.end_us - stay.start_us for stay in all_stays]),
+            wall_us,
+            wall_us if all_stays is stays else sum([stay.end_us - stay.start_us for stay in all_stays]),
             record.end_us or 0,
             record.work_us if stays else 0,
             record.job.run_us,

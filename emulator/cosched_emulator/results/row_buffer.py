@@ -1,4 +1,4 @@
-"""Rows of whole numbers, stored by column in blocks: adding a row moves nothing, and freed memory returns to the system at once."""
+"""Rows of whole numbers, stored by column in blocks: added rows move no others, and the system gets freed memory back at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[Any]  # of any integers
-_WAITING = 4_096  # rows that wait as tuples
-_BLOCK = 16 * _WAITING  # rows of a block, which every column has one of
+_WAITING = 4_096  # rows buffered as tuples
+_BLOCK = 16 * _WAITING  # rows of a block; every column has its own blocks
 
 
 class RowBuffer:
@@ -20,7 +20,7 @@ class RowBuffer:
     __slots__ = ("_blocks", "_rows", "_types", "_waiting")
 
     def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
-        """``types`` by column: what its numbers fit into."""
+        """``types``: by column, the type that its numbers fit into."""
         self._types = types
         self._blocks: dict[str, list[Ints]] = {name: [] for name in types}
         self._waiting: list[tuple[int, ...]] = []
@@ -50,7 +50,7 @@ class RowBuffer:
     def drain(self, order: npt.NDArray[np.int64]) -> dict[str, Ints]:
         """Return all columns with their rows in this order, and delete them here."""
         found: dict[str, Ints] = {}
-        for name in self._types:  # one is let go before the next is copied
+        for name in self._types:  # each column is released before the next is copied
             found[name] = self.column(name)[order]
             self._blocks[name].clear()
         self._waiting.clear()
@@ -62,7 +62,7 @@ class RowBuffer:
         for (name, kind), values in zip(self._types.items(), zip(*self._waiting, strict=True), strict=True):
             blocks = self._blocks[name]
             if first == 0:
-                # Memory of its own: in between other objects it would stay with the process after the column has gone.
+                # A separate mapping: memory between other objects would stay with the process after the column is released.
                 blocks.append(np.frombuffer(mmap.mmap(-1, _BLOCK * np.dtype(kind).itemsize), dtype=kind))
             blocks[-1][first : first + _WAITING] = values
         self._waiting.clear()

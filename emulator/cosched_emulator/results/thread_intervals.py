@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from cosched_plugin.protocol.messages import NodeClass, Run
 
-_MOST_TEXTS = 10_000  # that are remembered: a long run has no end of them
+_MOST_TEXTS = 10_000  # cache size: a long run has an unlimited number of them
 
 
 def mask_intervals(mask: int) -> tuple[tuple[int, int], ...]:

@@ -1,4 +1,4 @@
-"""The accounts of a run: new ones, or those of a run that was killed, which goes on from there."""
+"""The accounts of a run: new ones, or those of a killed run, which then resumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cosched_emulator.run.prepare import Prepared
 
 @contextmanager
 def open_accounts(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting]:
-    """Yield the accounts of a run of this kind: in file ``db``, from where they end if it exists; None: in memory."""
+    """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None."""
     if db is not None and Path(db).exists():
         accounting = Accounting.open(db)
         try:

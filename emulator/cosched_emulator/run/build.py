@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class _FactOfJobs(Mapping[int, Value]):
-    """One fact about each of a manager's jobs, by job id; a job of which it is unknown is missing."""
+    """One fact about each of a manager's jobs, by job id; jobs without a known value are left out."""
 
     def __init__(self, fact: Callable[[WorkloadJob], Value | None]) -> None:
         self._fact = fact
@@ -48,8 +48,8 @@ class _FactOfJobs(Mapping[int, Value]):
 def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     """Return a manager with an empty queue.
 
-    Where no job says what it uses of its nodes, no contention is worked out. The jobs that a ``live`` manager will get
-    are not known, so there it is.
+    Contention is computed only if the use of the nodes is known for some job; always for a ``live`` manager, whose future jobs are
+    unknown.
     """
     scenario = prepared.scenario
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
@@ -70,7 +70,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
 
 
 def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) -> Agenda:
-    """Return what will happen to the manager by itself; planned faults of a ``live`` one go on when its jobs have ended."""
+    """Return the manager's agenda; planned faults of a ``live`` manager continue when its jobs have ended."""
     scenario, faults = prepared.scenario, prepared.faults
     return Agenda(
         manager,
@@ -90,7 +90,7 @@ def _contention_model(
     *,
     live: bool,
 ) -> ContentionModel | None:
-    """Return how jobs slow each other down; None: nothing ever takes longer than alone, not even on a slow node."""
+    """Return the model of how jobs slow each other down; None if no job ever runs slower than alone, not even on a slow node."""
     hardware = prepared.hardware
     if live or prepared.contends:
         if hardware.custom is not None:

@@ -24,36 +24,35 @@ TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
 LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
 _MAKERS: Final[Mapping[str, LinkMaker]] = {"direct": DirectLink, "loopback": LoopbackLink}
-VIRTUAL: Final = "virtual"  # kind of run, as its database has it
+VIRTUAL: Final = "virtual"  # kind of run in its database
 
 
 @contextmanager
 def coupling(
     kind: str | LinkMaker, choice: PolicyChoice, prepared: Prepared, trace: str | TraceSink | None = None
 ) -> Iterator[Link]:
-    """Yield a link to the chosen policy, of a kind that has a name, or made by a function from what makes a scheduler.
+    """Yield a link to the chosen policy: of a named kind, or made by a function that gets the constructor of a scheduler.
 
-    ``zmq`` starts the plugin as a process and cleans up after it. Planned faults of messages and of that process are on the way.
-
-    ``trace`` is a new file for a decision trace, which the process that decides writes; or a function for its records, where that is
-    this process.
+    ``zmq`` starts the plugin as a process, and ends it. The link includes the planned faults of messages and of that process.
+    ``trace`` is a new file for a decision trace, which the scheduler's process writes; or a function for its records, if the
+    scheduler is in this process.
     """
     faults = prepared.faults
     remote = kind == "zmq"
     faults.check(live=False, child=remote, remote=remote, database=False)
     if trace is not None and faults.plugin is not None and faults.plugin.kills:
         raise ConfigurationError(
-            "faults.plugin.kills", "0 where a trace is written: a killed plugin takes its end along", "more"
+            "faults.plugin.kills", "0 with a trace: a killed plugin loses the end of its trace", "more"
         )
     if kind in _MAKERS or callable(kind):
         with TraceFile(trace) if isinstance(trace, str) else nullcontext() as file:
-            # The manager makes the scheduler: what its scenario names, the scheduler may make.
+            # The manager makes the scheduler, so the scheduler may use the models that the scenario names.
             models = allow_models([prepared.belief.contention])
             sink = file.write if file is not None else trace if callable(trace) else None
             make = _MAKERS[kind] if isinstance(kind, str) else kind
             yield make(partial(choice.scheduler, trace=sink, models=models))
     elif remote:
-        assert trace is None or isinstance(trace, str)  # a function cannot be handed to another process
+        assert trace is None or isinstance(trace, str)  # a function cannot be passed to another process
         from cosched_emulator.run.remote import spawned_link  # noqa: PLC0415 - zmq, which other couplings do not load
 
         with spawned_link(choice, prepared, trace) as link:
@@ -66,7 +65,7 @@ def coupling(
 def record_answers(
     link: Link, db: str | None, prepared: Prepared, policy: Callable[[], str]
 ) -> Iterator[tuple[Link, Accounting | None]]:
-    """Yield a link that records the answers in ``db``, and repeats those it has, with the accounts; None: as it is.
+    """Yield a link that records the answers in ``db`` and repeats recorded ones, with the accounts; ``link`` itself without ``db``.
 
     ``policy`` returns the name of the scheduler's policy, once the link is open: all answers must be of one policy.
     """

@@ -1,7 +1,7 @@
-"""The loop of a run: time goes from instant to instant, and each instant's events are answered before time goes on.
+"""The loop of a run: time advances from instant to instant, after all events of an instant are answered.
 
-All events of one instant travel in one batch, in the order that PROTOCOL.md fixes; what the answer causes at that same instant
-follows in further batches. Contention settles once, after the last of them.
+All events of one instant go into one batch, in the order that PROTOCOL.md fixes. Events that the answer causes at the same
+instant follow in further batches. Contention settles once, after the last batch.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_plugin.protocol.messages import Event, JobEnded, Woken
 
-# So many batches at one instant are a scheduler and a manager that quarrel for ever.
+# With more batches at one instant, the manager refuses the scheduler's actions without end.
 MOST_ROUNDS: Final = 1000
-# So many wakes in a row without anything else are a scheduler that will never end.
+# With more wakes in a row and no other events, the scheduler wakes itself without end.
 MOST_IDLE_WAKES: Final = 5_000_000
 
 
@@ -35,7 +35,7 @@ class Simulation:
         committed: Callable[[], None] | None = None,
         ended: Callable[[JobRecord], None] | None = None,
     ) -> None:
-        """``progress`` is called with the number of jobs that have ended, ``committed`` after every batch, and when all is over.
+        """``progress`` is called with the number of jobs that have ended, ``committed`` after every batch and at the end.
 
         ``ended`` gets the record of every job as it ends; None: `run` returns them all.
         """
@@ -50,9 +50,9 @@ class Simulation:
         manager.ended_jobs = self._records.append if ended is None else ended
 
     def run(self) -> list[JobRecord]:
-        """Run to the end and return the records of the jobs that are left, in order of id: all, unless somebody else gets them.
+        """Run to the end and return the records in order of id: all of them, or with ``ended`` those of jobs that never ended.
 
-        Ends when nothing is due any more; jobs that still wait then (held, or never started by the scheduler) have no end.
+        The run ends when nothing is due any more; jobs that are still pending (held, or never started) have no end.
         """
         manager = self.manager
         agenda = self._agenda
@@ -64,7 +64,7 @@ class Simulation:
                 # Wakes are the last events of a batch.
                 idle = 0 if events and type(events[0]) is not Woken else idle + 1
                 if idle > MOST_IDLE_WAKES:
-                    raise LinkError(f"the scheduler has had itself woken {idle} times, and nothing else has happened")
+                    raise LinkError(f"the scheduler has requested {idle} wakes in a row, and nothing else has happened")
                 if events:
                     self._exchange(now_us, events)
                 manager.settle(now_us)
@@ -76,7 +76,7 @@ class Simulation:
         return sorted(self._records, key=_job_id)
 
     def _exchange(self, now_us: int, events: list[Event]) -> None:
-        """Exchange the events of one instant for the scheduler's actions, and go on with what follows from these."""
+        """Exchange the events of one instant for the scheduler's actions, until these cause no further events."""
         manager = self.manager
         if self._progress is not None:
             self._ended += sum([type(event) is JobEnded for event in events])
@@ -85,7 +85,7 @@ class Simulation:
         while events:
             rounds += 1
             if rounds > MOST_ROUNDS:
-                raise InvariantError(f"{rounds} batches at {now_us} us, and still actions are refused: {events[0]}")
+                raise InvariantError(f"{rounds} batches at {now_us} us, and actions are still refused: {events[0]}")
             seq = manager.seq + 1
             self.batches += 1
             actions = self._link.exchange(seq, now_us, tuple(events))

@@ -1,26 +1,30 @@
-"""Warnings before a run: of a policy that can do little with the scenario, and of what the scenario loses or leaves out."""
+"""Warnings before a run: about a policy that has little effect in the scenario, and about the scenario's workload."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
+from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
+from cosched_plugin.protocol.messages import NodeClass
 
-NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that do without knowledge of pairs
+BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
+NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
-    """Return all that is to be said before a run: first of the policy, then of the workload."""
-    of_policy = (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared))
+    """Return the warnings before a run: first those about the policy, then those about the workload."""
+    of_policy = [find(choice, prepared) for find in (idle_matching, idle_placement, idle_slices, sums_of_pairs)]
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return why the policy's matching will never pair jobs, if it needs to be told what it is not told; None: it can."""
+    """Return why the policy's matching will never pair jobs: the scheduler lacks knowledge that it needs; None if it can."""
     name = part_name(choice.settings, "matching")
     if name in NEEDS_NOTHING:
         return None
@@ -38,11 +42,34 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
     else:
         missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
-    return f"matching {name} will pair nobody: the scheduler is told nothing {missing}"
+    return f"matching {name} will pair no jobs: the scheduler is told nothing {missing}"
+
+
+def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why a placement by bandwidth finds all nodes equally good; None: it does not, or there is none."""
+    name = part_name(choice.settings, "placement")
+    if name not in BY_BANDWIDTH:
+        return None
+    jobs, belief = columns_of(prepared.workload.jobs), prepared.belief
+    if belief.contention != "bandwidth" or not belief.resources:
+        missing = "the scheduler believes in no contention for bandwidth (--contention bandwidth)"
+    elif not jobs.knows(jobs.told_demand):
+        missing = "it knows no job's demand (--mix)"
+    elif not any(any(_limits_mbs(item, belief.resources)) for item in prepared.nodes):
+        missing = "no node has a limit of bandwidth (--node rua-4way, for example, or --bandwidth-gbs)"
+    else:
+        return None
+    return f"placement {name} finds all nodes equally good: {missing}"
+
+
+def _limits_mbs(nodes: NodeClass, resources: Collection[str]) -> list[int]:
+    """Return how much a node has of each of these resources; 0: no limit."""
+    limits = (nodes.memory_bandwidth_mbs, nodes.network_mbs, nodes.disk_mbs)
+    return [limit for name, limit in zip(RESOURCES, limits, strict=True) if name in resources]
 
 
 def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return why the policy's time slices may preempt nobody: jobs whose memory finds no room on disk; None: nothing is known."""
+    """Return why the policy's time slices may be unable to preempt jobs: too little swap space for their memory; None if they can."""
     name = part_name(choice.settings, "slices")
     if name in (None, "none"):
         return None
@@ -52,13 +79,13 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
         return None
     return (
-        f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
-        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in others' slices"
+        f"slices {name}: jobs with memory of up to {most_mb} MiB a process, and nodes with {room_mb} MiB of swap space for them "
+        "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in the slices of other jobs"
     )
 
 
 def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return that the truth speaks of two jobs, where more than two may meet on a node; None: it says what it should."""
+    """Return a warning if the truth is a model of two jobs and more than two may share a node; None otherwise."""
     truth = prepared.hardware
     most = max(item.threads for item in prepared.nodes)
     if (
@@ -71,6 +98,6 @@ def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if part_name(choice.settings, "shape") == "nodes" and part_name(choice.settings, "matching") != "group":
         return None  # one job on a node, or a pair
     return (
-        f'truth.contention = "{truth.contention}" speaks of two jobs on a node, and up to {most} may meet on one here: '
-        "what a job loses to each of its neighbours is added up"
+        f'truth.contention = "{truth.contention}" is a model of two jobs on a node, and up to {most} may share one here: '
+        "the slowdowns that a job has from each of its neighbours are added up"
     )

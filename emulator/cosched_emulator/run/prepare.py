@@ -1,4 +1,4 @@
-"""From a scenario to a prepared run: everything that the scenario says is checked and built, once."""
+"""From a scenario to a prepared run: all its settings are checked, and all its parts built, once."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from cosched_plugin.protocol.messages import Belief, NodeClass
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A scenario that is checked and built. It never changes: any number of runs are made from it, also at the same time."""
+    """A scenario that is checked and built. It never changes, so any number of runs can use it, also at the same time."""
 
     scenario: Scenario
     nodes: tuple[NodeClass, ...]
     workload: Workload
     hardware: Hardware
-    contends: bool  # whether any of the workload's jobs can slow another one down
+    contends: bool  # whether jobs of the workload can slow each other down
     belief: Belief
     faults: Faults
     script: tuple[Scripted, ...]
@@ -36,7 +36,7 @@ class Prepared:
 
 
 def prepare(scenario: Scenario) -> Prepared:
-    """Check the scenario, read or generate its jobs, and build all that its runs have in common.
+    """Check the scenario, read or generate its jobs, and build the common parts of its runs.
 
     Raises InputError for a file that cannot be read, ConfigurationError for anything else that is wrong in the scenario.
     """
@@ -63,7 +63,7 @@ def prepare(scenario: Scenario) -> Prepared:
 
 
 def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Workload]:
-    """Build the machine and the jobs: a model's jobs depend on the machine's size, a machine's size may be that of a log."""
+    """Build the machine and the jobs: a model's jobs depend on the machine's size, and a log may give the machine's size."""
     cluster = scenario.cluster
     if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
         nodes = build_machine(cluster)
@@ -77,7 +77,7 @@ def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Work
 
 
 def _check_selection(scenario: Scenario, jobs: int) -> None:
-    """Raise ConfigurationError where no job is left that counts, unless users will submit more."""
+    """Raise ConfigurationError if no job counts in the results, unless users will submit more."""
     left_out = scenario.results.warmup + scenario.results.cooldown
     if left_out and left_out >= jobs and scenario.clock.mode == "virtual":
         key = "warmup" if scenario.results.warmup else "cooldown"
@@ -87,7 +87,7 @@ def _check_selection(scenario: Scenario, jobs: int) -> None:
 
 
 def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Workload:
-    """Return the workload with a note of settings without effect, and one of jobs that no node has the memory for."""
+    """Return the workload with notes of settings without effect, and of jobs that need more memory than any node has."""
     notes = [f"{WARNING}{text}" for text in settings_without_effect(scenario)]
     if scenario.workload.swf is not None and not scenario.workload.memory_mb:
         jobs = columns_of(workload.jobs)
@@ -95,7 +95,7 @@ def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: W
         too_large = 0 if isinstance(jobs.memory_mb, Same) else sum(mb > most_mb for mb in jobs.each(jobs.memory_mb))
         if too_large:
             notes.append(
-                f"{WARNING}{too_large} jobs request more memory a process than any node has, {most_mb} MB, and cannot run "
+                f"{WARNING}{too_large} jobs request more memory a process than any node has, {most_mb} MiB, and cannot run "
                 "(--no-log-memory ignores what they request)"
             )
     return workload._replace(notes=(*workload.notes, *notes))

@@ -1,4 +1,4 @@
-"""The records of jobs on their way to those who keep them, some at a time."""
+"""A buffer that passes the records of jobs to their receivers in groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDS_AT_ONCE: Final = 256
 
 
 class RecordBuffer:
-    """Passes the records of jobs on, in the order of their ends; ``.spent_s`` is the time that this has taken."""
+    """Passes the records of jobs to receivers, in order of their ends; ``.spent_s`` is the time spent in the receivers."""
 
     def __init__(self, *receivers: Callable[[JobRecord], None]) -> None:
         self._receivers = receivers
@@ -26,7 +26,7 @@ class RecordBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Give each receiver all records that are here."""
+        """Pass all buffered records to each receiver."""
         started = time.perf_counter()
         for record in self._records:
             for receive in self._receivers:

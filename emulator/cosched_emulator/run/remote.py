@@ -1,4 +1,4 @@
-"""Couplings with a scheduler in another process, which somebody else starts or this run."""
+"""Couplings with a scheduler in another process, started by this run or by a user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cosched_plugin.common.curve import Keyring
 from cosched_plugin.config import PolicyChoice
 
 SILENCE_S: Final = 30.0
-LONELY_S: Final = 5.0  # how long a plugin that this run has started looks for its manager
+LONELY_S: Final = 5.0  # how long a plugin that this run has started waits for its manager
 
 
 def open_port(
@@ -47,19 +47,19 @@ def open_port(
 
 
 def remote_link(prepared: Prepared, endpoint: str, keys: Keyring | None, note: Callable[[str, str], None]) -> ZmqLink:
-    """Return a link to a scheduler that somebody else starts."""
+    """Return a link to a scheduler that a user starts."""
     prepared.faults.check(live=False, child=False, remote=True, database=False)
     return _link(prepared, open_port(prepared, endpoint, keys=keys, note=note))
 
 
 @contextmanager
 def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) -> Iterator[Link]:
-    """Yield a link to a plugin with the chosen policy in a process of its own, which this starts and cleans up after.
+    """Yield a link to a plugin with the chosen policy, in a process that is started and ended here.
 
-    Planned faults of messages and of that process are on the way. The process writes a decision ``trace``.
+    The link includes the planned faults of messages and of that process. The process writes a decision ``trace``.
     """
     faults, believed = prepared.faults, prepared.belief.contention
-    # A plugin whose emulator was killed ends by itself: after this silence it asks, and after as much again it leaves.
+    # A plugin whose emulator was killed ends by itself: after this silence it asks, and after the same time again it leaves.
     silence_s = min(SILENCE_S, max(1.0, prepared.scenario.clock.deadline_s))
     argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
     argv += ["--silence", f"{silence_s:g}", "--wait", f"{LONELY_S:g}", *choice.arguments()]

@@ -33,12 +33,12 @@ class Finished(NamedTuple):
     """A run that is over."""
 
     prepared: Prepared
-    records: list[JobRecord]  # in order of id; none where they were written to files as they came
+    records: list[JobRecord]  # in order of id; empty if they were written to files as they came
     summary: dict[str, Any]
     wall_s: float
     batches: int
     refused: int  # actions of the scheduler that could not be carried out
-    unfinished: list[int]  # jobs that never ended: nothing was ever going to happen to them
+    unfinished: list[int]  # jobs that never ended, although nothing was due any more
     jobs: JobColumns
     stays: StayColumns
 
@@ -50,10 +50,10 @@ def run(
     accounting: Accounting | None = None,
     files: RunFiles | None = None,
 ) -> Finished:
-    """Simulate and summarise, and keep accounts if they are wanted.
+    """Simulate and summarise, and keep accounts if requested.
 
-    With ``files`` the records of jobs are written there as they end, and kept nowhere else. Raises LinkError when the scheduler is
-    lost, InvariantError when the emulator is wrong.
+    With ``files`` the records of jobs are written there as they end, and not kept in memory. Raises LinkError if the scheduler is
+    lost, InvariantError for a defect of the emulator.
     """
     manager = build_manager(prepared)
     agenda = build_agenda(prepared, manager)
@@ -84,7 +84,7 @@ def run(
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:
-    """Return what it costs that run times were cut to the estimate; offered loads are shares, of the jobs as logged and as run."""
+    """Return the effect of cutting run times to the estimate; offered loads are shares, for the jobs as logged and as run."""
     before = None if offered_load is None else round(offered_load * cut.work_us / cut.kept_us, 6)
     return {
         "jobs": cut.jobs,
@@ -99,15 +99,15 @@ def _job_id(record: JobRecord) -> int:
 
 
 def _record_changes(accounting: Accounting, diary: Diary) -> None:
-    """Move what has happened from the manager's diary to the accounts."""
+    """Move the facts from the manager's diary to the accounts."""
     accounting.record(diary.drain())
 
 
 def _complete_accounts(accounting: Accounting, manager: Manager, left: list[JobRecord]) -> None:
-    """Enter the jobs that never ended, which the diary does not have, and write everything to disk."""
+    """Enter the jobs that never ended, which are not in the diary, and write everything to disk."""
     accounting.record([JobFinished(manager.now_us, record) for record in left])
     accounting.flush()
     if accounting.unplayed:
         raise InvariantError(
-            f"the run is over, and the database has {accounting.unplayed} answers more: it is of another one"
+            f"the run is over, and the database has {accounting.unplayed} more answers: it belongs to another run"
         )

@@ -1,4 +1,4 @@
-"""The run folder of a run that is over."""
+"""The run folder of a finished run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def store(
     files: RunFiles | None = None,
     began: float | None = None,
 ) -> None:
-    """Write the run folder, and move into it the ``trace`` that is to be part of it and waits where `place_trace` has said.
+    """Write the run folder, and move a ``trace`` that belongs into it from the place that `place_trace` gave.
 
-    ``files`` are those that the run has written to; None: its records were kept. The link is not part of the run's description,
-    because it must not matter: it stands in timing.json, with the time since ``began`` (of `time.perf_counter`), when reading began.
+    ``files`` are those that the run has written to; None if its records were kept in memory. The link must not affect the results,
+    so it is not part of the run's description but of timing.json, like the time since ``began`` (of `time.perf_counter`), when
+    reading began.
     """
     prepared = finished.prepared
     scenario = prepared.scenario

@@ -66,7 +66,7 @@ def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) 
 
 
 def _refused(section: str, error: ContentionError) -> ConfigurationError:
-    return ConfigurationError(f"{section}.parameters", f"what {error.model} can be made of", error.text)
+    return ConfigurationError(f"{section}.parameters", f"valid parameters of {error.model}", error.text)
 
 
 def _value(value: object, path: str) -> NoteValue:

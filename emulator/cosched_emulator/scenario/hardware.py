@@ -52,7 +52,7 @@ def build_hardware(scenario: Scenario) -> Hardware:
         )
         statistical = StatisticalModel(pair_seed, truth.cos_shares)
     except HardwareModelError as error:
-        raise ConfigurationError("truth", "a model of pairs that can be", str(error)) from error
+        raise ConfigurationError("truth", "a possible model of pairs", str(error)) from error
     custom = custom_model(truth.contention, "truth")
     parameters = parameters_of(truth.parameters, "truth")
     if custom is None:

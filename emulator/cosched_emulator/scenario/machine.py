@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
@@ -23,7 +22,7 @@ def build_machine(cluster: ClusterSection, log_processors: int | None = None) ->
     try:
         classes = _classes(cluster, log_processors)
     except HardwareModelError as error:
-        raise ConfigurationError("cluster", "a machine that can be", str(error)) from error
+        raise ConfigurationError("cluster", "a possible machine", str(error)) from error
     nodes = sum(item.nodes for item in classes)
     if nodes > MAX_NODES:
         raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))
@@ -62,6 +61,8 @@ def _check_shape(name: str) -> None:
     """Raise ConfigurationError if ``preset`` is neither a layout nor the name of a preset."""
     presets = preset_names()
     if parse_layout(name) is None and name not in presets:
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
         close = get_close_matches(name, presets, n=1)
         expected = f"sockets x cores x threads, such as 2x16x2, or one of the presets {', '.join(presets)}"
         raise ConfigurationError("cluster.preset", expected, repr(name), close[0] if close else None)

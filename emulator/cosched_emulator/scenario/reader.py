@@ -57,6 +57,8 @@ def read_faults(file: str) -> FaultsSection:
 
 
 def _parse(file: str) -> dict[str, Any]:
+    if file.endswith((".swf", ".swf.gz")):
+        raise InputError(file, "a scenario, in TOML", "a log by its name: name it by --swf")
     try:
         if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")

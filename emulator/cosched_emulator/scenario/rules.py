@@ -52,7 +52,7 @@ def check_cluster(cluster: ClusterSection) -> None:
         raise ConfigurationError("cluster", "either a file or other keys", f"file and {', '.join(others)}")
     if cluster.cores is not None and parse_layout(cluster.preset) is not None:
         raise ConfigurationError(
-            "cluster.cores", f"nothing: preset = {cluster.preset!r} tells the cores", str(cluster.cores)
+            "cluster.cores", f"nothing: preset = {cluster.preset!r} gives the cores", str(cluster.cores)
         )
     if cluster.nodes is not None and cluster.processors is not None:
         raise ConfigurationError("cluster", "either nodes or processors", "both")
@@ -81,7 +81,7 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
 
 
 def settings_without_effect(scenario: Scenario) -> list[str]:
-    """Return a line for each setting that changes nothing, because another one that it belongs to is not there."""
+    """Return a line for each setting without effect, because a setting that it needs is missing."""
     workload, belief = scenario.workload, scenario.belief
     of_usage = workload.characteristics is not None or workload.annotations is not None
     of_self = workload.self_slowdowns is not None or workload.annotations is not None

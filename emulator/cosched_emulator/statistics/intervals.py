@@ -71,12 +71,20 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(mean, mean - half, mean + half, count, level)
 
 
+def matched(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, tuple[float, float]]:
+    """Return (value, base) of each seed, in order of seeds. Raises ConfigurationError that names seeds which only one of them has."""
+    alone = [f"{_listed(only)} only in {side}" for only, side in _unmatched(values, base) if only]
+    if alone:
+        raise ConfigurationError("seeds", "the same seeds under both policies", "; ".join(alone))
+    return {seed: (values[seed], base[seed]) for seed in sorted(values)}
+
+
 def paired_difference(values: Mapping[int, float], base: Mapping[int, float], level: float = LEVEL) -> Interval:
     """Return the mean of value - base over seeds, with its interval. Both map a seed to a figure of the run with that seed.
 
     Raises ConfigurationError for seeds that only one of them has, and ValueError as `mean_interval`.
     """
-    return mean_interval([value - other for value, other in _pairs(values, base).values()], level)
+    return mean_interval([value - other for value, other in matched(values, base).values()], level)
 
 
 def paired_ratio(values: Mapping[int, float], base: Mapping[int, float], level: float = LEVEL) -> Interval:
@@ -84,7 +92,7 @@ def paired_ratio(values: Mapping[int, float], base: Mapping[int, float], level: 
 
     Raises ConfigurationError for seeds that only one of them has and where a figure is not above 0, ValueError as `mean_interval`.
     """
-    pairs = _pairs(values, base)
+    pairs = matched(values, base)
     bad = [seed for seed, pair in pairs.items() if min(pair) <= 0]
     if bad:
         raise ConfigurationError("ratio", "figures above 0 for every seed; a difference takes any", _listed(bad))
@@ -116,14 +124,6 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[floa
             break
         rank += 1
     return (ordered[rank - 1], ordered[count - rank]) if rank else None
-
-
-def _pairs(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, tuple[float, float]]:
-    """Return both figures of each seed, in order of seeds; an error names seeds that only one side has."""
-    alone = [f"{_listed(only)} only in {side}" for only, side in _unmatched(values, base) if only]
-    if alone:
-        raise ConfigurationError("seeds", "the same seeds under both policies", "; ".join(alone))
-    return {seed: (values[seed], base[seed]) for seed in sorted(values)}
 
 
 def _unmatched(values: Mapping[int, float], base: Mapping[int, float]) -> Iterable[tuple[list[int], str]]:

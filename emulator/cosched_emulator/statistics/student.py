@@ -5,7 +5,7 @@ With q the probability of the nearer tail, the quantile is the root of P(T > t) 
 - q > 1/100 (1/4 for up to 4 degrees of freedom): on P(0 < T < t) = I_y(1/2, v/2) / 2, y = t² / (v + t²), by the power series of
   the incomplete beta function I (Abramowitz and Stegun 1964, 26.5.4), whose terms are all positive.
 - Smaller q: on the logarithms of t and of P(T > t) = I_x(v/2, 1/2) / 2, x = v / (v + t²), by the continued fraction of I
-  (DiDonato and Morris 1992, ACM TOMS 18:360), evaluated by Lentz's method. Far tails lose no digits this way.
+  (Abramowitz and Stegun 1964, 26.5.8), evaluated by Lentz's method. Far tails lose no digits this way.
 - v > 5,000 max(1, z² / 2), z being the normal quantile: by z and four terms in 1/v instead (Abramowitz and Stegun 1964, 26.7.5).
 
 t has no unit. For v from 1 to 1e6 and tails down to 1e-300 the relative error is below 1e-12.

@@ -1,16 +1,16 @@
-"""Annotations: a side file that says how the jobs of a workload use their nodes, so that a real trace can be annotated.
+"""Annotations: a side file with the use of nodes by the jobs of a workload, for traces that do not have it.
 
 CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml``). A row has keys and values:
 
-- ``job`` (number in the source), ``user``, ``application`` (a log's executable): which jobs; empty: any. At least one.
+- ``job`` (number in the source), ``user``, ``application`` (a log's executable): the jobs; empty: any. At least one is required.
 - ``cpu``, ``network``, ``disk``: fractions of the run time, with a sum of 1, to a millionth; one may be left out and is the rest.
-- ``memory``: that of the job's processes on one node, as a fraction of a node's.
-- ``bound``: cpu, network or disk; left out: where the largest fraction is, the first of equal ones.
-- ``self_node``, ``self_core``: how the job slows itself down: how many times as long it takes with a process on each CPU of
-  its nodes, and, on top, with processes on all cores of a CPU. Both or none; the other values may all be left out with them.
+- ``memory``: the memory of the job's processes on one node, as a fraction of a node's.
+- ``bound``: cpu, network or disk; default: the largest fraction, the first of equal ones.
+- ``self_node``, ``self_core``: the job's self slowdown: the factor of its run time with a process on each CPU of its nodes, and
+  the further factor with processes on all cores of a CPU. Both or none; with them, all other values may be left out.
 
-Of the rows that apply to a job and say something of its use of nodes, or of its self slowdown, the most specific one wins: that
-which names the job, then the application, then the user.
+If several rows give a job's use of nodes, or its self slowdown, the most specific one wins: the one that names the job, then
+the application, then the user.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ KEYS = ("job", "application", "user")  # the most specific first
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
 COLUMNS = (*KEYS, *USAGE, *SELF)
-_SUM_ERROR = Decimal("1e-6")  # what fractions that were rounded may lack of a sum of 1, or exceed it by
+_SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
-_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, but for fractions
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, except fractions
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
@@ -53,7 +53,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, but
 
 
 class JobKey(NamedTuple):
-    """Which jobs a row is for; None stands for any."""
+    """The jobs of a row; None stands for any."""
 
     job: int | None
     application: str | None
@@ -61,7 +61,7 @@ class JobKey(NamedTuple):
 
 
 class Annotations(NamedTuple):
-    """What a file says, by key."""
+    """The content of a file, by key."""
 
     file: str
     usages: Mapping[JobKey, UsageTuple]
@@ -87,7 +87,7 @@ class _Row(NamedTuple):
 
 
 def read_annotations(file: str) -> Annotations:
-    """Read a side file. Raises `InputError`, with line and field, for what it cannot be and for keys that repeat."""
+    """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
     usages: dict[JobKey, UsageTuple] = {}
@@ -110,7 +110,8 @@ def read_annotations(file: str) -> Annotations:
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     """Return the workload with the annotated jobs' true usage and self slowdown replaced.
 
-    A note counts the jobs by the kind of key, of the two the more specific one, or warns of none.
+    A note gives the number of jobs for each combination of keys; a job counts for its most specific row. A warning is added if no
+    row applies to any job.
     """
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
@@ -142,10 +143,10 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
 
 
 def annotation_lines(workload: Workload) -> Iterator[str]:
-    """Yield the lines of a CSV file that annotates this workload, when it is read back, as it is annotated now.
+    """Yield the lines of a CSV file with the annotations of this workload, so that reading it gives the same workload.
 
-    Keyed by job; where numbers of the source repeat, by application and user as well. Columns that no job has a value for are
-    left out.
+    Rows are keyed by job; if numbers of the source repeat, by application and user as well. Columns without any value are left
+    out.
     """
     jobs = columns_of(workload.jobs)
     repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
@@ -156,13 +157,13 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
         for key, usage, own in zip(*(jobs.each(column) for column in columns), strict=True)
         if usage is not None or own is not None
     )
-    if repeated:  # of jobs that no key tells apart the last one counts
+    if repeated:  # of jobs with equal keys the last one counts
         known = (row for row in {row[0]: row for row in known}.values())
     usages, selves = jobs.knows(jobs.usage), jobs.knows(jobs.self_slowdown)
     yield ",".join((*keys, *(USAGE if usages else ()), *(SELF if selves else ()))) + "\n"
     for key, usage, own in known:
         cells = [str(value) for value in key]
-        # Logs have numbers for names, and `write_swf` keeps no others: nothing here needs quotes.
+        # Names in logs are numbers, and `write_swf` keeps no others, so no value needs quotes.
         if usages:
             cells += [""] * len(USAGE) if usage is None else [usage[0], *map(_decimal, usage[1:])]
         if selves:
@@ -177,7 +178,7 @@ def _decimal(ppm: int) -> str:
 def _annotated_value(
     values: Mapping[JobKey, Value], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: Value | None
 ) -> Value | None:
-    """Return the value of the most specific row for a job, else what it had before."""
+    """Return the value of the most specific row for a job; without such a row, its previous value."""
     for pattern in patterns:
         value = values.get(_only(whole, pattern))
         if value is not None:
@@ -190,7 +191,7 @@ def _keys(jobs: Jobs) -> Column[JobKey]:
 
 
 def _only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
-    """Return those parts of the key of one job that the pattern names."""
+    """Return the key of one job, reduced to the parts that the pattern names."""
     job, application, user = pattern
     return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
 
@@ -235,7 +236,7 @@ def _factor_ppm(row: _Row, name: str) -> int:
 
 
 def _number(row: _Row, name: str) -> Decimal:
-    """Return a number as it is written; not a number where it is none."""
+    """Return the exact number in a text; NaN if it contains none."""
     try:
         return Decimal(row.values.get(name, ""))
     except InvalidOperation:
@@ -243,7 +244,7 @@ def _number(row: _Row, name: str) -> Decimal:
 
 
 def _fraction(row: _Row, name: str) -> Decimal:
-    """Return a fraction as it is written."""
+    """Return the exact fraction in a text."""
     value = _number(row, name)
     text = row.values.get(name, "")
     if not (value.is_finite() and 0 <= value <= 1):
@@ -305,7 +306,7 @@ def _check_names(names: Iterable[str], file: str, line: int | None, place: str =
 
 def _text(file: str) -> str:
     try:
-        if Path(file).exists() and not Path(file).is_file():  # a pipe could make us wait for ever
+        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
         return Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Output files that appear whole or not at all."""
+"""Output files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cosched_emulator.errors import InputError
 def new_text_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[TextIO]:
     """Yield a text stream that becomes ``path`` when the block ends, and leaves nothing behind when it raises.
 
-    A name that ends in ``.gz`` is compressed, the same text always to the same bytes. Raises `InputError` when the file
-    exists and ``force`` is false, or when it cannot be written.
+    A file whose name ends in ``.gz`` is compressed; the same text always gives the same bytes. Raises `InputError` if the file
+    exists and ``force`` is false, or if it cannot be written.
     """
     target = Path(path)
     if target.is_dir():
@@ -31,12 +31,12 @@ def new_text_file(path: str | os.PathLike[str], *, force: bool = False) -> Itera
             with ExitStack() as open_layers:
                 binary: IO[bytes] = file
                 if target.name.endswith(".gz"):
-                    # Neither name nor time in the gzip header: they would make equal workloads differ in bytes.
+                    # No name and no time in the gzip header: with them, equal workloads would differ in bytes.
                     packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
                     binary = cast(IO[bytes], open_layers.enter_context(packed))
                 text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
                 yield text
-                text.detach()  # flushes, and leaves the layers below to their owners
+                text.detach()  # flushes, and keeps the streams below open
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, target)

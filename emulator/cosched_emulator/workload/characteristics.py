@@ -1,4 +1,4 @@
-"""Characteristics of jobs: what bounds them, how they use their nodes, how much memory (LOMARC paper, section on workloads)."""
+"""Characteristics of jobs: their bound, their use of nodes, their memory (LOMARC paper, section on workloads)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cosched_plugin.protocol.messages import UsageTuple
 
 
 class CharacteristicsMix(NamedTuple):
-    """Shares of jobs bound by CPU, network and disk, in parts of their sum."""
+    """Shares of jobs bound by CPU, network and disk, relative to their sum."""
 
     cpu: int
     network: int
@@ -44,7 +44,7 @@ class _Range(NamedTuple):
 
 
 class _Fractions(NamedTuple):
-    """How the fractions of a class are drawn: that of its own bound, one more, both until their sum fits; the third is the rest."""
+    """The draw of a class's fractions: of its own bound and of one more, repeated until their sum is valid; the third is the rest."""
 
     other: str
     own_ppm: _Range
@@ -70,9 +70,9 @@ def parse_characteristics(text: str) -> CharacteristicsMix:
 
 
 def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int = 1) -> Workload:
-    """Return the workload with a true usage for every job, drawn by its `source_id` whatever else the workload holds.
+    """Return the workload with a true usage for every job, drawn by its `source_id`, independently of the other jobs.
 
-    What the scheduler is told of it is another matter (`with_usage_belief`). Raises `ConfigurationError` for a mix
+    `with_usage_belief` sets the scheduler's knowledge of it. Raises `ConfigurationError` for a mix
     without shares.
     """
     check_shares(mix, "characteristics")
@@ -85,9 +85,9 @@ def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int 
 
 
 def draw_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple:
-    """Return the usage of one job of a mix: class, three fractions that make up the whole, memory, in millionths.
+    """Return the usage of one job of a mix, in millionths: class, three fractions with a sum of 1, memory.
 
-    The class is what was drawn, even where the rest turns out to be the largest fraction.
+    The class is the drawn one, even if the rest is the largest fraction.
     """
     (usage,) = _draw(mix, seed, np.array([source_id], dtype=np.int64))[1].values(0, 1)
     return usage

@@ -1,7 +1,7 @@
-"""Jobs as columns: a million of them in little memory, each made when it is asked for, and made again when it is asked for again.
+"""Jobs as columns: a million jobs in little memory; the object of a job is made at each access.
 
-What all jobs have in common is stored once; numbers are numpy's; texts, and whatever else repeats, are stored once each. What is cheap
-to work out, such as a draw by a job's number, need not be stored at all.
+A value that all jobs share is stored once. Numbers are in numpy arrays. Texts and other repeated values are stored once each.
+Values that are cheap to compute, such as a draw by a job's number, need not be stored.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown,
 
 Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
-IntArray: TypeAlias = NDArray[Any]  # of any integers
+IntArray: TypeAlias = NDArray[Any]  # of any integer type
 Rows: TypeAlias = slice | IntArray  # some of the rows: a slice of them, or their places in any order
-BLOCK = 1_024  # rows that are made at a time
+BLOCK = 1_024  # rows computed at a time
 
 
 class Column(ABC, Generic[Value_co]):
-    """One value a row. It does not know how many rows there are: they share their `Jobs`' number."""
+    """One value for each row. A column does not know the number of rows; its `Jobs` does."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Column(ABC, Generic[Value_co]):
 
 
 class Same(Column[Value_co]):
-    """One value for all."""
+    """The same value for all rows."""
 
     __slots__ = ("value",)
 
@@ -50,16 +50,16 @@ class Same(Column[Value_co]):
         self.value = value
 
     def values(self, first: int, last: int) -> Iterable[Value_co]:
-        """Return the value so many times."""
+        """Return the value once for each of the rows."""
         return repeat(self.value, last - first)
 
     def select(self, _rows: Rows) -> Same[Value_co]:
-        """Return the same: it fits any number of rows."""
+        """Return this column, which fits any number of rows."""
         return self
 
 
 class Numbers(Column[int]):
-    """Whole numbers, in an array or counted."""
+    """Whole numbers: an array, or a range."""
 
     __slots__ = ("_numbers",)
 
@@ -71,14 +71,14 @@ class Numbers(Column[int]):
 
     @property
     def array(self) -> NDArray[np.int64]:
-        """Return all as int64."""
+        """Return all numbers as int64."""
         numbers = self._numbers
         if isinstance(numbers, range):
             return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
         return numbers.astype(np.int64, copy=False)
 
     def values(self, first: int, last: int) -> Iterable[int]:
-        """Return some of the numbers as Python's."""
+        """Return some of the numbers as Python integers."""
         some = self._numbers[first:last]
         return some if isinstance(some, range) else some.tolist()
 
@@ -88,7 +88,7 @@ class Numbers(Column[int]):
 
 
 class Interned(Column[Value_co]):
-    """Values that repeat: each is stored once, and its place for every row."""
+    """Repeated values: each distinct value is stored once, and for every row its index."""
 
     __slots__ = ("_places", "_values")
 
@@ -101,17 +101,17 @@ class Interned(Column[Value_co]):
         return map(self._values.__getitem__, self._places[first:last].tolist())
 
     def select(self, rows: Rows) -> Interned[Value_co]:
-        """Return the column of some of the rows: a slice of them, those at some places, or those where it is true."""
+        """Return the column of some of the rows: a slice, a list of indices, or a mask."""
         return Interned(self._places[rows], self._values)
 
     @property
     def places(self) -> NDArray[np.int64]:
-        """Return for every row which of the distinct values it has."""
+        """Return for every row the index of its value."""
         return self._places.astype(np.int64)
 
     @property
     def distinct(self) -> Sequence[Value_co]:
-        """Return the distinct values, by place; a selection of rows may have none of some."""
+        """Return the distinct values, by index; in a selection of rows some may not occur."""
         return self._values
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class Interned(Column[Value_co]):
         return iter(self.values(0, len(self)))
 
     def where(self, value: object) -> NDArray[np.bool_]:
-        """Return which rows have this value."""
+        """Return the mask of the rows with this value."""
         found: NDArray[np.bool_] = np.isin(
             self._places, [place for place, its in enumerate(self._values) if its == value]
         )
@@ -139,7 +139,7 @@ def intern_values(values: Iterable[Value]) -> Interned[Value]:
 
 
 class Computed(Column[Value_co]):
-    """Values that a function makes of those of other columns, whenever they are asked for."""
+    """Values that a function computes from those of other columns at each access."""
 
     __slots__ = ("_columns", "_make")
 
@@ -148,7 +148,7 @@ class Computed(Column[Value_co]):
         self._columns = columns
 
     def values(self, first: int, last: int) -> Iterable[Value_co]:
-        """Make some of the values."""
+        """Compute some of the values."""
         return map(self._make, *(column.values(first, last) for column in self._columns))
 
     def select(self, rows: Rows) -> Computed[Value_co]:
@@ -157,18 +157,18 @@ class Computed(Column[Value_co]):
 
 
 class Tuples(Computed[Value_co]):
-    """Named tuples of which other columns have the values, field by field: made without asking for each by name, in half the time."""
+    """Named tuples with one column for each field; made by position, which takes half the time of making them by name."""
 
     __slots__ = ()
 
     def values(self, first: int, last: int) -> Iterable[Value_co]:
         """Make some of the tuples."""
-        rows = zip(*[column.values(first, last) for column in self._columns], strict=False)  # some are endless
+        rows = zip(*[column.values(first, last) for column in self._columns], strict=False)  # `Same` is endless
         return map(partial(tuple.__new__, self._make), rows)  # type: ignore[type-var,arg-type]  # it is a class of tuples
 
 
 def as_tuple(*values: Any) -> Any:
-    """Return the values as a tuple: of what columns of tuples are made."""
+    """Return the values as a tuple: the function of columns of plain tuples."""
     return values
 
 
@@ -178,7 +178,7 @@ _NO_TEXT, _NO, _ZERO, _ONE, _UNKNOWN = Same(""), Same(False), Same(0), Same(1), 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Jobs(Sequence[WorkloadJob]):
-    """The jobs of a workload by column: the fields of their specs, what is told of them there, and the truth."""
+    """The jobs of a workload by column: the fields of their specs, the scheduler's knowledge in them, and the truth."""
 
     id: Numbers
     submit_us: Numbers
@@ -229,7 +229,7 @@ class Jobs(Sequence[WorkloadJob]):
         return Jobs(*(column.select(rows) for column in self._all()))
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether ``other`` holds the same jobs in the same order, as columns or not."""
+        """Return whether ``other`` holds the same jobs in the same order, as columns or not."""
         if not isinstance(other, Sequence):
             return NotImplemented
         return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
@@ -237,17 +237,17 @@ class Jobs(Sequence[WorkloadJob]):
     __hash__ = None  # type: ignore[assignment]
 
     def each(self, column: Column[Value]) -> Iterator[Value]:
-        """Yield the values of one of these jobs' columns, or of one with as many rows."""
+        """Yield the values of one of these jobs' columns, or of another column for the same rows."""
         rows = len(self)
         for first in range(0, rows, BLOCK):
             yield from column.values(first, min(first + BLOCK, rows))
 
     def knows(self, column: Column[Value | None]) -> bool:
-        """Tell whether any of the values is not None."""
+        """Return whether any of the values is not None."""
         return any(value is not None for value in self.each(column))
 
     def known(self, column: Column[Value | None]) -> int:
-        """Return how many of the values are not None."""
+        """Return the number of values that are not None."""
         if isinstance(column, Same):
             return 0 if column.value is None else len(self)
         return sum([value is not None for value in self.each(column)])
@@ -301,7 +301,7 @@ def _product_sum(left: Iterable[int], right: Iterable[int]) -> int:
 
 
 def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
-    """Return jobs as columns, as they are if that is what they are."""
+    """Return jobs as columns; unchanged if they are columns already."""
     if isinstance(jobs, Jobs):
         return jobs
     specs = [job.spec for job in jobs]

@@ -1,4 +1,4 @@
-"""What users believe about run times, where a workload does not say."""
+"""Estimates of run times by users, for workloads without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ESTIMATE_MODELS = ("exact", "f-model")
 
 
 def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: int = 1) -> Workload:
-    """Return the workload with every estimate replaced; limits, where jobs have one, follow the estimate.
+    """Return the workload with every estimate replaced; jobs with a limit get the estimate as limit.
 
     ``exact``: the run time. ``f-model``: run time x (1 + U x ``factor``) with U uniform in [0, 1), drawn for each job by
     its `source_id`. Raises `ConfigurationError` for an unknown model or a negative factor.
@@ -28,7 +28,7 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
         raise ConfigurationError("estimates.factor", "a number from 0 to 1000000", str(factor))
     jobs = columns_of(workload.jobs)
     run_us = jobs.run_us.array
-    # The extra part alone is rounded, so that no rounding can bring an estimate below the run time.
+    # Only the extra part is rounded, so that the estimate is never below the run time.
     used = 0.0 if model == "exact" else factor
     extra_us = round_up_all_us(run_us * uniforms(seed, "estimate", jobs.source_id.array) * used)
     estimate_us = Numbers(run_us + np.maximum(0, extra_us))

@@ -1,4 +1,4 @@
-"""A job of a workload: what its user tells the manager, and what the hardware will find out."""
+"""A job of a workload: its submission, and its true behaviour on the hardware."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from typing import Final, NamedTuple
 
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
-WARNING: Final = "warning: "  # how a note begins that is shown even where others are not
+WARNING: Final = "warning: "  # prefix of notes that are always shown
 
 
 class WorkloadJob(NamedTuple):
-    """One job with both sides of it: ``spec`` is all that manager and scheduler ever see, the rest is the truth."""
+    """One job: ``spec`` is all that manager and scheduler ever see, the rest is the truth."""
 
     spec: JobSpec
     run_us: int  # run time alone on its nodes, in work time
-    demand: DemandTuple | None  # true demand per process; None: none that contends
-    source_id: int  # number in the trace that it came from
-    usage: UsageTuple | None = (
-        None  # true use of its nodes; None: not known, it neither slows others nor is slowed by them
-    )
-    self_slowdown: SelfSlowdown | None = None  # the true one; None: not known, its processes do not slow each other
-    requeue: bool | None = None  # whether it runs again when a node fails under it; None: as the scenario says of all
-    exit_code: int = 0  # with which it ends when its work is done; any other is a failure
-    queue: int = -1  # of its log: number of the queue it was submitted to; -1: not known
-    partition: int = -1  # of its log: number of the partition it ran in; -1: not known
+    demand: DemandTuple | None  # true demand per process; None: no contention
+    source_id: int  # number in its trace
+    usage: UsageTuple | None = None  # true use of its nodes; None: unknown, no slowdown of it or by it
+    self_slowdown: SelfSlowdown | None = None  # true; None: unknown, its processes do not slow each other down
+    requeue: bool | None = None  # whether it runs again after a node failure; None: the scenario's setting
+    exit_code: int = 0  # at the end of its work; any but 0 is a failure
+    queue: int = -1  # in a log: number of its queue; -1: unknown
+    partition: int = -1  # in a log: number of its partition; -1: unknown
 
     @property
     def id(self) -> int:
-        """Return the job's number: with the next three, what makes this the `JobFacts` of the truth."""
+        """Return the job's number; with the next three properties, this class implements `JobFacts`."""
         return self.spec.id
 
     @property
     def user(self) -> str:
-        """Return whose job it is."""
+        """Return the job's user."""
         return self.spec.user
 
     @property
@@ -48,15 +46,15 @@ class WorkloadJob(NamedTuple):
 
 
 class CutRuns(NamedTuple):
-    """What it costs that run times are cut to the estimate: of the jobs of a workload, not of the whole log."""
+    """The effect of cutting run times to the estimate, on the jobs of a workload (not of the whole log)."""
 
-    jobs: int  # with a run time that was cut
-    work_us: int  # run time x processes of all jobs, as in the log
-    kept_us: int  # the same with the run times that are left
+    jobs: int  # number of jobs with a cut run time
+    work_us: int  # sum of run time x processes of all jobs, as in the log
+    kept_us: int  # the same with the cut run times
 
     @property
     def lost(self) -> float:
-        """Return the share of the work that is lost."""
+        """Return the lost share of the work."""
         return 1 - self.kept_us / self.work_us
 
 
@@ -70,14 +68,14 @@ class Calendar(NamedTuple):
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""
 
-    jobs: Sequence[WorkloadJob]  # as columns (`Jobs`), where there may be many
-    processors: int | None  # size of the machine that the source names, if it does
+    jobs: Sequence[WorkloadJob]  # `Jobs`, i.e. columns, if there may be many
+    processors: int | None  # size of the machine, if the source names it
     origin: str  # file or model, for people
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each
-    cut: CutRuns | None = None  # None: no run time was
-    calendar: Calendar | None = None  # None: not known
+    cut: CutRuns | None = None  # None: no run time was cut
+    calendar: Calendar | None = None  # None: unknown
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return the notes that are warnings, without the word."""
+        """Return the notes that are warnings, without their prefix."""
         return tuple(note.removeprefix(WARNING) for note in self.notes if note.startswith(WARNING))

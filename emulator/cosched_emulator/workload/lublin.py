@@ -1,9 +1,9 @@
 """The Lublin-Feitelson workload model, typeless variant: arrivals with a daily cycle, sizes, and run times that depend on them.
 
-The parameters carry the symbols of the authors' program. Arrival times, sizes and run times are drawn from streams of
-their own, and a job's run time from its place and size only: changing one part of the model moves no number of another,
-and the first jobs of a long workload are those of a short one. The streams are numpy's, whose numbers may differ between
-numpy releases; a workload that must last is stored (`write_swf`).
+The parameters have the names of the authors' program. Arrival times, sizes and run times are drawn from separate streams, and
+a job's run time depends only on its index and size: a change of one part of the model leaves the numbers of the others
+unchanged, and the first jobs of a long workload are those of a short one. The streams are numpy's and may change between
+numpy releases; store a workload to keep it (`write_swf`).
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from cosched_hwmodel.units import SECOND_US
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800
 FIRST_SLOT = 10  # the model's day starts at 05:00
-_ROUNDS = 1_000  # redraws before parameters are called impossible
-_BLOCK = 4_096  # fixed: the stream's numbers must not depend on how many jobs are asked for
+_ROUNDS = 1_000  # redraws before the parameters are refused
+_BLOCK = 4_096  # fixed: the stream's numbers must not depend on the number of jobs
 
 
 @dataclass(frozen=True, slots=True)
 class LublinParameters:
-    """Parameters of the model; the defaults are the authors' for jobs of all types together.
+    """Parameters of the model; the defaults are the authors' values for all types of jobs. Gamma distributions are (shape, scale).
 
-    Gamma distributions are (shape, scale). Raises `ConfigurationError` for values that define no distribution.
+    Raises `ConfigurationError` for values that define no distribution.
     """
 
     serial: float = 0.244  # share of jobs of size 1
-    pow2: float = 0.576  # share of jobs whose size is a power of two (beside those that are by chance)
+    pow2: float = 0.576  # share of jobs with a power of two as size (others have one by chance)
     u_low: float = 0.8  # log2 of the smallest parallel size
-    u_med: float | None = None  # log2 of the size where the two parts meet; None: u_hi - 2.5
+    u_med: float | None = None  # log2 of the size at which the two parts meet; None: u_hi - 2.5
     u_hi: float | None = None  # log2 of the largest size; None: log2 of the machine
-    u_prob: float = 0.86  # share of the part of small sizes
+    u_prob: float = 0.86  # share of small sizes
     a1: float = 4.2  # log of short run times
     b1: float = 0.94
     a2: float = 312.0  # log of long run times
@@ -56,8 +56,8 @@ class LublinParameters:
     arar: float = 1.0225
     longest_log_run: float = 12.0  # larger logarithms of seconds are drawn again
     longest_log_gap: float = 13.0
-    gap_factor: float = 1.0  # of all gaps, after the model
-    run_factor: float = 1.0  # of all run times, after the model
+    gap_factor: float = 1.0  # factor on all gaps, after the model
+    run_factor: float = 1.0  # factor on all run times, after the model
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -87,11 +87,11 @@ def generate(
     seed: int = 1,
     limits: Literal["none", "estimate"] = "none",
 ) -> Workload:
-    """Generate a workload for a machine of ``processors``. Estimates are exact; with ``limits`` they kill, too.
+    """Generate a workload for a machine of ``processors``.
 
-    The first submission is at time 0; the note says at what time of the model's first day that is. Sizes never exceed
-    the machine, which matters only for machines of less than about ten processors or no power of two. Raises
-    `ConfigurationError`.
+    Estimates are exact; with ``limits`` they are the limits, too. The first submission is at time 0; a note gives its time of
+    the model's first day. Sizes are limited by the machine; this matters only for machines with fewer than about ten processors,
+    or with a number that is not a power of two. Raises `ConfigurationError`.
     """
     if jobs < 1:
         raise ConfigurationError("jobs", "1 or more", str(jobs))
@@ -180,7 +180,7 @@ def run_times(sizes: NDArray[np.int64], parameters: LublinParameters, seed: int)
     short_share = np.clip(parameters.pa * sizes + parameters.pb, 0.0, 1.0)
     logs = np.full(jobs, np.inf)
     for attempt in range(_ROUNDS):
-        # A stream for each purpose and attempt: what one job redraws moves no other job's numbers.
+        # A stream for each purpose and attempt: the redraws of one job do not change other jobs' numbers.
         short = _stream(seed, "lublin run times: part", attempt).random(jobs) < short_share
         first = _stream(seed, "lublin run times: short", attempt).gamma(parameters.a1, parameters.b1, jobs)
         second = _stream(seed, "lublin run times: long", attempt).gamma(parameters.a2, parameters.b2, jobs)

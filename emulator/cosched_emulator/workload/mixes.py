@@ -1,4 +1,4 @@
-"""Demand mixes: which jobs ask much of their nodes, and which little (RUA paper, section on workloads)."""
+"""Demand mixes: shares of jobs with high, medium and low demand (RUA paper, section on workloads)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_MBS = 1_000_000_000
 
 
 class DemandMix(NamedTuple):
-    """Shares of jobs of high, medium and low demand, in parts of their sum."""
+    """Shares of jobs with high, medium and low demand, relative to their sum."""
 
     high: int
     medium: int
@@ -30,9 +30,9 @@ MIXES = {"high": DemandMix(80, 10, 10), "med": DemandMix(50, 10, 40), "low": Dem
 
 
 class DemandLevels(NamedTuple):
-    """What one process of a job of each class asks: (memory bandwidth, network, disk) in MB/s.
+    """The demand of one process of a job of each class: (memory bandwidth, network, disk) in MB/s.
 
-    The paper's sentence on *high* is lost; 2000 is this project's choice.
+    The paper's value for *high* is lost; 2000 is this project's choice.
     """
 
     high: DemandTuple = (2000, 0, 0)
@@ -54,9 +54,9 @@ def parse_mix(text: str) -> DemandMix:
 def with_demand(
     workload: Workload, mix: DemandMix, seed: int = 1, levels: DemandLevels = _LEVELS, belief: str = "exact"
 ) -> Workload:
-    """Return the workload with a demand for every job, drawn by its `source_id` whatever else the workload holds.
+    """Return the workload with a demand for every job, drawn by its `source_id`, independently of the other jobs.
 
-    Sets the truth, and in the spec what the scheduler is told: the same (``exact``) or nothing (``unknown``). Raises
+    Sets the truth, and in the spec the scheduler's knowledge: the same (``exact``) or nothing (``unknown``). Raises
     `ConfigurationError` for another belief, a mix without shares, or a negative demand.
     """
     if belief not in BELIEFS:

@@ -1,4 +1,4 @@
-"""Jobs for nodes of several cores: how each slows itself down, and to what size it grows (G-LOMARC-TS paper, section 4.8)."""
+"""Jobs for nodes with several cores: their self slowdowns, and the resulting sizes (G-LOMARC-TS paper, section 4.8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPUS_PPM = 1_120_000  # SELF_SL_2
 
 
 class Growth(IntEnum):
-    """How many processes of a job a node takes: one, one on each CPU, or one on each core (formula 8)."""
+    """The number of processes of a job on a node: one, one on each CPU, or one on each core (formula 8)."""
 
     NONE = 1
     TWO = 2
@@ -40,10 +40,10 @@ def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
 def growth_of(
     size: int, own: SelfSlowdown, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, cpus_ppm: int = CPUS_PPM
 ) -> Growth:
-    """Return how many processes a node takes of a job of this size and self slowdown.
+    """Return the number of processes on a node for a job of this size and self slowdown.
 
-    Four where all cores of a node slow it by ``max_slowdown_ppm`` at most; else two where both CPUs slow it by ``cpus_ppm``
-    at most; one for a serial job, whatever its slowdown.
+    Four if its slowdown on all cores of a node is at most ``max_slowdown_ppm``; else two if its slowdown on both CPUs is at most
+    ``cpus_ppm``; else one. Always one for a serial job.
     """
     node_ppm, core_ppm = own
     if size == 1:
@@ -54,10 +54,10 @@ def growth_of(
 
 
 def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
-    """Return the size of a job that users make larger because nodes take ``growth`` of its processes.
+    """Return the size that users choose for a job of which a node takes ``growth`` processes.
 
-    A power of two grows exactly twofold or fourfold, as the paper's text keeps their share; any other size by the printed
-    formula, twofold over SL_sno or fourfold over SL_sno x SL_scr, to the nearest whole number.
+    A power of two grows exactly twofold or fourfold, because the paper's text keeps the share of powers of two; any other size
+    grows by the printed formula, twofold over SL_sno or fourfold over SL_sno x SL_scr, to the nearest whole number.
     """
     if growth is Growth.NONE:
         return size
@@ -71,10 +71,10 @@ def grown_size(size: int, own: SelfSlowdown, growth: Growth) -> int:
 def with_grown_sizes(
     workload: Workload, cores: int, max_slowdown_ppm: int = MAX_SLOWDOWN_PPM, cpus_ppm: int = CPUS_PPM
 ) -> Workload:
-    """Return a workload for one process a node with the sizes that users would choose on a machine of ``cores`` in all.
+    """Return a workload made for one process per node, with the sizes that users would choose on a machine with ``cores`` cores.
 
-    Run times stay, and so do jobs without a self slowdown. Sizes may exceed the machine, which then refuses the job; a note
-    counts those. Raises `ConfigurationError` where no job has a self slowdown.
+    Run times stay unchanged, and so do jobs without a self slowdown. Jobs may become larger than the machine, which then refuses
+    them; a note gives their number. Raises `ConfigurationError` if no job has a self slowdown.
     """
     counts = dict.fromkeys(Growth, 0)
     jobs = columns_of(workload.jobs)

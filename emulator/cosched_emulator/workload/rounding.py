@@ -1,4 +1,4 @@
-"""Many spans at once, rounded up to whole microseconds."""
+"""Arrays of spans, rounded up to whole microseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cosched_plugin.protocol.limits import INT64_MAX
 
 
 def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return `round_up_us` of every span. Raises `ConfigurationError` where one has no place in 64 bits."""
+    """Return `round_up_us` of every span. Raises `ConfigurationError` if one does not fit into 64 bits."""
     whole = np.ceil(spans_us - NOISE_US)
     longest_us = float(whole.max(initial=0.0))
     if longest_us >= INT64_MAX:

@@ -15,9 +15,9 @@ Shares = tuple[int, int, int]
 
 
 def parse_shares(text: str, key: str, named: Mapping[str, Shares], form: str) -> Shares:
-    """Return the shares that ``text`` names, in capitals or not, or gives as in ``50:10:40``.
+    """Return the shares that ``text`` names, in any case of letters, or gives as in ``50:10:40``.
 
-    ``form`` shows the order, for people. Raises `ConfigurationError` for ``key`` where it is neither.
+    ``form`` shows the order, for errors. Raises `ConfigurationError` for ``key`` if it is neither.
     """
     for name, shares in named.items():
         if text.strip().lower() == name.lower():
@@ -33,7 +33,7 @@ def parse_shares(text: str, key: str, named: Mapping[str, Shares], form: str) ->
 
 
 def choices(draws: NDArray[np.float64], weights: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the `choice` that each draw picks."""
+    """Return the `choice` for each draw."""
     edges = np.array([*accumulate(weights)], dtype=np.float64)
     picked: NDArray[np.uint8] = np.searchsorted(edges, draws * edges[-1], side="right").astype(np.uint8)
     return picked  # never one of weight 0

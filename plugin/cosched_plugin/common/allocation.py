@@ -87,7 +87,7 @@ _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
 
 
 def is_plain(job: JobSpec) -> bool:
-    """Tell whether the job takes one thread a process on any nodes: then counting threads is exact."""
+    """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
     return job[7:12] in _PLAIN
 
 
@@ -185,7 +185,7 @@ class ThreadPool:
 
     @property
     def all_up(self) -> bool:
-        """Tell whether every node is in service."""
+        """Return whether every node is in service."""
         return self.up == self._everything
 
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
@@ -242,7 +242,7 @@ class ThreadPool:
                 if job.exclusive and mask != (1 << machine.threads_of[node]) - 1:
                     return f"node {node} is not taken whole for an exclusive job"
                 if ppn * job.memory_mb > self.free_memory_mb[node]:
-                    return f"node {node} has {self.free_memory_mb[node]} MB free, {ppn * job.memory_mb} wanted"
+                    return f"node {node} has {self.free_memory_mb[node]} MiB free, {ppn * job.memory_mb} wanted"
         if short > 1:
             return f"{short} nodes hold fewer than {job.ppn_min} processes"
         return None
@@ -271,7 +271,7 @@ class ThreadPool:
         """Return the reason why a job on ``runs`` cannot be suspended to disk, or None if it can."""
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_swap_mb[node]:
-                return f"node {node} has {self.free_swap_mb[node]} MB of swap space free, {processes * job.memory_mb} wanted"
+                return f"node {node} has {self.free_swap_mb[node]} MiB of swap space free, {processes * job.memory_mb} wanted"
         return None
 
     def return_refusal(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> str | None:
@@ -281,7 +281,7 @@ class ThreadPool:
                 return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
-                return f"node {node} has {self.free_memory_mb[node]} MB free, {processes * job.memory_mb} wanted"
+                return f"node {node} has {self.free_memory_mb[node]} MiB free, {processes * job.memory_mb} wanted"
         return None
 
     def to_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
@@ -340,7 +340,7 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
 
 
 def share_nodes(a: Layers, b: Layers) -> bool:
-    """Tell whether two sets of threads lie on a common node."""
+    """Return whether two sets of threads have a common node."""
     nodes = others = 0
     for x, y in zip(a, b, strict=True):
         nodes |= x

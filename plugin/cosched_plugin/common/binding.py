@@ -29,7 +29,7 @@ def router_socket(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
 
 
 def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
-    """Bind ``router`` and return the endpoint really bound. The file of an ipc endpoint has ``mode`` from its creation.
+    """Bind ``router`` and return the endpoint actually bound. The file of an ipc endpoint has ``mode`` from its creation.
 
     Raises EndpointError for a path that is taken, and for an endpoint that cannot be bound.
     """

@@ -1,7 +1,8 @@
 """Keys of both ends of a tcp connection (CURVE): made, read, checked, and revoked while the manager runs.
 
-A pair of keys is two files in ZeroMQ's format, ``NAME.key`` (public) and ``NAME.key_secret``. A manager's keyring is a folder with
-its own pair, ``manager``, and the public keys of those who may connect, one file each, in ``plugins/``, ``users/``, ``operators/``.
+A pair of keys is two files in ZeroMQ's format, ``NAME.key`` (public) and ``NAME.key_secret``. A manager's keyring is a folder
+with its own pair, ``manager``, and the public keys of the peers that may connect, one file each, in ``plugins/``, ``users/``,
+``operators/``.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ def read_secret(file: str | Path) -> tuple[bytes, bytes]:
     except OSError as error:
         raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
     if mode & 0o077:
+        if path.with_name(f"{path.name}_secret").exists():
+            raise UsageError(f"{file}: expected a secret key, got a public one; the secret key is {file}_secret")
         raise UsageError(
             f"{file}: expected a secret file that only its owner may read (chmod 600), got mode {stat.S_IMODE(mode):04o}"
         )
@@ -249,7 +252,7 @@ class _Admission:
         self._keyring = keyring
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Tell whether the owner of the secret key of ``key`` may connect."""
+        """Return whether the owner of the secret key of ``key`` may connect."""
         return self._keyring.member(key, domain) is not None
 
 

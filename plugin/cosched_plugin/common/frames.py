@@ -1,6 +1,6 @@
-"""Messages of several frames through a socket: as pyzmq's own ``*_multipart``, without the cost of their enumerations.
+"""Messages of several frames through a socket: like pyzmq's ``*_multipart`` methods, without the cost of their enumerations.
 
-A batch and its answer pass four times through here, and these two took a fifth of a round trip.
+A batch and its answer take four calls of these functions; pyzmq's took a fifth of a round trip.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes], flags: int = 0) -> None:
-    """Send a message; zmq.ZMQError when it cannot be sent: then no part of it has been sent."""
+    """Send a message; zmq.ZMQError if it cannot be sent, and then no part of it is sent."""
     send = socket.send
     *first, last = frames
     for frame in first:

@@ -1,4 +1,4 @@
-"""Garbage collection in programs that run for long: objects from before the work began are not examined again."""
+"""Garbage collection in long-running programs: objects from before the work are not examined again."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-YOUNG: Final = 5_000  # new objects between two collections of the young ones; Python counts to 700
+YOUNG: Final = 5_000  # new objects between two collections of young objects; Python's default is 700
 
 
 @contextmanager
 def freeze_heap() -> Iterator[None]:
     """Exclude all present objects, such as code and settings, from garbage collections: they stay alive anyway.
 
-    Otherwise a full collection examines a hundred thousand objects of modules: 15 to 30 ms, in the middle of a decision. New
-    objects are examined less often, too: their collections took a tenth of a run's time and found next to nothing, as there are
-    hardly any circles of references.
+    Otherwise a full collection examines a hundred thousand objects of modules, which takes 15 to 30 ms during a decision. New
+    objects are also examined less often: their collections took a tenth of a run's time and found almost nothing, because there
+    are hardly any reference cycles.
     """
     young, middle, old = gc.get_threshold()
     gc.freeze()
-    if young:  # else there are no collections
+    if young:  # with 0, collections are disabled
         gc.set_threshold(max(young, YOUNG), middle, old)
     try:
         yield

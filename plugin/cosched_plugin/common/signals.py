@@ -17,11 +17,11 @@ from cosched_plugin.common.log import ERROR, PATIENCE_MS, Log
 
 @contextmanager
 def stop_on_signals(stop: Callable[[int], None], log: Log) -> Iterator[None]:
-    """Have the first SIGTERM or SIGINT call ``stop`` with its number, and the second one, of either kind, end the process at once.
+    """Make the first SIGTERM or SIGINT call ``stop`` with its number, and the second one, of either kind, end the process at once.
 
-    A step that never ends, such as a decision of a policy in an endless loop, cannot be left in any other way. The process then says
-    one line, formatted by ``log``, and exits with 128 + the number of the second signal; files are not closed. Only in the main
-    thread; in any other one, signals are left alone.
+    Otherwise a step that never ends, such as an endless loop in a policy, could not be stopped. At the second signal the process
+    writes one line, formatted by ``log``, and exits with 128 + the signal's number; files are not closed. Has an effect only in the
+    main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -44,15 +44,15 @@ def stop_on_signals(stop: Callable[[int], None], log: Log) -> Iterator[None]:
 
 
 def _end_at_once(number: int, log: Log) -> NoReturn:
-    """Say why, and exit without any cleaning up.
+    """Write the reason, and exit without any clean-up.
 
-    No exception can do this: a policy may catch all of them. The line takes no lock and no buffer, which the code that the signal has
-    interrupted may hold.
+    An exception would not do, because a policy may catch it. The line is written without locks and buffers, because the interrupted
+    code may hold them.
     """
     try:
         text = f"ended at once by a second signal, {signal.Signals(number).name}"
         line = log.line("ended", text, level=ERROR, exit_code=128 + number)
-        with suppress(AttributeError, OSError, ValueError):  # standard error is closed, or nobody reads it
+        with suppress(AttributeError, OSError, ValueError):  # standard error is closed, or has no reader
             stream = sys.stderr.fileno()
             reader = select.poll()
             reader.register(stream, select.POLLOUT)

@@ -21,12 +21,12 @@ class Terminated(BaseException):
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
     """Run ``command`` and exit.
 
-    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for those who write policies.
-    ``exit_code_of`` tells the exit code of an error that the program raises on purpose, None for any other, which is a defect and
-    ends in a traceback. Where standard output takes nothing, as on a full disk, the exit code is 1. Usage errors exit with 2,
+    With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for authors of policies. ``exit_code_of`` returns the
+    exit code of an error that the program raises deliberately, and None for any other, which is a defect and ends in a traceback.
+    If standard output cannot be written to, as on a full disk, the exit code is 1. Usage errors exit with 2,
     SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
     """
-    # Read from the arguments themselves: an error may come before any option has been understood.
+    # Read from the arguments directly: an error may occur before the options are parsed.
     log = Log(program, as_json="--log-json" in sys.argv[1:])
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -60,26 +60,26 @@ def _flush_output() -> None:
 
 
 def _lost_output() -> str | None:
-    """Return why standard output takes nothing, as on a full disk; None: it does."""
+    """Return why standard output cannot be written to, as on a full disk; None if it can."""
     if sys.stdout is None:
         return None
     try:
         _flush_output()
-        os.write(sys.stdout.fileno(), b"\n")  # an unbuffered stream has forgotten what it could not write
+        os.write(sys.stdout.fileno(), b"\n")  # an unbuffered stream has dropped the data that it could not write
     except OSError as again:
-        # What cannot be written must not be tried again when the process ends.
+        # Otherwise the process tries to write the data again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return again.strerror or str(again)
     return None
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not break into the cleaning up
+    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the clean-up
     raise Terminated
 
 
 def _fail(log: Log, text: str, exit_code: int) -> NoReturn:
-    """Print one line that says what is wrong, and exit; of a traceback in ``text`` (the output of a plugin) it prints the end."""
+    """Print one line that names the error, and exit; of a traceback in ``text`` (the output of a plugin) only the end is printed."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
     if traceback is not None:

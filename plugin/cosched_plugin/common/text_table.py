@@ -1,4 +1,4 @@
-"""Tables for a terminal: columns that are as wide as their widest cell."""
+"""Tables for a terminal: each column is as wide as its widest cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 
 def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
-    """Return a line for each row, two spaces between columns; the columns in ``right`` end together, the others begin together."""
+    """Return a line for each row, two spaces between columns; the columns in ``right`` are right-aligned, the others left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -12,10 +12,10 @@ from cosched_plugin.common.errors import PluginError, UsageError
 
 
 class TraceFile:
-    """A new file for records; a context manager, which leaves no empty file behind when its block raises.
+    """A new file for records; a context manager, which removes an empty file if its block raises.
 
-    Lines are buffered and written out at the latest when it is closed. Raises UsageError where there is a file already (unless
-    ``force``: then it is replaced) or none can be made, PluginError when a record cannot be written.
+    Lines are buffered, at most until the file is closed. Raises UsageError if the file exists (unless ``force``: then it is
+    replaced) or cannot be created, PluginError if a record cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -53,7 +53,7 @@ class TraceFile:
             raise PluginError(f"{self.path}: {_unwritable(error)}") from error
 
     def close(self) -> None:
-        """Write out what is buffered; safe to call twice."""
+        """Write the buffer, and close the file; safe to call twice."""
         try:
             self._stream.close()
         except OSError as error:

@@ -1,6 +1,6 @@
-"""Holds the parts of a composition to their protocols: what a pass relies on, and cannot look at for lack of time.
+"""Checks that the parts of a composition follow their protocols, on which a pass relies without checks for lack of time.
 
-The conformance check puts an `_Audited` part in the place of each one; a run outside the check has none and pays nothing.
+The conformance check replaces each part by an `_Audited` one; a run outside the check has none, and no cost.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cosched_plugin.protocol.messages import Action, JobSpec
 
 
 def audit(policy: Policy) -> None:
-    """Have every composition in ``policy`` raise PolicyError once a part of it does not do what it says.
+    """Make every composition in ``policy`` raise PolicyError if one of its parts violates its protocol.
 
-    A policy that is no composition of parts is left alone.
+    A policy that is not a composition of parts stays unchanged.
     """
     for composed in _compositions(policy):
         composed._order = cast(Any, _AuditedOrder("order", composed._order))
@@ -36,7 +36,7 @@ def audit(policy: Policy) -> None:
 
 
 def _compositions(policy: object) -> Iterator[Composed]:
-    """Yield the compositions in a policy and in the policies below it: those of classes in time slices, and under a budget."""
+    """Yield the compositions in a policy and in its inner policies: those of classes in time slices, and under a budget."""
     if isinstance(policy, Composed):
         yield policy
         return
@@ -47,7 +47,7 @@ def _compositions(policy: object) -> Iterator[Composed]:
 
 
 class _Audited:
-    """A part, which goes by its own word in all that is not looked at."""
+    """A wrapper of a part; attributes that are not checked come from the part."""
 
     def __init__(self, kind: str, part: Any) -> None:
         self._kind = kind
@@ -61,7 +61,7 @@ class _Audited:
 
 
 class _AuditedOrder(_Audited):
-    """An order that returns the jobs that it is given, and keeps to the order of submission where it says so."""
+    """An order that returns exactly the given jobs, and in order of submission if it declares that."""
 
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs in queue order."""
@@ -75,7 +75,7 @@ class _AuditedOrder(_Audited):
 
 
 class _AuditedBackfill(_Audited):
-    """A backfill that asks an order by arrival, too."""
+    """A backfill that calls the order also if that is by arrival."""
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the decisions of one pass."""
@@ -85,7 +85,7 @@ class _AuditedBackfill(_Audited):
 
 
 class _AuditedPlacement(_Audited):
-    """A placement whose offers are free at the instant in question, and whose prices are numbers of units."""
+    """A placement whose offers are free at the given instant, and whose prices are numbers of units."""
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place."""
@@ -102,7 +102,7 @@ class _AuditedPlacement(_Audited):
             )
         if nodes_view(view) is None:
             taken: object = any(minus(layers_of(offer.runs, view.machine.depth), view.open_to(job, snapshot.free)))
-        else:  # a job may have any threads of nodes that are free
+        else:  # with whole nodes, an offer may name any threads of a free node
             taken = nodes_of(offer.runs) & ~any_layer(snapshot.free)
         if taken:
             self._fail(f"offer: expected free threads for job {job.id} at {snapshot.at_us} us, got {list(offer.runs)}")
@@ -117,7 +117,7 @@ class _AuditedPlacement(_Audited):
 
 
 class _AuditedMatching(_Audited):
-    """A matching that returns the seat that the gate has admitted, and has the gate admit no other."""
+    """A matching that returns a seat only if the gate has admitted it, and has no other seat admitted."""
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the job's seat."""
@@ -139,7 +139,7 @@ class _AuditedMatching(_Audited):
 
 
 class _WatchedGate:
-    """A gate, and the seats that it has admitted."""
+    """A gate that records the seats that it has admitted."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -149,7 +149,7 @@ class _WatchedGate:
         return getattr(self._gate, name)
 
     def admit(self, seat: Seat) -> bool:
-        """Tell whether ``seat`` may be taken."""
+        """Return whether ``seat`` may be taken."""
         admitted = self._gate.admit(seat)
         if admitted:
             self.admitted.append(seat)
@@ -157,7 +157,7 @@ class _WatchedGate:
 
 
 class _AuditedShape(_Audited):
-    """A shape that shows whole nodes where it says so."""
+    """A shape that shows whole nodes if it declares that."""
 
     def shaped(self, view: View) -> View:
         """Return the view to plan with."""

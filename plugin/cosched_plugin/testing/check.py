@@ -1,10 +1,14 @@
 """The conformance suite for policies: `check_policy` plays a small, honest resource manager against a policy.
 
-Machines, jobs, users and operators are random, drawn from the seed. After every batch of events: the core's invariants hold; one
-more pass decides nothing; a core rebuilt from what the manager knows, as it arrives in messages, decides the same (so a restart
-changes nothing); every decision arrives as it was when it travels to another process; and what the policy sees is what the manager
-says (so it has changed nothing it may only read). At the end, no job is left that could run. Another process, where asked for,
-answers all batches once more, and decides the same. Parts of a composition do what their protocols say (`audit`).
+Machines, jobs, users and operators are random, drawn from the seed. The suite checks after every batch of events:
+
+- the core's invariants hold, and one more pass decides nothing;
+- a core rebuilt from the manager's messages decides the same, so a restart changes nothing;
+- every decision is the same after encoding and decoding;
+- the policy's view equals the manager's state, so the policy has changed nothing that it may only read.
+
+At the end, no job is left that could run. If requested, another process answers all batches once more, and decides the same.
+Parts of a composition follow their protocols (`audit`).
 
 A policy may decline a machine (MachineError, before it has decided anything), but not all of them.
 """
@@ -61,15 +65,15 @@ __all__ = ["PolicyCheckError", "Report", "check_policy"]
 
 _MOST_ROUNDS: Final = 100  # batches at one instant
 _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever would never end
-_MOST_LONG_BATCHES: Final = 5_000  # the same where jobs take hours
-_ROUNDS: Final = 40  # where a note seems to grow, so many times
-_ROUND_JOBS: Final = 10  # so many further jobs
+_MOST_LONG_BATCHES: Final = 5_000  # the same if jobs take hours
+_ROUNDS: Final = 40  # rounds of further jobs if a note seems to grow
+_ROUND_JOBS: Final = 10  # further jobs of a round
 _TICKS_S: Final = (1, 10)  # the time scale of a run
-_LONG_TICKS_S: Final = (30, 600)  # one in which jobs are worth matching, as few are over in a minute
-_JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, where some take seconds and others many hours
+_LONG_TICKS_S: Final = (30, 600)  # with these, jobs are worth matching: few end within a minute
+_JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, if some take seconds and others many hours
 _RESUME_S: Final = (0, 60)
 
-# What happens at a step, by weight. A calm run has jobs only, a busy one operators and a manager that refuses starts.
+# The happenings of a step, with weights. A calm run has only jobs; a busy one has operators and a manager that refuses starts.
 _CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
 _BUSY: Final[Mapping[str, int]] = {
     "submit": 10,
@@ -94,12 +98,11 @@ def check_policy(
     models: Mapping[str, PairFactory] = MappingProxyType({}),
     arguments: Sequence[str] = (),
 ) -> Report:
-    """Put a policy through ``runs`` random runs of the seed, from number ``first`` on, and return a report.
+    """Test a policy in ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
-    ``make_policy`` returns a new policy at every call. With ``models`` the sites believe in one of these contention models,
-    with no parameters, instead of what is drawn otherwise. ``arguments`` are those with which ``cosched-plugin check`` chooses
-    the same policy (and contention models): given these, another process has to decide the same. Raises PolicyCheckError at the first
-    thing that is wrong.
+    ``make_policy`` returns a new policy at every call. With ``models`` the site believes in one of these contention models,
+    without parameters, instead of a drawn one. ``arguments`` make ``cosched-plugin check`` choose the same policy (and
+    contention models); if they are given, another process must decide the same. Raises PolicyCheckError at the first error.
     """
     began = time.monotonic()
     recording = Recording()
@@ -130,7 +133,7 @@ def check_policy(
 
 
 class _Trial:
-    """One run: a machine, its jobs and operators, and the policy that has to cope."""
+    """One run: a machine, its jobs and operators, and the policy under test."""
 
     def __init__(
         self,
@@ -146,14 +149,14 @@ class _Trial:
         self._seed = seed
         self._run = run
         self._random = Random(f"{seed}/{run}")
-        self._more = Random(f"{seed}/{run}/more")  # what came later than the other draws, and leaves them as they are
-        self._measured = run % 3 == 0  # jobs take up to many hours, and of pairs there are measured slowdowns
+        self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
+        self._measured = run % 3 == 0  # jobs may take many hours, and slowdowns of pairs are measured
         if self._measured:
             nodes, belief, ticks_s = draw_alike(self._random), draw_measured(self._random), _LONG_TICKS_S
         else:
             pairs = self._random.random() < 0.5 or bool(
                 models
-            )  # jobs may get company: two threads a core, and something known of pairs
+            )  # jobs may be co-located: two threads a core, and a model of pairs
             nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
             belief = draw_pairs(self._random) if pairs else draw_belief(self._random)
             ticks_s = _LONG_TICKS_S if pairs else _TICKS_S
@@ -162,22 +165,22 @@ class _Trial:
         self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
         self._tick_us = self._random.choice(ticks_s) * SECOND_US
         self.decisions = 0
-        self.notes_grow = False  # those about the cluster, in the second half of the run
-        self._sizes: dict[str, int] = {}  # at its half
+        self.notes_grow = False  # notes about the cluster, in the second half of the run
+        self._sizes: dict[str, int] = {}  # of these notes, at half of the run
         self._most_batches = _MOST_LONG_BATCHES if self._measured else _MOST_BATCHES
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
         self._shapes = self._random.choice(
             (0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0)
-        )  # share of jobs that care on which nodes
+        )  # share of jobs with constraints on their nodes
         self._events: list[Event] = []
         self._policy = self._new_policy()
         self._watched = Watched(self._policy)
         self._core = self._new_core(self._watched)
 
     def go(self) -> None:
-        """Play the whole run."""
+        """Do the whole run."""
         steps = self._random.randint(20, 30 if self._measured else 60)
         for step in range(steps):
             self._step()
@@ -193,7 +196,7 @@ class _Trial:
             raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
 
     def check_note_sizes(self) -> None:
-        """After the run: submit many more jobs, a few at a time, and see whether a note about the cluster grows with each."""
+        """After the run: submit many more jobs, a few at a time, and check whether a note about the cluster grows with each."""
         before: dict[str, int] = {}
         for number in range(_ROUNDS):
             if number == _ROUNDS // 2:
@@ -211,8 +214,8 @@ class _Trial:
             )
 
     def _run_out(self) -> None:
-        """Let all end that will."""
-        while True:  # no more surprises: everything that runs ends, and nodes come back once no job makes progress
+        """Continue until all jobs have ended that can end."""
+        while True:  # no more random happenings: running jobs end, and nodes return once no job makes progress
             due_us = self.site.due_us()
             if self.site.down and not self.site.ends():
                 self._batches([NodeReturned(node) for node in sorted(self.site.down)])
@@ -223,13 +226,13 @@ class _Trial:
                 return
 
     def _step(self) -> None:
-        """Go to the next instant, and let some things happen there, in the protocol's order."""
+        """Advance to the next instant, and draw what happens there, in the protocol's order."""
         site, random = self.site, self._random
         due_us = site.due_us()
         site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
         if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
             site.now_us = due_us
-        most = 10 if self._measured else 4  # so that there are queues, in which policies may choose
+        most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
         events = due_events(self.site)
         gone = {event.job_id for event in events if isinstance(event, JobEnded)}
@@ -252,10 +255,10 @@ class _Trial:
         if events or wakes:
             self._batches([*events, *wakes])
 
-    # ------------------------------------------------------------ batches, and what must hold after each
+    # ------------------------------------------------------------ batches, and the checks after each
 
     def _batches(self, events: list[Event]) -> None:
-        """Let events happen, and what the answers to them cause at the same instant."""
+        """Send events, and those that the answers cause at the same instant."""
         rounds = 0
         while events:
             self._events = events
@@ -303,10 +306,10 @@ class _Trial:
                 continue
             reason = site.act(action)
             if isinstance(action, ReviseJob) and action.job_id in refused:
-                follow.append(ActionRefused(site.seq, number, str(reason)))  # a host that did not start after all
+                follow.append(ActionRefused(site.seq, number, str(reason)))  # its host did not start
             elif reason is not None:
                 raise self._problem(f"{action} is impossible: {reason}")
-        if not follow:  # else the scheduler learns only in the next batch that some did not start
+        if not follow:  # otherwise the scheduler learns only in the next batch that some did not start
             told = self._new_core(self._policy).view
             difference = find_difference(self._core.view, told, site.notes)
             if difference is not None:
@@ -320,7 +323,7 @@ class _Trial:
             if isinstance(error, MachineError) and not self.decisions:
                 raise
             if isinstance(error.__cause__, ContentionError):
-                raise  # it is not the policy that is wrong
+                raise  # not the policy's fault
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
     def _pass(self) -> Iterator[Action]:
@@ -331,7 +334,7 @@ class _Trial:
             raise self._problem(f"in a second pass, {type(error).__name__}: {error}") from error
 
     def _new_core(self, policy: Policy) -> SchedulerCore:
-        """Return a core made of what the manager knows now."""
+        """Return a new core made from the manager's present state."""
         return SchedulerCore(policy, self.site.inventory(), models=self._models)
 
     def _new_policy(self) -> Policy:

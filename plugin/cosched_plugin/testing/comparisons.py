@@ -1,4 +1,4 @@
-"""What `cosched_plugin.testing.check` compares: what a policy sees with the manager's word, and a reply with what arrives of it."""
+"""The comparisons of `cosched_plugin.testing.check`: the policy's view with the manager's state, a reply with its decoded form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SomeMessage = TypeVar("SomeMessage", Welcome, Events)
 
 
 class Watched:
-    """A policy, and what it saw of ended jobs when it was last asked."""
+    """A policy, and the ended jobs in its view at its last decision."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -30,14 +30,14 @@ class Watched:
 
 
 def arrived(message: SomeMessage) -> SomeMessage:
-    """Return what arrives of a message in another process: equal to it, and no object of it the same."""
+    """Return a message as another process receives it: equal, but without common objects."""
     copy = decode(encode(message))
     assert isinstance(copy, type(message))
     return copy
 
 
 def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str], NoteValue]) -> str | None:
-    """Return where the policy's view, after its answer, is not that of a scheduler that the manager has just told everything."""
+    """Return the first difference of the policy's view, after its answer, from that of a scheduler with a new welcome."""
     pairs: dict[str, tuple[object, object]] = {
         "queue": (seen.queue, told.queue),
         "running": (dict(seen.running), dict(told.running)),
@@ -62,7 +62,7 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
 
 
 def find_loss(seq: int, now_us: int, actions: Sequence[Action]) -> str | None:
-    """Return what would be lost of a reply between two processes: that it cannot be sent or read, or what it arrives as."""
+    """Return the error if a reply cannot be sent to another process or read there, or arrives changed; None if it arrives."""
     reply = Actions(seq, now_us, tuple(actions))
     try:
         copy = decode(encode(reply))
@@ -76,7 +76,7 @@ def find_loss(seq: int, now_us: int, actions: Sequence[Action]) -> str | None:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Tell whether two values are equal and of equal types, inside too: True is not 1."""
+    """Return whether two values are equal and of equal types, also inside: True is not 1."""
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple) and isinstance(other, tuple):

@@ -1,4 +1,4 @@
-"""The draws of `cosched_plugin.testing.check`: machines, what is believed of them, and jobs."""
+"""The draws of `cosched_plugin.testing.check`: machines, beliefs about them, and jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
 
-# Few users and names, so that each has many jobs; the shares of the users are Zipf's.
+# Few users and names, so that each has many jobs; the users' shares follow Zipf's law.
 _USERS: Final = {"ann": 12, "ben": 6, "cleo": 4, "": 3}
 _NAMES: Final = ("mesh", "fold", "")
 
@@ -39,7 +39,7 @@ def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...
 
 
 def draw_alike(random: Random) -> tuple[NodeClass, ...]:
-    """Draw nodes of several cores, all alike most of the time, as policies may want them that place by formulas."""
+    """Draw nodes with several cores, usually all alike, as policies that place by formulas may require."""
     nodes = random.randint(1, 8)
     counts = [nodes - 1, 1] if nodes > 1 and random.random() < 0.15 else [nodes]
     sockets, cores = random.choice(((2, 2), (2, 2), (2, 4), (1, 2), (1, 1)))
@@ -59,12 +59,12 @@ def draw_alike(random: Random) -> tuple[NodeClass, ...]:
 
 
 def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
-    """Draw how much room there is on the nodes' disks: plenty, some, or none."""
+    """Draw the swap space on the nodes' disks: plenty, some, or none."""
     return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
 
 
 def draw_belief(random: Random) -> Belief:
-    """Draw what the site believes about contention on its nodes."""
+    """Draw the site's belief about contention on its nodes."""
     contention, resources = random.choice(
         (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
     )
@@ -72,12 +72,12 @@ def draw_belief(random: Random) -> Belief:
 
 
 def draw_believed(random: Random, names: Sequence[str]) -> Belief:
-    """Draw which of these models, with no parameters, the site believes in."""
+    """Draw the site's belief from these models, without parameters."""
     return Belief(random.choice(names), "bulk-synchronous", ())
 
 
 def draw_pairs(random: Random) -> Belief:
-    """Draw what the site believes about pairs of jobs."""
+    """Draw the site's belief about pairs of jobs."""
     model = LomarcModel(
         remainder=random.random() < 0.5,
         c_scope=random.choice(C_SCOPES),
@@ -89,20 +89,20 @@ def draw_pairs(random: Random) -> Belief:
 
 
 def draw_measured(random: Random) -> Belief:
-    """Draw what the site believes about pairs of jobs of which slowdowns were measured."""
+    """Draw the site's belief about pairs of jobs whose slowdowns are measured."""
     shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
     model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
     return Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
 def with_owner(random: Random, spec: JobSpec) -> JobSpec:
-    """Draw whose job it is and its name: a policy that counts something per user or per name must not go unnoticed."""
+    """Draw the job's user and name, to find policies that count without bound per user or per name."""
     (user,) = random.choices(list(_USERS), list(_USERS.values()))
     return spec._replace(user=user, name=random.choice(_NAMES))
 
 
 def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
-    """Draw how a job slows itself down, if anything is known of it."""
+    """Draw a job's self slowdown, possibly unknown."""
     return (
         spec._replace(self_slowdown=draw_self_slowdown(random.randint(0, 99), spec.id))
         if random.random() < 0.8
@@ -111,7 +111,7 @@ def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
 
 
 def draw_usage(random: Random) -> UsageTuple:
-    """Draw how a job uses its nodes: one resource for most of the time, the others for the rest."""
+    """Draw a job's use of its nodes: one resource for most of the time, the others for the rest."""
     bound = random.choice(BOUNDS)
     most = random.choice((500_000, 650_000, 900_000))
     other = random.randint(0, WHOLE_PPM - most)
@@ -123,8 +123,8 @@ def draw_usage(random: Random) -> UsageTuple:
 def draw_job(
     random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool, tick_us: int = SECOND_US
 ) -> tuple[JobSpec, int]:
-    """Draw a job and its true run time, of 1 to 15 ticks; a ``shaped`` one cares on which nodes it runs."""
-    # Whole ticks make many things happen at once; the odd microsecond makes others nearly so.
+    """Draw a job and its true run time, of 1 to 15 ticks; a ``shaped`` one has constraints on its nodes."""
+    # Whole ticks make many events simultaneous; an extra microsecond makes others almost simultaneous.
     run_us = random.randint(1, 15) * tick_us + random.choice((0, 0, 0, 1))
     estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * tick_us, max(1, run_us // 2)))
     limit_us = random.choice((None, None, estimate_us, estimate_us + tick_us))

@@ -1,4 +1,4 @@
-"""What happens at the site of `cosched_plugin.testing.check`: by itself, by operators and users, and by bad luck."""
+"""The happenings at the site of `cosched_plugin.testing.check`: due events, actions of operators and users, and failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 
 def due_events(site: Site) -> list[Event]:
-    """Return what happens by itself at the present instant."""
+    """Return the events that are due at the present instant."""
     now_us = site.now_us
     events: list[Event] = [
         JobEnded(job.spec.id, TIMEOUT if job.is_killed else COMPLETED)
@@ -36,7 +36,7 @@ def due_events(site: Site) -> list[Event]:
 
 
 def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> list[Event]:
-    """Take a node out of service; with ``evict``, its jobs end or wait again, else they may go on to their end."""
+    """Take a node out of service; with ``evict`` its jobs end or are requeued, otherwise they may continue."""
     up = [node for node in range(site.machine.nodes) if node not in site.down]
     if len(up) < 2:
         return []
@@ -53,7 +53,7 @@ def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> lis
 
 
 def measure(random: Random, site: Site, gone: set[int]) -> list[Event]:
-    """Tell what some jobs that share nodes were slowed by; who was with a job that is gone is among others now."""
+    """Return the measured slowdowns of some jobs that share nodes, except those with a neighbour that has just left."""
     left = [job for job in site.sharing() if not any(site.jobs[number].nodes & job.nodes for number in gone)]
     chosen = [job.spec.id for job in left if random.random() < 0.5]
     return [ProgressMeasured(job_id, random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
@@ -62,7 +62,7 @@ def measure(random: Random, site: Site, gone: set[int]) -> list[Event]:
 def change(
     random: Random, site: Site, kind: str, gone: set[int]
 ) -> JobEnded | JobHeld | JobReleased | JobRequeued | None:
-    """Return one change by a user or an operator; None if there is nobody to change."""
+    """Return one change by a user or an operator; None if there is no job for it."""
     pending = [job for job in site.in_state("pending") if job.spec.id not in gone]
     running = [job for job in site.in_state("running") if job.spec.id not in gone]
     there = {

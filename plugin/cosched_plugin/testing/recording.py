@@ -1,4 +1,4 @@
-"""What a policy was asked and answered in a conformance check; another process is asked the same (`replay`)."""
+"""The batches and answers of a policy in a conformance check; another process answers the batches again (`replay`)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, JobSubmitted, Message, Welcome
 
-SEGMENT: Final = 12  # batches after which a scheduler is made anew
-MOST_BATCHES: Final = 3_000  # of all runs: what is recorded is bounded
+SEGMENT: Final = 12  # batches after which a new scheduler is made
+MOST_BATCHES: Final = 3_000  # of all runs: bounds the recording
 LEAST_DEADLINE_S: Final = 30.0
-PATIENCE: Final = 4.0  # the other process may take so many times as long as the check itself
+PATIENCE: Final = 4.0  # factor on the time of the check itself, for the other process
 
-_MOST_SEEDS: Final = 100  # that are tried; one in eight will do
+_MOST_SEEDS: Final = 100  # seeds that are tried; about one in eight is suitable
 _SHOW_ORDER: Final = (
     "import json, sys; print(json.dumps([sorted(group, key=hash) for group in json.loads(sys.argv[1])]))"
 )
 
 
 class Batch(NamedTuple):
-    """One batch: what was told, and the answer; for the first one of a segment, what a new scheduler is to be made of."""
+    """One batch: the events and the answer; for the first one of a segment, the welcome of a new scheduler."""
 
     run: int
     welcome: Welcome | None
@@ -35,12 +35,12 @@ class Batch(NamedTuple):
     actions: Actions
 
     def as_texts(self) -> list[str | None]:
-        """Return its messages as texts."""
+        """Return its encoded messages as texts."""
         return [None if message is None else encode(message)[1].hex() for message in self[1:]]
 
 
 class Difference(NamedTuple):
-    """A batch that another process answers otherwise."""
+    """A batch that another process answers differently."""
 
     run: int
     now_us: int
@@ -58,7 +58,7 @@ class Recording:
         return len(self._batches)
 
     def add(self, run: int, welcome: Welcome, events: Events, actions: Sequence[Action]) -> None:
-        """Append a batch of a run, which is as the welcome tells just before it."""
+        """Append a batch of a run; the welcome describes the state just before it."""
         if len(self._batches) < MOST_BATCHES:
             goes_on = bool(self._batches) and self._batches[-1].run == run
             first = not goes_on or events.seq % SEGMENT == 0
@@ -66,9 +66,9 @@ class Recording:
             self._batches.append(Batch(run, welcome if first else None, events, answer))
 
     def find_difference(self, arguments: Sequence[str], took_s: float) -> Difference | None:
-        """Return a batch that another process answers otherwise; None if there is none.
+        """Return a batch that another process answers differently; None if there is none.
 
-        ``arguments``: what `cosched-plugin check` must be told to choose the same policy; ``took_s``: how long the check took here.
+        ``arguments`` make `cosched-plugin check` choose the same policy; ``took_s`` is the duration of the check in this process.
         """
         if not self._batches:
             return None
@@ -113,7 +113,7 @@ def read_batches(file: Path) -> list[Batch]:
 
 
 def answer_beside(file: Path) -> Path:
-    """Return where the other process says which batch of ``file`` it answers otherwise."""
+    """Return the file in which the other process names the batch of ``file`` that it answers differently."""
     return file.with_suffix(".answer")
 
 
@@ -130,7 +130,7 @@ def _decode(text: str) -> Message:
 
 
 def _other_hash_seed(groups: Sequence[Sequence[str]]) -> str:
-    """Return a PYTHONHASHSEED with which no text has the place in its group, in order of hashes, that it has in this process."""
+    """Return a PYTHONHASHSEED that moves every text to another place in its group, in order of hashes, than in this process."""
     command = [sys.executable, "-S", "-c", _SHOW_ORDER, json.dumps([group for group in groups if len(group) > 1])]
     own = [sorted(group, key=hash) for group in groups if len(group) > 1]
     seed = ""

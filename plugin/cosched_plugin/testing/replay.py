@@ -1,7 +1,7 @@
-"""The other process of a conformance check: it answers the batches of a `Recording`, and says which one it answers otherwise.
+"""The other process of a conformance check: it answers the batches of a `Recording`, and reports the first different answer.
 
-It hashes texts otherwise, its clocks are wrong, it has imported every module anew, and it is asked about the last batches first: what
-depends on any of these, or is remembered beside notes, gives other answers here.
+In this process texts have other hashes, clocks are wrong, all modules are newly imported, and the last batches come first. A
+policy that depends on any of these, or that stores state outside notes, gives different answers here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Clocks:
 
 
 def replay(name: str, make_policy: Callable[[], Policy], models: Mapping[str, PairFactory], clocks: Clocks) -> None:
-    """Answer the batches in file ``name``, the last segment first; write beside it which one has another answer, and which."""
+    """Answer the batches in file ``name``, the last segment first; write the first different answer into a file beside it."""
     file = Path(name)
     batches = read_batches(file)
     begins = [place for place, batch in enumerate(batches) if batch.welcome is not None]
@@ -64,14 +64,14 @@ def replay(name: str, make_policy: Callable[[], Policy], models: Mapping[str, Pa
 def _replay_segment(
     batches: Sequence[Batch], policy: Policy, models: Mapping[str, PairFactory]
 ) -> tuple[int, str] | None:
-    """Return the place of the first batch that a new scheduler answers otherwise, and the problem."""
+    """Return the index of the first batch that a new scheduler answers differently, and the problem."""
     welcome = batches[0].welcome
     assert welcome is not None
     core = SchedulerCore(policy, welcome, models=models)
     for place, batch in enumerate(batches):
         try:
             actions = core.handle(batch.events.now_us, batch.events.events)
-        except Exception as error:  # whatever a policy can raise
+        except Exception as error:  # a policy can raise anything
             return place, f"the policy fails in another process only: {type(error).__name__}: {error}"
         if tuple(actions) != batch.actions.actions:
             return place, f"another process decides otherwise: {list(batch.actions.actions)}, there {actions}"

@@ -1,4 +1,4 @@
-"""What the conformance suite says of a policy: a report of one that passed, an error for the first thing that is wrong."""
+"""The result of the conformance suite for a policy: a report if it passed, an error for the first problem."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LISTED_EVENTS: Final = 12
 
 
 class Report(NamedTuple):
-    """What a policy that passed has been through."""
+    """The extent of the tests that a policy has passed."""
 
     seed: int
     runs: int
     jobs: int
     batches: int  # each followed by a restart that changed nothing
     decisions: int
-    declined: int = 0  # runs, out of these, on machines that the policy cannot work on
+    declined: int = 0  # number of these runs on machines that the policy cannot work on
     replayed: int = 0  # batches that another process answered as well
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
 
 class PolicyCheckError(PluginError):
-    """A policy does what no policy may.
+    """A policy violates the rules for policies.
 
     ``seed`` and ``run`` (from 1) replay it, ``now_us`` and ``events`` are the batch in question, ``problem`` says what is wrong.
     """

@@ -44,7 +44,7 @@ from cosched_plugin.protocol.messages import (
 
 
 class SiteJob:
-    """A job in the manager's care."""
+    """The manager's state of a job."""
 
     __slots__ = (
         "estimate_us",
@@ -73,16 +73,16 @@ class SiteJob:
         self.runs: tuple[Run, ...] = ()
         self.estimate_us = 0
         self.limit_us: int | None = None
-        self.suspended_us: int | None = None  # since when
+        self.suspended_us: int | None = None  # start of its suspension
         self.on_disk = False  # suspended to disk
-        self.idle_us = 0  # from its start to `since_us`, less what it worked
-        self.since_us = 0  # when it last went on, or will
-        self.worked_us = 0  # before that
-        self.ready_us = 0  # the same of its last return from disk
+        self.idle_us = 0  # time from its start to `since_us` without work
+        self.since_us = 0  # when it last resumed, or will
+        self.worked_us = 0  # work done before `since_us`
+        self.ready_us = 0  # when it last resumed after a return from disk, or will
         self.measured_ppm = 0
 
     def told(self) -> RunningJob:
-        """Return what a scheduler is told of it while it runs."""
+        """Return its entry in a welcome while it is running."""
         return RunningJob(
             self.spec,
             self.start_us,
@@ -98,12 +98,12 @@ class SiteJob:
 
     @property
     def is_killed(self) -> bool:
-        """Tell whether its limit ends it."""
+        """Return whether its limit ends it."""
         return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
 
     @property
     def end_us(self) -> int | None:
-        """Return when it will end by itself or be killed; None while it is suspended."""
+        """Return when it will end or be killed at its limit; None while it is suspended."""
         if self.suspended_us is not None:
             return None
         lasts_us = self.run_us + self.idle_us
@@ -111,12 +111,12 @@ class SiteJob:
 
     @property
     def nodes(self) -> set[int]:
-        """Return the nodes that it is on, or was last."""
+        """Return its present or last nodes."""
         return {node for node, _ in node_shares(self.runs)}
 
 
 class Site:
-    """A resource manager of the plainest kind: nothing is cached, and threads are pairs of numbers."""
+    """A resource manager in its simplest form: nothing is cached, and threads are pairs of numbers."""
 
     def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0) -> None:
         self.nodes = nodes
@@ -126,12 +126,12 @@ class Site:
         self.now_us = 0
         self.down: set[int] = set()
         self.jobs: dict[int, SiteJob] = {}
-        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None where one was taken away
+        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
         self.wakes: set[int] = set()
         self.machine = Machine(nodes)
 
     def inventory(self) -> Welcome:
-        """Return all that a scheduler needs to go on from the last answered batch."""
+        """Return the state that a scheduler needs to continue from the last answered batch."""
         pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
         return Welcome(
             PROTOCOL_VERSION,
@@ -153,31 +153,31 @@ class Site:
         return [job for _, job in sorted(self.jobs.items()) if job.state == state]
 
     def on_node(self, node: int) -> list[SiteJob]:
-        """Return the running jobs that hold threads of ``node``, or have their image there."""
+        """Return the running jobs that hold threads of ``node``, or have their image on its disk."""
         return [job for job in self.in_state("running") if node in job.nodes]
 
     def sharing(self) -> list[SiteJob]:
-        """Return the jobs that make progress, among others that do, by id."""
+        """Return the jobs that make progress beside others that do, by id."""
         active = [job for job in self.in_state("running") if job.suspended_us is None]
         return [job for job in active if any(other is not job and other.nodes & job.nodes for other in active)]
 
     def ends(self) -> list[int]:
-        """Return when jobs will end by themselves, or be killed."""
+        """Return the times at which jobs will end or be killed at their limits."""
         return [job.end_us for job in self.in_state("running") if job.end_us is not None]
 
     def due_us(self) -> int | None:
-        """Return the instant at which something happens by itself; None if nothing will."""
+        """Return the instant of the next due event; None if there is none."""
         return min(self.ends() + list(self.wakes), default=None)
 
     def could_run(self, spec: JobSpec) -> bool:
-        """Tell whether the nodes in service could hold such a job if they were empty."""
+        """Return whether the nodes in service could hold such a job if they were empty."""
         machine = self.machine
         up = [node for node in range(machine.nodes) if node not in self.down]
         threads = machine.threads_of
         return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
 
     def ended_by(self, event: Event) -> list[Ended]:
-        """Return what an event, which is to happen, makes policies see of the end of a running job."""
+        """Return the entry of a running job among the ended ones after ``event``, which has not happened yet."""
         if not isinstance(event, JobEnded | JobRequeued) or self.jobs[event.job_id].state != "running":
             return []
         job = self.jobs[event.job_id]
@@ -186,7 +186,7 @@ class Site:
         return [Ended(running, event.state if isinstance(event, JobEnded) else REQUEUED, self.now_us, worked_us)]
 
     def happen(self, event: Event) -> None:
-        """Take an event into account."""
+        """Apply an event."""
         match event:
             case JobSubmitted():
                 self.jobs[event.job.id].state = "pending"
@@ -215,7 +215,7 @@ class Site:
             case StartJob():
                 return self._start(action)
             case StartTogether():
-                # The core has vouched for all of them; one that is impossible ends the check, so nothing needs undoing.
+                # The core has checked all of them; an impossible one ends the check, so nothing needs to be undone.
                 return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
             case ReviseJob():
                 return self._revise(action)
@@ -329,7 +329,7 @@ class Site:
         return {place for job in self.in_state("running") if not job.on_disk for place in places(job.runs)}
 
     def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
-        """Return what the jobs on disk, or all others, leave on each node."""
+        """Return what remains on each node beside the jobs on disk, or beside all others."""
         left = list(room_mb)
         for job in self.in_state("running"):
             for node, processes in node_shares(job.runs) if job.on_disk == on_disk else ():
@@ -337,7 +337,7 @@ class Site:
         return left
 
     def _disturb(self, cause: SiteJob) -> None:
-        """Forget what was measured on the nodes of a job that comes, goes, stops or goes on: its neighbours are others now."""
+        """Forget the measurements on the nodes of a job that starts, ends, is suspended or resumes: its neighbours change."""
         for job in self.jobs.values():
             if job.nodes & cause.nodes:
                 job.measured_ppm = 0
@@ -357,7 +357,7 @@ class Site:
 
 
 def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
-    """Return the (node, thread) pairs that ``runs`` name, as often as they do."""
+    """Return the (node, thread) pairs that ``runs`` name, with repetitions."""
     return [
         (node, thread)
         for first, count, mask, _ in runs

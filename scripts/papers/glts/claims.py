@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from scripts.papers.figures import NOT_RUN, Figures, Where, interval_text, percent_text
+from scripts.papers.figures import LEAST, NOT_RUN, QUARTER, Figures, Where, interval_text, percent_text
 from scripts.papers.glts.experiment import (
     AARR,
     BASE,
@@ -33,8 +33,6 @@ from cosched_emulator.statistics.intervals import Interval, mean_interval
 from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
 
 LITTLE: Final = 5.0  # percent that count as no difference
-QUARTER: Final = 0.25  # of a published figure: nearer ones count as the same
-LEAST: Final = 2.0  # points of percent, where a quarter is less
 GROWS: Final = 2.0  # the queue of the second half over that of the first from which on it counts as growing
 # By class as the paper names them: the relative responses that stand for them. The paper's cut-off is taken as 600 s.
 RESPONSES: Final = {"medium": "rr_60_medium", "long": "rr_60_long", "all": "rr_600_all"}
@@ -179,7 +177,7 @@ def _load(figures: Figures) -> Iterator[Claim]:
             ),  # type: ignore[misc]
             interval_text,
         )
-    growth = "queue_growth"
+    growth = "waiting_growth"
     text = "mean queue of the second half of the submissions over that of the first"
     yield Claim(
         f"SSP is saturated: {text} is above {GROWS:g}",

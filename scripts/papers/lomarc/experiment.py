@@ -98,6 +98,12 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "fcfs": Variant("first come, first served: classes count for nothing", {}, ("order=fcfs",), policies=_ORDERED),
     "future-all": Variant("L-R counts all expected arrivals", {}, ("matching.future=all",), policies=("L-R",)),
     "future-none": Variant("L-R counts no expected arrivals", {}, ("matching.future=none",), policies=("L-R",)),
+    "figure 5 as printed": Variant(
+        "L-R with the paper's figure 5 taken literally (`scripts/papers/lomarc/literal.py`)",
+        {},
+        ("matching=scripts.papers.lomarc.literal:Literal",),
+        policies=("L-R",),
+    ),
     "paging-2": Variant("slowdown 2 where memory does not fit", {"truth": {"paging": 2.0}}, policies=("AC",)),
     "paging-1": Variant(
         "no slowdown where memory does not fit, besides that of the pair",

@@ -307,7 +307,7 @@ def test_arrays_and_ends_are_as_of_the_last_step(path: str) -> None:
 
 def test_contradictory_facts_are_an_error(accounts: Accounting) -> None:
     accounts.record([JobChanged(0, 3, "RUNNING")])
-    with pytest.raises(InvariantError, match="never told of job 3: JobChanged"):
+    with pytest.raises(InvariantError, match="job 3 was never entered into the accounting: JobChanged"):
         accounts.flush()
     accounts._buffer.clear()
     accounts.record([JobEntered(0, job(3), ANN)] * 2)
@@ -342,7 +342,7 @@ def test_the_journal_is_replayed(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     again = Accounting.open(path)
     assert again.meta == META
     assert again.unplayed == 10
-    with pytest.raises(InvariantError, match="10 steps of the journal have not been played"):
+    with pytest.raises(InvariantError, match="10 steps of the journal have not been replayed"):
         again.append(steps[0])
     assert list(again.replay()) == steps
     again.append(Step("more", 11, b""))

@@ -286,7 +286,7 @@ def test_progress_and_warnings_are_reported() -> None:
              overrides={"cluster": {"preset": "lomarc-ht"}})  # fmt: skip
     assert told[-1] == (40, 40)
     assert told == sorted(told)
-    assert warned[0].startswith("matching response will pair nobody")
+    assert warned[0].startswith("matching response will pair no jobs")
 
 
 def test_warnings_of_the_workload_are_reported_too(folder: Path) -> None:
@@ -297,7 +297,9 @@ def test_warnings_of_the_workload_are_reported_too(folder: Path) -> None:
     sharing = {"truth": {"contention": "lomarc"}, "workload": {"characteristics": "M1"}, "monitoring": {"above": 1.5}}
     run = simulate(scenario, "easy", overrides=sharing, warn=warned.append)
     assert len(warned) == 3
-    assert warned[0].startswith('truth.contention = "lomarc" speaks of two jobs on a node, and up to 4 may meet')
+    assert warned[0].startswith(
+        'truth.contention = "lomarc" is a model of two jobs on a node, and up to 4 may share one'
+    )
     assert warned[1] == "run times cut to the estimate: 1 jobs, 20.0 % of the work lost (--no-cap-runs keeps it)"
     assert warned[2] == "monitoring.above has no effect without monitoring.after_s"
     assert (run.summary["cut_runs"]["jobs"], run.summary["cut_runs"]["work_lost"]) == (1, 0.2)

@@ -256,9 +256,14 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     ("arguments", "text"),
     [
         (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
+        (("--policy", "least_work.LeastWork"), "; a class of yours is MODULE:CLASS, such as least_work:LeastWork"),
+        (("--policy", "math:pi"), "policy math:pi: expected a class, got 3.14"),
         (("--policy", "none.toml"), "none.toml: No such file or directory"),
         (("--policy", ""), "no policy ''"),
-        (("--policy", "nomodule:X"), "policy nomodule:X: ModuleNotFoundError: No module named 'nomodule'"),
+        (
+            ("--policy", "nomodule:X"),
+            "policy nomodule:X: no module 'nomodule' on Python's path: set PYTHONPATH to the folder that holds nomodule.py",
+        ),
         (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
         (
             ("--policy", "lct", "--set", "placement.threshold=0.5"),
@@ -279,12 +284,12 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--node", "2x16"), "single, two-socket-2x32, got '2x16'"),
         (
             ("--node", "2x0x2"),
-            "cluster: expected a machine that can be, got cores_per_socket: must be at least 1, not 0",
+            "cluster: expected a possible machine, got cores_per_socket: must be at least 1, not 0",
         ),
         (("--node", "rua-4wai"), "got 'rua-4wai'; did you mean 'rua-4way'?"),
         (
             ("--node", "2x8x2", "--cores", "4"),
-            "cluster.cores: expected nothing: preset = '2x8x2' tells the cores, got 4",
+            "cluster.cores: expected nothing: preset = '2x8x2' gives the cores, got 4",
         ),
         (("--memory-gb", "nan"), "Invalid value for '--memory-gb': expected a number, got nan"),
         (("--memory-gb", "0.0001"), "memory_mb: must be at least 1, not 0"),
@@ -328,7 +333,7 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
     code, out, err = commands.emulator(*asked)
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
-        "warning: matching response will pair nobody: the scheduler is told nothing of pairs "
+        "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
         '(truth.contention = "bandwidth"; give --contention lomarc or statistical)\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )

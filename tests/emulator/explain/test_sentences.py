@@ -32,7 +32,7 @@ def test_times_are_readable() -> None:
 def test_every_start_is_explained(lomarc: list[Record]) -> None:
     phrases = (
         "took it as its partner", "it could join job", "reserved head", "it was backfilled before", "it was the first of",
-        "highest profit", "looked at it as a partner", "joined it on its nodes", "It looked for no partner",
+        "highest profit", "considered it as a partner", "joined it on its nodes", "It looked for no partner",
     )  # fmt: skip
     seen = set()
     for record in lomarc:
@@ -49,8 +49,8 @@ def test_every_start_is_explained(lomarc: list[Record]) -> None:
 def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
     phrases = (
         "(Case 1)", "(Case 2)", "(Case 3)", "it was expected to end within", "it was too short",
-        "it got a node for each process", "took it along", "had room for it", "joined it on its nodes", "A group for it was given up",
-        "It was preempted", "its promised start had come",
+        "it got a node for each process", "took it into its group", "had room for it", "joined it on its nodes",
+        "A group for it was given up", "It was preempted", "its promised start had come",
     )  # fmt: skip
     seen = set()
     for record in glts:
@@ -98,7 +98,7 @@ def test_the_explanation_of_a_group() -> None:
         "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:01:00 later, at 90 s (0:01:30).",
         "At its submission it was expected to end within 2:00:00.",
         "30 s after its submission it was promised a start at 62 s (0:01:02).",
-        "It started as the primary job of a group, with jobs 5 and 6, which had waited, too (Case 1).",
+        "It started as the primary job of a group, with jobs 5 and 6, also pending (Case 1).",
         "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside jobs 5 and 6.",
         "It should take 1.200 times as long there as estimated: 0:02:00.",
@@ -106,18 +106,18 @@ def test_the_explanation_of_a_group() -> None:
         "It was preempted 3 times, for 1:24:00 on disk in all; since 8280 s (2:18:00) it has not come back.",
     ]
     assert lines_of(records, 5)[1:4] == [
-        "It started because job 7, which started then, took it along, with job 6: "
+        "It started because job 7, which started then, took it into its group, with job 6: "
         "they are a group, with that job as the primary one (Case 1).",
         "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside job 7.",
     ]
     assert lines_of(records, 9)[1:3] == [
-        "It started as the primary job of a group, with job 7, which ran already (Case 2).",
+        "It started as the primary job of a group, with job 7, already running (Case 2).",
         "1 candidate goes well with the primary job; this is the 2nd group that was tried, with a utilisation gain of 0.877; "
         "with another one job 4 would have ended too late.",
     ]
     assert lines_of(records, 10)[1:3] == [
-        "It started because job 9, which ran already, had room for it, with job 11: "
+        "It started because job 9, which was already running, had room for it, with job 11: "
         "they are a group, with that job as the primary one (Case 3).",
         "3 candidates go well with the primary job; this is the 12th group that was tried, with a utilisation gain of 0.877; "
         "with another one it would have ended too late.",
@@ -194,10 +194,11 @@ def test_a_candidate_in_searches_of_other_jobs() -> None:
         "times": 8, "removed": 3, "without_profit": 1, "another_taken": 2, "not_admitted": 2,
         "removed_by": {"short": 0, "size": 1, "memory": 2, "type": 0, "slowdown": 0},
     }  # fmt: skip
-    (told,) = [line for line in lines_of([*others, START], 7) if line.startswith("While it waited")]
+    (told,) = [line for line in lines_of([*others, START], 7) if line.startswith("While it was pending")]
     assert told == (
-        "While it waited 8 jobs that started looked at it as a partner, in vain: once it was larger than the job that started, "
-        "twice it did not fit into memory beside the job that started, once it would have been no gain, twice another was taken, "
+        "While it was pending, 8 starting jobs considered it as a partner and did not take it: "
+        "once it was larger than the job that started, twice it did not fit into memory beside the job that started, "
+        "once it would have been no gain, twice another was taken, "
         "twice it found no place there, or would have delayed the reserved job."
     )
 
@@ -242,11 +243,40 @@ def test_the_explanation_of_a_head_a_requeue_and_a_suspension() -> None:
         "10 s after its start it was suspended because beside job 5 it took 1.750 times as long as alone; it was resumed 30 s later.",
         "Start 2 of 2:",
         "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:06:10 later, at 400 s (0:06:40).",
+        "1 job that was submitted later started before it.",
         "It started because of what the policy calls 'mine'.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node).",
     ]
     with pytest.raises(EmulatorError, match=r"t\.jsonl: job 3 never started; it was the reserved head of the queue$"):
         lines_of(records, 3)
+
+
+def test_why_a_job_of_a_policy_of_others_waited() -> None:
+    def other(at_s: int, job: int, submit_s: int) -> Record:
+        return START | {"at_us": at_s * 1_000_000, "job": job, "submit_us": submit_s * 1_000_000}
+
+    def wait(at_s: int, reason: str) -> Record:
+        return {"at_us": at_s * 1_000_000, "kind": "wait", "job": 7, "reason": reason}
+
+    records = [
+        other(20, 5, 10),
+        wait(35, "too little memory"),
+        wait(36, "too little memory"),
+        other(40, 8, 35),
+        other(50, 6, 30),  # submitted at the same time as job 7, and before it by number
+        other(60, 9, 36),
+        wait(60, "overdue"),
+        other(90, 10, 40),  # not earlier
+        START | {"reason": "overdue"},
+    ]
+    assert lines_of(records, 7)[1:5] == [
+        "5 s after its submission the policy said of it 'too little memory'.",
+        "30 s after its submission the policy said of it 'overdue'.",
+        "2 jobs that were submitted later started before it.",
+        "It started because of what the policy calls 'overdue'.",
+    ]
+    with pytest.raises(EmulatorError, match=r"t\.jsonl: job 7 never started; the policy says of it 'overdue'$"):
+        lines_of(records[:-1], 7)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.harm.figures import LaterRule, PairedJobs
 from cosched_emulator.results.harm.harm import Harm, measure_harm
 from cosched_emulator.results.harm.losers import Loser
-from cosched_emulator.results.harm.outcomes import CLASS_NAMES, LoserClasses, Outcomes, outcomes
+from cosched_emulator.results.harm.outcomes import LoserClasses, Outcomes, outcomes
 from cosched_emulator.results.harm.tables import UNPAIRED_TEXTS, harm_text, write_csv
+from cosched_emulator.statistics.classes import CLASS_NAMES
 
 SECOND = 1_000_000
 RULE = LaterRule()

@@ -152,7 +152,7 @@ def test_a_refusal_is_sent_in_a_second_round_at_the_same_instant() -> None:
 
 
 def test_endless_refusal_ends_the_run() -> None:
-    with pytest.raises(InvariantError, match=r"still actions are refused.*job 9 is not waiting") as caught:
+    with pytest.raises(InvariantError, match=r"actions are still refused.*job 9 is not waiting") as caught:
         play(lambda _now_us, _events: [start(9)], [job(1)])
     assert caught.value.exit_code == 4
     assert str(MOST_ROUNDS + 1) in str(caught.value)

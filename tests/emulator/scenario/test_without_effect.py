@@ -116,7 +116,7 @@ def test_a_truth_of_pairs_on_nodes_of_more_jobs_gives_a_warning(policy: str, pre
     found = sums_of_pairs(choose(policy), prepare(read_scenario(None, table)))
     assert (found is not None) == warns
     if found is not None:
-        assert "speaks of two jobs on a node, and up to 4 may meet on one here" in found
+        assert "is a model of two jobs on a node, and up to 4 may share one here" in found
 
 
 def test_queue_and_partition_are_in_the_schedule(tmp_path: Path) -> None:

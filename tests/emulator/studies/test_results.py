@@ -148,6 +148,42 @@ def test_the_table_says_who_is_worse_off(result: StudyResult, folder: Path) -> N
     assert "did you mean 'wait_s_mean'" in str(wrong.exception)
 
 
+def test_a_row_says_what_its_means_are_worth(result: StudyResult) -> None:
+    row = result.rows[0]
+    run = simulate(json.loads(row["scenario"]), "pss")
+    jobs = run.jobs
+    area = jobs.run_s * jobs.threads
+    assert row["weighted_response_s"] == pytest.approx((area * jobs.response_s).sum() / area.sum())
+    assert row["saturated"] in ("yes", "no", "not shown")
+    assert sum(row[f"{length}_jobs"] for length in ("short", "medium", "long")) == 30
+    assert row["steady_jobs"] <= 30
+
+
+def test_one_run_has_intervals_within_it_and_says_whether_its_queue_grows(tmp_path: Path) -> None:
+    lines = [f"{job} {300 * job} 0 1000 1 -1 -1 1 1000 -1 1 1 1 -1 -1 -1 -1 -1" for job in range(1, 2001)]
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 2\n" + "\n".join(lines) + "\n")  # for two processors
+    table = {
+        "scenario": {"workload": {"swf": str(log)}},
+        "policies": ["easy", "fcfs"],
+        "seeds": [1, 2],
+        "loads": [0.5, 1.5],
+    }
+    result = study({**table, "exclude": [{"loads": [0.5], "seeds": [2]}]}, tmp_path / "s", jobs=1)
+    assert [row["saturated"] for row in result.rows] == ["no", "no", "yes", "yes", "yes", "yes"]
+    twice = result.series[2]
+    assert twice.repeats
+    interval = result.within(twice, "wait_s_mean")
+    assert interval is not None
+    assert interval.mean == pytest.approx(result.rows[2]["wait_s_mean"])
+    assert result.within(twice, "makespan_s") is None
+    shown = command("table", tmp_path / "s").stdout
+    assert "saturated runs" in shown
+    assert "2 of 2" in shown
+    assert "its means say how long the run was" in shown
+    assert "this workload draws nothing" in shown
+
+
 def test_the_commands_of_a_small_study(tmp_path: Path) -> None:
     file, out = tmp_path / "e.toml", tmp_path / "s"
     sites = [{"name": "8", "cluster": {"nodes": 8}}, {"name": "9", "cluster": {"nodes": 9}}]

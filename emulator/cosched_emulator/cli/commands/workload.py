@@ -57,7 +57,7 @@ def workload() -> None:
     "--processors", type=_POSITIVE, help="Size of the machine.  [default: the file's MaxProcs; 128 with --lublin]"
 )
 @click.option("--aarr", type=float, help="Lublin: parameter of the arrival rate.  [default: 10.2303]")
-@click.option("--seed", type=int, help="Seed of what is drawn.  [default: 1]")
+@click.option("--seed", type=int, help="Seed of all draws.  [default: 1]")
 @click.option("--characteristics", metavar="MIX", help="Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30.")
 @click.option(
     "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
@@ -65,8 +65,8 @@ def workload() -> None:
 @_machine_options
 @_SELF_SLOWDOWNS
 @_GROW
-@click.option("--first", type=click.IntRange(min=0), help="File: skip so many usable jobs.  [default: 0]")
-@click.option("--jobs", type=_POSITIVE, help="File: read at most so many jobs.  [default: all]")
+@click.option("--first", type=click.IntRange(min=0), metavar="N", help="File: skip N usable jobs.  [default: 0]")
+@click.option("--jobs", type=_POSITIVE, metavar="N", help="File: read at most N jobs.  [default: all]")
 @click.option("--skip-bad-rows", is_flag=True, help="File: leave malformed rows out instead of stopping.")
 @click.option(
     "--as-logged", is_flag=True, help="File: keep run times above the estimate, and short estimates, as they are."

@@ -1,21 +1,21 @@
 """The figures of a run by class of jobs: short, medium and long (G-LOMARC-TS paper, sections 4.1, 5.1 and 5.2).
 
-A job's class goes by its user's estimate. Of a class, the completed jobs count:
+The user's estimate decides a job's class. Figures of a class count completed jobs:
 
-- response = end - submission; relative response (the paper's RR) = response / max(run, bound), run being the job's run time
-  alone with one process a node, and with neither neighbours nor suspensions.
+- response = end - submission; relative response (the paper's RR) = response / max(run, bound), with run the job's run time
+  alone: one process per node, no neighbours and no suspensions.
 
-Of the machine, all jobs count:
+Figures of the machine count all jobs:
 
 - A job waits while it is submitted, has not ended, holds no nodes and is not on disk.
-- A high-load phase of a class is a time in which at least so many of its jobs wait (formula 1); that of several classes, one in
-  which at least so many of one of them do.
-- A core is used while a job holds one of its hardware threads or more; a job that is on disk holds none. Core utilisation
-  (formula 3) = used cores, over time, / (cores · time): over the high-load phases of a class, or over the makespan.
-- The queue's length, in the first and in the second half of the time between first and last submission, tells whether the
-  scheduler keeps up: where it does not, the second is far larger.
+- A high-load phase of a class is a time in which at least N_H of its jobs wait (formula 1); for several classes, a time in
+  which at least one of them is in such a phase.
+- A core is used while a job holds at least one of its hardware threads; a job on disk holds none. Core utilisation
+  (formula 3) = integral of the used cores / (cores · time): over the high-load phases of a class, or over the makespan.
+- The mean length of the queue in the first and in the second half of the submissions' time shows whether the scheduler keeps
+  up: if not, the second is far larger.
 
-What does not exist is None. Figures are rounded to six decimals.
+Undefined figures are None. Figures are rounded to six decimals.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.occupancy import jobs_waiting, time_average
 from cosched_emulator.results.figures.sweep import Block, Steps, sweep
 from cosched_emulator.results.thread_intervals import mask_intervals
+from cosched_emulator.statistics.classes import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
 Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
 
-CLASSES = ("short", "medium", "long")
+CLASSES = LENGTHS
 _PLACES = 6
 
 
 class ClassRules(NamedTuple):
-    """What the figures go by; the defaults are the paper's."""
+    """The bounds of the classes and of high load; the defaults are the paper's."""
 
-    short_s: int = 600  # estimate of a short job, at most
-    medium_s: int = 10_800  # of a medium one
+    short_s: int = SHORT_S  # largest estimate of a short job
+    medium_s: int = MEDIUM_S  # of a medium one
     bound_s: int = 60  # run times below count as this
     high_load: int = 12  # waiting jobs of a class (N_H)
 
@@ -90,7 +91,7 @@ class ClassFigures(NamedTuple):
     queue_second_half: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the same with plain dictionaries, ready for JSON."""
+        """Return the figures as plain dictionaries, ready for JSON."""
         return {
             **self._asdict(),
             "jobs": {name: figures._asdict() for name, figures in self.jobs.items()},
@@ -104,7 +105,7 @@ PAPER_RULES = ClassRules()
 def class_figures(
     records: Sequence[JobRecord], machine: Sequence[NodeClass], rules: ClassRules = PAPER_RULES
 ) -> ClassFigures:
-    """Return the figures of a run on ``machine``. Raises ValueError for rules that make no classes."""
+    """Return the figures of a run on ``machine``. Raises ValueError for contradictory rules."""
     return class_figures_of_columns(job_columns(records), stay_columns(records), machine, rules)
 
 
@@ -114,9 +115,7 @@ def class_figures_of_columns(
     """Return the figures of a run that is already in columns; see `class_figures`."""
     if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
         raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
-    bounds_us = int_array(bound_s * SECOND_US for bound_s in (rules.short_s, rules.medium_s))
-    # What equals a bound belongs to the class below it.
-    number = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
+    number = length_numbers(jobs.estimate_us, rules.short_s * SECOND_US, rules.medium_s * SECOND_US)
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
     used = cores_used(stays, machine)
@@ -176,7 +175,7 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
 
 
 def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
-    """Return how many cores have a job on at least one of their hardware threads, over time."""
+    """Return over time the number of cores with a job on at least one of their hardware threads."""
     pieces: list[tuple[IntArray, ...]] = []
     ranges: list[list[tuple[int, int]]] = []
     first = 0
@@ -205,10 +204,10 @@ def _core_ranges(mask: int, cores: int) -> list[tuple[int, int]]:
 
 
 def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:
-    """Return from when until when the value is ``least`` or more, up to ``last_us``, in order of time and apart."""
+    """Return the disjoint spans with a value of ``least`` or more, up to ``last_us``, in order of time."""
     changes: list[int] = []
     for time_us, value in zip(steps.times_us.tolist(), steps.values.tolist(), strict=True):
-        if (value >= least) != len(changes) % 2:  # after an odd number of changes it is high
+        if (value >= least) != len(changes) % 2:  # the value is high after an odd number of changes
             changes.append(min(time_us, last_us))
     if len(changes) % 2:
         changes.append(last_us)
@@ -216,7 +215,7 @@ def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:
 
 
 def union(first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the times in one of two sets of spans or in both, in order and apart."""
+    """Return the union of two sets of spans, as disjoint spans in order."""
     joined: list[tuple[int, int]] = []
     for start_us, end_us in sorted([*first, *second]):
         if joined and start_us <= joined[-1][1]:
@@ -228,13 +227,13 @@ def union(first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -
 
 def _only(jobs: JobColumns, stays: StayColumns, chosen: BoolArray) -> tuple[JobColumns, StayColumns]:
     """Return the rows of the ``chosen`` jobs, of their times on disk and of their stays."""
-    place = np.cumsum(chosen) - 1  # of a chosen job among the chosen
+    place = np.cumsum(chosen) - 1  # new row of each chosen job
     disk = _rows(replace(jobs.disk, job=place[jobs.disk.job]), chosen[jobs.disk.job])
     return _rows(replace(jobs, disk=disk), chosen), _rows(replace(stays, job=place[stays.job]), chosen[stays.job])
 
 
 def _rows(columns: Columns, where: BoolArray) -> Columns:
-    """Return the columns with some of their rows; what is no column stays."""
+    """Return the columns with some of their rows; fields that are not columns stay."""
     kept: dict[str, Any] = {}
     for field in fields(columns):
         values = getattr(columns, field.name)
@@ -272,7 +271,7 @@ def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -
 
 
 def _integral(steps: Steps, edges_us: IntArray) -> int:
-    """Return the exact sum of the values over time, from the first edge to the second, the third to the fourth, and so on."""
+    """Return the exact integral of the values, from the first edge to the second, the third to the fourth, and so on."""
     times, values = steps.times_us.tolist(), steps.values.tolist()
     until = [0]  # integral up to each time; Python's integers do not overflow
     for value, (start_us, end_us) in zip(values, pairwise(times), strict=False):
@@ -291,7 +290,7 @@ def _integral(steps: Steps, edges_us: IntArray) -> int:
 def _halves(waiting: Steps, jobs: JobColumns) -> tuple[float | None, float | None]:
     """Return the mean number of waiting jobs in each half of the time between first and last submission."""
     submits = jobs.submit_us.tolist()
-    if not submits or max(submits) - min(submits) < 2:  # no two halves of whole microseconds
+    if not submits or max(submits) - min(submits) < 2:  # one microsecond has no two halves
         return None, None
     edges = int_array([min(submits), (min(submits) + max(submits)) // 2, max(submits)])
     first, second = time_average(waiting, edges).tolist()

@@ -1,35 +1,37 @@
 """Tables that compare the summaries of several runs, for terminals and as Markdown.
 
-One column per run, one row per figure. The best value of a row is marked where more or less is plainly better, where the
-runs differ in what is shown, and where at least two are compared. Where the runs completed different jobs, only the numbers of
-jobs are comparable: a run that kills slow jobs has better means.
+One column per run, one row per figure. The best value of a row is marked if one direction is clearly better, if the shown
+values differ, and if at least two runs are compared. If the runs completed different jobs, only the numbers of jobs are
+comparable: a run that kills slow jobs has better means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from cosched_plugin.common.text_table import align
 
 Kind = Literal["count", "figure", "seconds", "share"]
 Better = Literal["low", "high", ""]
+Value = TypeVar("Value")
 NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
 _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row: where the figure lies in a summary (``*`` stands for the population) and how to show it."""
+    """One row: the figure's place in a summary (``*`` stands for the population), and how to show it."""
 
     label: str
     path: tuple[str, ...]
     kind: Kind = "figure"
     better: Better = "low"
     unit: str = ""
-    optional: bool = False  # left out where no run has it
+    optional: bool = False  # left out if no run has it
     any_jobs: bool = False  # comparable also between runs that completed different jobs
+    change: bool = False  # over several seeds, also shown in percent of the first column's
 
 
 COMMON = "common"  # the population of jobs that completed in all runs; see `common_jobs`
@@ -42,18 +44,18 @@ FIGURES = (
     Figure("rejected", ("states", "REJECTED"), "count", any_jobs=True),
     Figure("killed at limit", ("killed", "count"), "count", any_jobs=True),
     Figure("killed, share", ("killed", "share"), "share", any_jobs=True),
-    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
-    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
-    Figure("response, mean", ("*", "response_s", "mean"), "seconds"),
-    Figure("response, p95", ("*", "response_s", "p95"), "seconds"),
-    Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean")),
-    Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95")),
-    Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean")),
-    Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95")),
-    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean")),
+    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds", change=True),
+    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds", change=True),
+    Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True),
+    Figure("response, p95", ("*", "response_s", "p95"), "seconds", change=True),
+    Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean"), change=True),
+    Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95"), change=True),
+    Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean"), change=True),
+    Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95"), change=True),
+    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean"), change=True),
     Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
     Figure("penalised run time, p95", ("*", "penalised_percent", "p95"), unit="%"),
-    Figure("makespan", ("machine", "makespan_s"), "seconds"),
+    Figure("makespan", ("machine", "makespan_s"), "seconds", change=True),
     Figure("throughput", ("machine", "jobs_per_hour"), better="high", unit="jobs/h"),
     Figure("queue length, mean", ("machine", "mean_queue_length"), unit="jobs"),
     Figure("utilisation, threads", ("machine", "utilisation"), "share", ""),
@@ -69,7 +71,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of all runs as text, with the unit they share and which of them are best."""
+    """A figure of all runs as text, with their common unit and the best ones marked."""
 
     label: str
     unit: str
@@ -97,19 +99,24 @@ def compare(
         values = [value_of(summary, figure, population) for summary in summaries]
         if figure.optional and all(value is None for value in values):
             continue
-        comparable = same_jobs or figure.any_jobs or (population == COMMON and figure.path[0] == "*")
+        comparable = is_comparable(figure, population, same_jobs=same_jobs)
         split = efficiency_rows(values, shapes) if figure is EFFICIENCY and shapes else [(figure, values)]
         rows += [_row(one, some, mark_best=mark_best and comparable) for one, some in split]
     return rows
 
 
+def is_comparable(figure: Figure, population: str, *, same_jobs: bool) -> bool:
+    """Tell whether a figure of runs of one workload can be compared; ``same_jobs``: the same jobs completed, and count, in all."""
+    return same_jobs or figure.any_jobs or (population == COMMON and figure.path[0] == "*")
+
+
 def efficiency_rows(
-    values: Sequence[float | None], shapes: Sequence[str | None]
-) -> list[tuple[Figure, list[float | None]]]:
+    values: Sequence[Value | None], shapes: Sequence[str | None]
+) -> list[tuple[Figure, list[Value | None]]]:
     """Return a row of `EFFICIENCY` for each shape, with the values of the runs that have it.
 
-    On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for each job
-    that has a thread of it, so many small jobs on a node count it many times: the two cannot be compared.
+    On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for
+    each job that has a thread of it, so many small jobs on a node count it many times: the two cannot be compared.
     """
     return [
         (
@@ -123,9 +130,14 @@ def efficiency_rows(
 def value_of(summary: Mapping[str, Any], figure: Figure, population: str) -> float | None:
     """Return the figure of one summary, or None if it does not exist."""
     value: Any = summary
-    for key in figure.path:
-        value = value.get(population if key == "*" else key) if isinstance(value, Mapping) else None
+    for key in path_of(figure, population):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, int | float) else None
+
+
+def path_of(figure: Figure, population: str) -> tuple[str, ...]:
+    """Return where a figure of a population lies in a summary."""
+    return tuple([population if key == "*" else key for key in figure.path])
 
 
 def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
@@ -155,7 +167,7 @@ def markdown_table(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:
-    """Return (seconds, name) of the unit in which times up to ``largest_s`` read best."""
+    """Return (seconds, name) of the most readable unit for times up to ``largest_s``."""
     for limit_s, seconds, name in _UNITS:
         if largest_s < limit_s:
             return seconds, name
@@ -163,14 +175,15 @@ def time_unit(largest_s: float) -> tuple[float, str]:
 
 
 def number_texts(values: Sequence[float | None]) -> list[str]:
-    """Return numbers with as many decimals as suit the largest of them, and thousands apart."""
+    """Return numbers with a precision that suits the largest of them, and with separated thousands."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     places = 0 if largest >= 1000 else 1 if largest >= 100 else 2
-    # Adding 0.0 turns a negative zero, which rounding may leave, into a plain one.
+    # Rounding may leave a negative zero; adding 0.0 makes it positive.
     return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
 
 
-def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
+def figure_texts(figure: Figure, values: Sequence[float | None]) -> tuple[str, list[str]]:
+    """Return the unit that the values of a figure share, and the values as text."""
     unit = figure.unit
     match figure.kind:
         case "count":
@@ -183,6 +196,11 @@ def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> 
             texts = number_texts([None if value is None else 100 * value for value in values])
         case "figure":
             texts = number_texts(values)
+    return unit, texts
+
+
+def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
+    unit, texts = figure_texts(figure, values)
     return Row(figure.label, unit, tuple(texts), _best(figure.better if mark_best else "", values, texts))
 
 
@@ -191,7 +209,7 @@ def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) 
     if not better or len(known) < 2 or len(set(texts) - {NOTHING}) < 2:
         return (False,) * len(values)
     best = min(known) if better == "low" else max(known)
-    shown = texts[values.index(best)]  # what looks the same is marked the same
+    shown = texts[values.index(best)]  # values that print alike are marked alike
     return tuple(text == shown for text in texts)
 
 

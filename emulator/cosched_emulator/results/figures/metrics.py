@@ -1,16 +1,16 @@
 """The figures of a run: waits, slowdowns, penalties, kills and utilisation.
 
-Definitions, for one job (`columns` says what counts when a job was requeued or preempted):
+Definitions, for one job (`columns` describes requeued and preempted jobs):
 
-- wait = last start - submission; response = end - submission; run = work done since the last start, which for a completed
-  job is its run time alone; penalised = time on the nodes since then - run (negative if it ran faster than alone).
+- wait = last start - submission; response = end - submission; run = work done since the last start (for a completed job, its
+  run time alone); penalised = time on the nodes since then - run (negative if it ran faster than alone).
 - bounded slowdown = max(1, response / max(run, bound)), relative response = response / max(run, bound) (LOMARC's RBR),
-  slowdown = response / run, percent penalised = 100·penalised / run. The last two do not exist for a job with run 0.
+  slowdown = response / run, percent penalised = 100·penalised / run. The last two are undefined for a job with run 0.
 
 Every quantity is given for two populations, ``finished`` (COMPLETED: what the RUA paper counts) and ``all`` (every job
 that ran and ended), as count, mean, median, 95th percentile, standard deviation (of the population: divided by n) and
 maximum. Percentiles interpolate linearly between order statistics (numpy's rule "linear", Hyndman and Fan's type 7).
-What does not exist is None. Figures are rounded to six decimals, so times are exact to the microsecond.
+Undefined figures are None. Figures are rounded to six decimals, so times are exact to the microsecond.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.occupancy import exact_sum, occupancy, product_sum, swap_taken
+from cosched_emulator.results.figures.sweep import distinct
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
@@ -40,7 +41,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 Summary: TypeAlias = dict[str, Any]  # JSON-ready
 
 STATES = (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED)
-UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was cut short
+UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was stopped
 POPULATIONS = ("finished", "all")
 SUMMARY_FORMAT = 1
 PERCENTILE_RULE: Literal["linear"] = "linear"
@@ -51,7 +52,7 @@ _PLACES = 6
 class Selection:
     """Which jobs count: all but the first ``warmup`` and the last ``cooldown`` by (submission, id).
 
-    The others run all the same, and the figures of the machine (utilisation, makespan, ...) include them.
+    The others run too, and the figures of the machine (utilisation, makespan, ...) include them.
     """
 
     warmup: int = 0
@@ -62,7 +63,7 @@ class Selection:
             raise ValueError(f"a selection cannot leave out a negative number of jobs: {self}")
 
     def mask(self, jobs: int) -> BoolArray:
-        """Return which of ``jobs`` rows in order of submission count."""
+        """Return a mask of the rows that count, for ``jobs`` rows in order of submission."""
         row = np.arange(jobs)
         return (row >= self.warmup) & (row < jobs - self.cooldown)
 
@@ -106,7 +107,7 @@ def population_figures(jobs: JobColumns, rows: BoolArray) -> dict[str, dict[str,
 
 
 def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> BoolArray:
-    """Return which rows make up population ``name`` (``finished`` or ``all``) of the selected jobs."""
+    """Return a mask of the rows in population ``name`` (``finished`` or ``all``) of the selected jobs."""
     ran = selection.mask(len(jobs)) & jobs.started & jobs.ended
     if name == "finished":
         return ran & jobs.state.where(COMPLETED)
@@ -116,7 +117,7 @@ def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> 
 
 
 def quantity(jobs: JobColumns, name: str, rows: BoolArray) -> FloatArray:
-    """Return quantity ``name`` (a key of `QUANTITIES`) of those ``rows`` for which it exists."""
+    """Return quantity ``name`` (a key of `QUANTITIES`) of those ``rows`` for which it is defined."""
     return QUANTITIES[name](jobs, rows)
 
 
@@ -193,16 +194,14 @@ QUANTITIES: dict[str, Callable[[JobColumns, BoolArray], FloatArray]] = {
 def _machine_figures(
     jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass]
 ) -> dict[str, float | int | None]:
-    """Return what all jobs together did to the machine, the warm-up included.
+    """Return the figures of the machine, for all jobs including the warm-up.
 
-    Utilisation counts threads held, node utilisation nodes with at least one job, each over machine · makespan.
-    Node sharing is the share of that node time with two or more jobs; node efficiency (LOMARC's E) is Σ nodes·run over
-    nodes · makespan. The queue's mean length is over the makespan, which goes from the first submission to the last
-    end. Offered load is Σ run·threads asked over cores · time between the first and the last submission: a second hardware
-    thread makes no second processor.
-
-    Only where some job was preempted: how often, how often on average of the jobs that were, and the most swap space that was taken
-    at any time on all nodes together, if any was. A job on disk counts neither as running nor as waiting.
+    Utilisation counts held threads and node utilisation counts nodes with at least one job, each over machine · makespan. Node
+    sharing is the share of that node time with two or more jobs; node efficiency (LOMARC's E) is Σ nodes·run over nodes ·
+    makespan. The queue's mean length is over the makespan, which goes from the first submission to the last end. Offered load
+    is Σ run·threads asked over cores · time between the first and the last submission: a second hardware thread is not a second
+    processor. If jobs were preempted: the number of preemptions, their mean number per preempted job, and the peak of the swap
+    space in use on all nodes, if any was. A job on disk counts neither as running nor as waiting.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
@@ -236,7 +235,7 @@ def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
     peak_mb = int(swap_taken(disk).values.max())
     return {
         "preemptions": len(disk),
-        "preemptions_per_job": _ratio(len(disk), np.unique(disk.job).size),
+        "preemptions_per_job": _ratio(len(disk), distinct(disk.job).size),
         **({"peak_swap_mb": peak_mb} if peak_mb else {}),
     }
 

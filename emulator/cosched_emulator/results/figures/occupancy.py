@@ -1,4 +1,4 @@
-"""How much of the machine was held, in total and over time: threads, nodes, nodes that jobs shared, and the queue."""
+"""The use of the machine, in total and over time: threads, nodes, shared nodes, and the length of the queue."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
-from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, sweep
+from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, distinct, sweep
 
-# Nodes are swept in groups of at most this many (stay, node) pairs, so that memory stays small on any machine.
+# Nodes are swept in groups of at most this many (stay, node) pairs: this bounds the memory on large machines.
 PAIRS_AT_ONCE = 100_000
-LONG_RUN = 20  # nodes a row on average, from which on a sweep by row is quicker than one by pair
+LONG_RUN = 20  # mean nodes per row from which a sweep by row is faster than one by pair
 _NUMBERS_AT_ONCE = 10_000
 
 
@@ -26,10 +26,23 @@ class MachineUse(NamedTuple):
 
 
 def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
-    """Return what ``stays`` held of a machine of ``nodes`` nodes."""
+    """Return the totals of ``stays`` on a machine of ``nodes`` nodes."""
     thread_us = product_sum(stays.threads * stays.node_count, stays.end_us - stays.start_us)
-    held = nodes_held(stays, nodes)
-    return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
+    if _has_long_runs(stays):
+        held = nodes_held(stays, nodes)
+        return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
+    used_us = shared_us = 0
+    for first, last in _node_groups(stays, nodes):
+        times_us, jobs = _depths(stays, first, last)
+        spans_us = np.diff(times_us)
+        used_us += exact_sum(spans_us[jobs[:-1] >= 1])
+        shared_us += exact_sum(spans_us[jobs[:-1] >= 2])
+    return MachineUse(thread_us, used_us, shared_us)
+
+
+def _has_long_runs(stays: StayColumns) -> bool:
+    rows = stays.end_us > stays.start_us
+    return int(stays.node_count[rows].sum()) > LONG_RUN * int(np.count_nonzero(rows))
 
 
 def _integral(steps: Steps) -> int:
@@ -37,7 +50,7 @@ def _integral(steps: Steps) -> int:
 
 
 def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
-    """Return the running total of ``changes``, which happen at ``times_us`` in any order."""
+    """Return the cumulative sum over time of ``changes`` at ``times_us``, given in any order."""
     times, place = np.unique(times_us, return_inverse=True)
     total = np.zeros(times.size, dtype=np.int64)
     np.add.at(total, place, changes)
@@ -45,12 +58,12 @@ def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
 
 
 def nodes_held(stays: StayColumns, nodes: int) -> Held:
-    """Return how many nodes have at least one job on them, and how many at least two, over time."""
+    """Return over time the number of nodes with at least one job, and with at least two."""
     rows = np.flatnonzero(stays.end_us > stays.start_us)
-    if int(stays.node_count[rows].sum()) > LONG_RUN * rows.size:
+    if _has_long_runs(stays):
         columns = (stays.start_us[rows], stays.end_us[rows], stays.first_node[rows], stays.node_count[rows])
         return sweep(Block(*columns, np.zeros(rows.size, dtype=np.int64), (((0, 1),),)), nodes, 1)
-    times_us = np.unique(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
+    times_us = distinct(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
     changes = [np.zeros(times_us.size, dtype=np.int64) for _ in range(2)]
     for first, last in _node_groups(stays, nodes):
         at_us, depth = _depths(stays, first, last)
@@ -63,13 +76,13 @@ def nodes_held(stays: StayColumns, nodes: int) -> Held:
 
 
 def threads_held(stays: StayColumns) -> Steps:
-    """Return how many hardware threads are held, over time."""
+    """Return over time the number of held hardware threads."""
     held = stays.threads * stays.node_count
     return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
 
 
 def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
-    """Return how many submitted jobs hold no nodes, are not on disk and have not ended, over time."""
+    """Return over time the number of waiting jobs: submitted, not ended, without nodes and not on disk."""
     _, start_us, end_us = distinct_stays(stays)
     disk = jobs.disk
     more_us = [jobs.submit_us, end_us, disk.end_us[disk.ended]]
@@ -79,7 +92,7 @@ def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
 
 
 def swap_taken(disk: DiskColumns) -> Steps:
-    """Return how much swap space jobs take on all nodes, in MB, over time."""
+    """Return over time the swap space in use on all nodes, in MB."""
     taken, given = disk.swap_mb, -disk.swap_mb[disk.ended]
     return steps_of(np.concatenate([disk.start_us, disk.end_us[disk.ended]]), np.concatenate([taken, given]))
 
@@ -112,9 +125,9 @@ def _node_groups(stays: StayColumns, nodes: int) -> list[tuple[int, int]]:
 
 
 def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return (times, jobs): on some node of [first, last), ``jobs[i]`` are there from ``times[i]`` to ``times[i + 1]``.
+    """Return (times, jobs) for the nodes of [first, last), one after another: ``jobs[i]`` jobs from ``times[i]`` to ``times[i + 1]``.
 
-    One node after the other; every node ends empty, so the step from one to the next counts for nothing.
+    Every node ends empty, so the step from one node to the next contributes nothing.
     """
     ends = stays.first_node + stays.node_count
     rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
@@ -130,13 +143,13 @@ def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArr
 
 
 def _counters(counts: IntArray) -> IntArray:
-    """Return 0..c-1 for every c of ``counts``, one after the other."""
+    """Return the concatenation of 0..c-1 for every c of ``counts``."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
 def exact_sum(values: IntArray) -> int:
-    """Return the sum of values that are not negative, where int64 would overflow, too."""
+    """Return the exact sum of non-negative values, also if int64 would overflow."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 

@@ -1,4 +1,4 @@
-"""A schedule as boxes of node and time, cut where the number of jobs on a node changes (the RUA paper's shared windows)."""
+"""A schedule as boxes of nodes and time, split where the number of jobs on a node changes (the RUA paper's shared windows)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosched_plugin.protocol.messages import NodeClass
 
 
 class Box(NamedTuple):
-    """A job on neighbouring hardware threads; node n reaches from n to n + 1, its threads divide that evenly."""
+    """A job on neighbouring hardware threads; node n spans n to n + 1, divided evenly among its threads."""
 
     begin_us: int
     end_us: int
@@ -31,7 +31,7 @@ class Box(NamedTuple):
 
 
 def shared_boxes(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int) -> list[Box]:
-    """Return what lies between ``begin_us`` and ``end_us``, node by node, cut where neighbours come and go."""
+    """Return the boxes between ``begin_us`` and ``end_us``, by node, split where neighbours come and go."""
     threads_of = _threads_of_nodes(machine)
     events: list[list[tuple[int, int, int]]] = [[] for _ in threads_of]
     for row in _rows_within(stays, begin_us, end_us):
@@ -41,7 +41,7 @@ def shared_boxes(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int
             events[node] += [(start, 1, row), (end, -1, row)]
     boxes: list[Box] = []
     for node, changes in enumerate(events):
-        present: dict[int, int] = {}  # stay -> since when with as many neighbours as now
+        present: dict[int, int] = {}  # stay -> time of the last change of its number of neighbours
         for time_us, group in groupby(sorted(changes), key=itemgetter(0)):
             before = len(present)
             arrived = []
@@ -60,7 +60,7 @@ def shared_boxes(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int
 
 
 def job_outlines(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int) -> list[Box]:
-    """Return the outlines of the jobs between the two times: one box per piece that hangs together on the node axis."""
+    """Return the outlines of the jobs between the two times: one box per contiguous piece on the node axis."""
     threads_of = _threads_of_nodes(machine)
     boxes = []
     for row in _rows_within(stays, begin_us, end_us):

@@ -1,7 +1,7 @@
-"""A sweep over time: how many parts of a machine are held, once and twice, after each instant at which that changes.
+"""A sweep over time: the number of parts of a machine held by one job or by several, after each change of that number.
 
 A part is a node, or one of the cores of a node. Each run of neighbouring nodes costs two operations on a slice of an array,
-however many nodes it has. `occupancy` counts pairs of stay and node instead where runs are short.
+whatever its number of nodes. For short runs `occupancy` counts pairs of stay and node instead.
 """
 
 from __future__ import annotations
@@ -18,27 +18,35 @@ _EVENTS_AT_ONCE = 65_536
 
 
 class Steps(NamedTuple):
-    """Something that changes in steps: ``values[i]`` holds from ``times_us[i]`` on. Times ascend strictly."""
+    """A step function: its value is ``values[i]`` from ``times_us[i]`` on. Times ascend strictly."""
 
     times_us: IntArray
     values: IntArray
 
 
+def distinct(values: IntArray) -> IntArray:
+    """Return the distinct values, ascending. For this, numpy.unique loads numpy.ma, which takes longer than most sorts."""
+    ordered = np.sort(values)
+    differs = np.ones(ordered.size, dtype=np.bool_)
+    differs[1:] = ordered[1:] != ordered[:-1]
+    return ordered[differs]
+
+
 def changes_only(times_us: IntArray, values: IntArray) -> Steps:
-    """Return the steps without times at which nothing changes; before the first the value is 0."""
+    """Return the steps without those that change nothing; the value before the first is 0."""
     changed = np.diff(values, prepend=0) != 0
     return Steps(times_us[changed], values[changed])
 
 
 class Held(NamedTuple):
-    """How many parts are held, over time."""
+    """The number of held parts over time."""
 
     used: Steps  # by at least one job
     shared: Steps  # by at least two
 
 
 class Block(NamedTuple):
-    """What rows hold: the same parts of each of their nodes, as ranges [first, last) of parts of a node."""
+    """The parts that rows hold: the same of each of their nodes, as ranges [first, last) of parts of a node."""
 
     start_us: IntArray
     end_us: IntArray
@@ -49,8 +57,8 @@ class Block(NamedTuple):
 
 
 def sweep(block: Block, nodes: int, parts: int) -> Held:
-    """Return what is held of ``nodes`` nodes with ``parts`` parts each; rows without length hold nothing."""
-    times_us = np.unique(np.concatenate([block.start_us, block.end_us]))
+    """Return the held parts of ``nodes`` nodes with ``parts`` parts each; rows of zero duration hold nothing."""
+    times_us = distinct(np.concatenate([block.start_us, block.end_us]))
     used_at, shared_at = (np.zeros(times_us.size, dtype=np.int64) for _ in range(2))
     depth: npt.NDArray[np.int16] = np.zeros((nodes, parts), dtype=np.int16)
     count = np.count_nonzero

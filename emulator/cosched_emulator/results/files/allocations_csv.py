@@ -1,8 +1,8 @@
-"""``allocations.csv``: where and when every job held what, exactly; a preempted job has a stay for each time on its nodes.
+"""``allocations.csv``: the nodes and hardware threads that each job held, and when; a preempted job has several stays.
 
-One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask``
-(hexadecimal) says which hardware threads it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by
-job id, stay and run; times are exact decimals of seconds. The end is empty where the run was cut short before it.
+One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask`` (hexadecimal)
+gives the hardware threads that it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by job id, stay and
+run; times are exact decimals of seconds. The end is empty if the run was stopped before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COLUMNS = (
 
 
 def allocation_rows(record: JobRecord) -> str:
-    """Return the rows of a job, each with its line end; nothing where it never ran."""
+    """Return the rows of a job, each with its line end; empty if it never ran."""
     text = ""
     for number, stay in enumerate(record.stays):
         end = "" if stay is record.present else seconds_text(stay.end_us)

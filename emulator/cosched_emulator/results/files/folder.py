@@ -1,12 +1,12 @@
-"""The run folder: everything that a run leaves behind, complete or not at all.
+"""The run folder: all results of a run, written completely or not at all.
 
 ========================  ==========================================================================
 ``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
-``preemptions.csv``       every time of a job on disk (`preemptions_csv`); only where there is any
+``preemptions.csv``       every time of a job on disk (`preemptions_csv`), if there are any
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
-``workload-usage.csv``    true characteristics of its jobs (`annotations`); only where some are known
+``workload-usage.csv``    true characteristics of its jobs (`annotations`), if some are known
 ``summary.json``          the figures (`metrics.summarise`)
 ``run.json``              what was run: resolved configuration, seed, machine, workload, versions
 ``timing.json``           everything that may differ between two runs of the same seed
@@ -35,7 +35,6 @@ import numpy as np
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, SCHEDULE, RunFiles, run_files_of
-from cosched_emulator.workload.annotations import annotation_lines
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
@@ -44,7 +43,7 @@ from cosched_plugin.protocol.messages import NodeClass
 RUN_FORMAT = 1
 WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
-TRACE = "trace.jsonl"  # on request; written by whoever runs the simulation, into `new_run_folder`
+TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
 
 
 def write_run(
@@ -61,8 +60,8 @@ def write_run(
 ) -> Path:
     """Write a whole run folder and return its path.
 
-    ``timing`` may hold anything that JSON can; with ``wall_s`` in it, jobs per second are added. Raises `InputError` if
-    ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; then nothing is left behind.
+    ``timing`` may hold any JSON values; if it has ``wall_s``, jobs per second are added. Raises `InputError` if
+    ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; nothing is left behind then.
     """
     with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine) as files:
         write_files(
@@ -125,15 +124,17 @@ def write_files(
     seed: int | None = None,
     began: float | None = None,
 ) -> None:
-    """Write all files of a run, the rows of whose jobs are in ``files``, into an existing ``folder``.
+    """Write all files of a run into an existing ``folder``; ``files`` has the rows of its jobs.
 
-    With ``began``, a time of `time.perf_counter`, the timing tells how long all has taken since then.
+    With ``began``, a time of `time.perf_counter`, the timing includes the whole time since then.
     """
     files.complete(folder, workload.origin)
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
     if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
+        from cosched_emulator.workload.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
+
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
@@ -142,12 +143,12 @@ def write_files(
 
 
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return ``summary.json`` of a run folder; raise `InputError` if it is none."""
+    """Return ``summary.json`` of a run folder; raise `InputError` for anything else."""
     return read_json(folder, SUMMARY, ("selection", "states", "killed", "machine", "finished", "all"))
 
 
 def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) -> dict[str, Any]:
-    """Return the object in file ``name`` of a run folder, in which ``keys`` must be; raise `InputError`."""
+    """Return the object in file ``name`` of a run folder; raise `InputError` if it lacks one of ``keys``, or cannot be read."""
     path = Path(folder)
     if not path.is_dir():
         raise InputError(str(folder), "a run folder", "a file" if path.exists() else "nothing of that name")
@@ -173,7 +174,7 @@ def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) ->
 
 
 def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise `InputError` for a folder that no run could be written to: worth knowing before the run."""
+    """Raise `InputError` before a run if its folder could not be written."""
     shown = str(out)
     target = Path(out).resolve()
     partial = _partial(target)
@@ -198,7 +199,7 @@ def _partial(target: Path) -> Path:
 
 
 def _lock(partial: Path) -> int:
-    """Keep a folder from being taken for a left-over one, until what is returned is closed; BlockingIOError if another run does."""
+    """Lock a folder, so that no other run removes it, until the result is closed; BlockingIOError if another run has locked it."""
     descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,12 +212,12 @@ def _lock(partial: Path) -> int:
 
 
 def _is_run_folder(path: Path) -> bool:
-    """Tell whether ``path`` holds a run, and nothing that somebody has put beside it."""
+    """Return whether ``path`` holds a run and no other files."""
     return _is_left_over(path) and (path / RUN).is_file() and (path / JOBS).is_file()
 
 
 def _is_left_over(path: Path) -> bool:
-    """Tell whether ``path`` is a folder with nothing in it but a run's files, or some of them."""
+    """Return whether ``path`` is a folder that contains only files of a run, not necessarily all of them."""
     names = {JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 

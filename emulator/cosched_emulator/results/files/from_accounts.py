@@ -1,4 +1,4 @@
-"""From accounts to results: the records and the workload of a run, built again from the tables, and its run folder."""
+"""From accounts to results: the records and the workload of a run, rebuilt from the tables, and its run folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_u
 def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> list[JobRecord]:
     """Return every job's record, in order of id.
 
-    ``unfinished`` are the manager's records of jobs that have not ended. The accounts alone have only those of their stays that are
-    over, and not their work.
+    ``unfinished`` are the manager's records of jobs that have not ended. The accounts alone have only their finished stays, and
+    not their work.
     """
     known = {record.job.spec.id: record for record in unfinished}
     stays = _by_job(accounting.select(_STAYS))
@@ -70,9 +70,9 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
 
 
 def workload_of(accounting: Accounting, source: Workload) -> Workload:
-    """Return the workload as it came to be: with the jobs that were submitted, those of users too, and a note of them.
+    """Return the final workload: all submitted jobs, with a note of the number that users submitted.
 
-    ``source`` is the scenario's workload: origin, size of its machine and notes are taken from there.
+    ``source`` is the scenario's workload; it gives the origin, the size of the machine, and the other notes.
     """
     rows = accounting.select("SELECT job, owner <> '' FROM jobs ORDER BY submit_us, id")
     jobs = [(job_from_json(text), by_user) for text, by_user in rows]
@@ -94,7 +94,7 @@ def export_run(
     force: bool = False,
     unfinished: Iterable[JobRecord] = (),
 ) -> Path:
-    """Write the run folder of what the accounts tell, and return its path; see `write_run`, for ``unfinished`` `records_of`."""
+    """Write the run folder from the accounts, and return its path; see `write_run`, and `records_of` for ``unfinished``."""
     records = records_of(accounting, unfinished)
     return write_run(
         out,

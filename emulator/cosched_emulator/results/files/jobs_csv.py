@@ -1,16 +1,16 @@
-"""``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that its tools read ours.
+"""``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that Batsim's tools can read it.
 
 Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
-decimals of seconds; the start is the last one, and execution time goes from there to the end, time on disk included. A job
-that never started has empty times, one that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
+decimals of seconds; the start is the last one, and the execution time lasts from there to the end, time on disk included. A job
+that never started has empty times. A job that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
 execution time, to six places. Energy is not measured: -1, as Batsim writes.
 
-``metadata`` holds what Batsim has no column for: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
-percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply
-``work_s``, ``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to
-disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``,
-``source`` (number in the trace), ``reason``, ``end_s`` (of a job that was refused: Batsim leaves its times empty), and ``until_s``
-(of a job that ran when the run was cut short: when that was; its execution time is empty).
+``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
+percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
+``expected_s`` and ``limit_s`` (of the last start), ``starts`` (if more than one), ``preemptions`` (times suspended to disk) and
+with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``, ``source``
+(number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its times empty), and ``until_s`` (of a job that
+still ran when the run was stopped: the time of that; its execution time is empty).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '
 
 
 def completion(record: JobRecord) -> tuple[bool, int, int]:
-    """Return the key of the order of rows: (end, id); those that never ended come last."""
+    """Return the sort key of rows: (end, id); jobs that never ended come last."""
     return (record.end_us is None, record.end_us or 0, record.job.spec.id)
 
 
 def csv_field(text: str) -> str:
     """Return ``text`` as one CSV field, quoted only if it must be (RFC 4180)."""
-    if any(character in text for character in ',"\r\n'):
+    if not text.isalnum() and any(character in text for character in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
     return text
 
@@ -57,8 +57,9 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
     if end_us is not None and record.state != REJECTED:
         finish = seconds_text(end_us)
         turnaround = seconds_text(end_us - spec.submit_us)
-    if record.stays:
-        stay = record.last_stays[0]
+    stays = record.last_stays
+    if stays:
+        stay = stays[0]
         wall_us = 0 if record.present is not None else record.left_us - stay.start_us
         start = seconds_text(stay.start_us)
         execution = "" if record.present is not None else seconds_text(wall_us)
@@ -67,7 +68,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
         if end_us is not None and wall_us > 0:
             # In integers: seconds_text of millionths is six places of the ratio, rounded half up.
             stretch = seconds_text(((end_us - spec.submit_us) * 2_000_000 + wall_us) // (2 * wall_us))
-    unfinished = "RUNNING" if record.stays else "SUBMITTED"
+    unfinished = "RUNNING" if stays else "SUBMITTED"
     state = unfinished if end_us is None else BATSIM_STATES[record.state]
     success = 1 if record.state == COMPLETED else 0
     asked = spec.processes * spec.threads_per_process
@@ -81,7 +82,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
 def _metadata(record: JobRecord) -> str:
     job = record.job
     text = f"state={record.state};run_s={seconds_text(job.run_us)}"
-    if record.stays:
+    if record.intervals or record.present is not None:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"

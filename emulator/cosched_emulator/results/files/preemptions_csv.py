@@ -1,7 +1,7 @@
-"""``preemptions.csv``: every time that a job was suspended to disk. A run without any has no such file.
+"""``preemptions.csv``: every time that a job was suspended to disk. A run without preemptions has no such file.
 
-``preemption`` counts a job's times from 0; ``end_s`` is when it went on, ended or was requeued, empty where it never left;
-``swap_mb`` is the swap space that it took on all its nodes, which are those of its stay before. Ordered by job id and time.
+``preemption`` counts a job's times from 0; ``end_s`` is when it resumed, ended or was requeued, empty if it never left the disk;
+``swap_mb`` is the swap space that it took on all nodes of its preceding stay. Ordered by job id and time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ COLUMNS = ("job_id", "preemption", "start_s", "end_s", "swap_mb")
 
 
 def preemption_rows(record: JobRecord) -> str:
-    """Return the rows of a job, each with its line end; nothing where it never was on disk."""
+    """Return the rows of a job, each with its line end; empty if it never was on disk."""
     text = ""
     for number, time in enumerate(record.disk):
         end = "" if time.end_us is None else seconds_text(time.end_us)

@@ -1,4 +1,4 @@
-"""Reading a run folder back, as the columns that plots and metrics work on."""
+"""Reads a run folder into the columns that plots and metrics use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from cosched_plugin.protocol.messages import NodeClass
 Value = TypeVar("Value")
 
 _A_TIME = "a decimal of seconds"
-# What stands in the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
+# Columns of the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
 _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
     "started": np.bool_,
     "ended": np.bool_,
     "state": np.uint32,
-    "until_us": np.int64,  # of a job that ran when the run was cut short; else _NEVER
+    "until_us": np.int64,  # of a job that ran when the run was stopped; else _NEVER
 }
 _NEVER = -1
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
@@ -49,7 +49,7 @@ _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
 
 
 class StoredRun(NamedTuple):
-    """A run as its folder tells it."""
+    """A run as read from its folder."""
 
     machine: tuple[NodeClass, ...]
     jobs: JobColumns
@@ -59,12 +59,12 @@ class StoredRun(NamedTuple):
 
 
 class CsvRow:
-    """One row of a CSV file; every value that cannot be read is an `InputError` with its place."""
+    """One row of a CSV file; an unreadable value raises `InputError` with its place."""
 
     __slots__ = ("_places", "file", "line", "values")
 
     def __init__(self, file: Path, places: Mapping[str, int], line: int, values: list[str]) -> None:
-        """``places`` by column: which of the ``values`` it is."""
+        """``places``: by column, its index in ``values``."""
         self.file = file
         self.line = line
         self.values = values
@@ -79,7 +79,7 @@ class CsvRow:
         return self.read(field, self.text(field), read, expected)
 
     def read(self, field: str, text: str | None, read: Callable[[str], Value], expected: str) -> Value:
-        """Return what a ``text`` of the row says; None: it has none."""
+        """Return the value of ``text``, a part of the row; `InputError` if it is None or cannot be read."""
         try:
             return read(text)  # type: ignore[arg-type]  # None is caught
         except (ValueError, AttributeError):
@@ -101,7 +101,7 @@ class CsvRow:
 
 
 def read_run(folder: str | os.PathLike[str]) -> StoredRun:
-    """Return the run in ``folder``; raise `InputError` where it is not a run folder or a file is damaged."""
+    """Return the run in ``folder``; raise `InputError` if it is not a run folder or a file is damaged."""
     summary = read_summary(folder)
     machine = read_machine(folder)
     jobs, states = _read_jobs(Path(folder) / JOBS)
@@ -125,7 +125,7 @@ def _columns(
     np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
     job, begin_us, until_us = distinct_stays(stays)
     np.add.at(held_us, job, until_us - begin_us)
-    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins there has no length
+    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
     state = Interned(jobs.pop("state"), states)
     return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
@@ -145,7 +145,7 @@ def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
 
 
 def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
-    """Return the columns of jobs that stand in the file, in order of (submission, id), and the names of the states."""
+    """Return the columns of the jobs in the file, in order of (submission, id), and the names of the states."""
     rows = RowBuffer(_JOB_TYPES)
     states: dict[str, int] = {}
     for row in csv_rows(file, jobs_csv.COLUMNS):
@@ -175,9 +175,9 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
 def _read_stays(
     file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
 ) -> tuple[StayColumns, IntArray]:
-    """Return the stays, and which of its job's each of them is. A stay that was not over ends when the run was cut short.
+    """Return the stays, and the number of each among the stays of its job.
 
-    ``until_us`` by job: when that was.
+    An open stay ends when the run was stopped: at ``until_us``, by job.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     rows = RowBuffer(_STAY_TYPES)
@@ -206,7 +206,7 @@ def _read_stays(
 
 
 def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
-    """Return the times on disk; a run without any has no such file."""
+    """Return the times on disk; a run without preemptions has no such file."""
     return disk_of_rows(
         [
             (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))

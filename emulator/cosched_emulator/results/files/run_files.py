@@ -1,7 +1,7 @@
-"""The files of a run that have a row, or some, for every job: rows are written as the jobs end, before the run is over.
+"""The files of a run with one or more rows for every job: rows are written as the jobs end, before the run is over.
 
-They wait on the disk of the run folder, in files without a name, which vanish with the process however that ends. When all are there,
-they are put into the order of their file. So memory holds some numbers a job, and no text.
+The rows are kept in unnamed files on the disk of the run folder; these files disappear with the process, however it ends. At
+the end the rows are sorted into their final files. So memory holds a few numbers for each job, and no text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_plugin.protocol.messages import NodeClass
 
 JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
-# Of every job; the last three: how many bytes its rows take.
+# For every job; the last three: number of bytes of its rows.
 _TYPES: Mapping[str, npt.DTypeLike] = {
     "id": np.int64,
     "submit_us": np.int64,
@@ -42,15 +42,15 @@ _TYPES: Mapping[str, npt.DTypeLike] = {
 
 
 class RunFiles:
-    """The rows of jobs on their way into a run folder."""
+    """The rows of jobs that will be written into a run folder."""
 
     def __init__(self, out: str | os.PathLike[str], machine: Sequence[NodeClass]) -> None:
-        """Get ready to write; `InputError` where nothing can be written beside ``out``, which is not touched."""
+        """Prepare to write; `InputError` if the folder that will contain ``out`` is not writable. ``out`` stays unchanged."""
         self._out = str(out)
         self._machine = machine
         self._numbering = ThreadNumbering(machine)
         self._rows = RowBuffer(_TYPES)
-        self._same_instant: list[JobRecord] = []  # jobs that have ended, which others at this instant may come before
+        self._same_instant: list[JobRecord] = []  # jobs ended at this instant: one with a smaller id may still follow
         beside = next(folder for folder in Path(out).resolve().parents if folder.exists())
         self._files: list[IO[bytes]] = []
         try:
@@ -70,16 +70,16 @@ class RunFiles:
         self.close()
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         for file in self._files:
-            with suppress(OSError):  # what a full disk has no room for is not wanted any more
+            with suppress(OSError):  # a full disk: the rest of the rows is not needed any more
                 file.close()
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, record: JobRecord) -> None:
-        """Write the rows of a job; jobs come in the order of their ends, those without an end last. Raises `InputError`."""
+        """Write the rows of a job; jobs must come in order of their ends, those without an end last. Raises `InputError`."""
         try:
             if self._same_instant and completion(record)[:2] != completion(self._same_instant[0])[:2]:
                 self._write_jobs()
@@ -95,7 +95,7 @@ class RunFiles:
             raise self._trouble(error) from error
 
     def complete(self, folder: Path, origin: str) -> None:
-        """Write the files of all jobs into ``folder``; ``origin`` says where the workload came from. Raises OSError."""
+        """Write the files of all jobs into ``folder``; ``origin`` is the source of the workload. Raises OSError."""
         self._write_jobs()
         with open(folder / JOBS, "xb") as file:
             file.write((",".join(jobs_csv.COLUMNS) + "\n").encode())
@@ -124,7 +124,7 @@ class RunFiles:
 
 
 def run_files_of(records: Iterable[JobRecord], out: str | os.PathLike[str], machine: Sequence[NodeClass]) -> RunFiles:
-    """Return the rows of jobs in any order."""
+    """Return the files of these jobs, which may be in any order."""
     files = RunFiles(out, machine)
     try:
         for record in sorted(records, key=completion):
@@ -136,7 +136,7 @@ def run_files_of(records: Iterable[JobRecord], out: str | os.PathLike[str], mach
 
 
 def _write_in_order(texts: IO[bytes], sizes: IntArray, order: IntArray, path: Path, header: str) -> None:
-    """Write a new file: a header, and the texts, which have these sizes, in this order of their numbers."""
+    """Write a new file: a header, then the texts of these sizes in the given order of their numbers."""
     texts.flush()
     ends = np.cumsum(sizes, dtype=np.int64)
     with open(path, "xb") as target:

@@ -1,9 +1,9 @@
-"""``schedule.swf``: the schedule that came out, in the Standard Workload Format.
+"""``schedule.swf``: the resulting schedule in the Standard Workload Format.
 
-The format knows whole seconds. Submissions, starts and ends are each rounded up: the order of events stays, and no two
-jobs overlap that did not. Processors are hardware threads; the last start of a job counts, and its run time goes from there to its
-end: others may have been on its processors while it was on disk. Status: 1 completed,
-5 cancelled or refused, 0 failed, killed at its limit, or lost with a node, -1 not ended. A job that never started has
+The format has whole seconds. Submissions, starts and ends are each rounded up: this keeps the order of events, and creates no
+overlap of jobs. Processors are hardware threads. The run time of a job lasts from its last start to its end; while it was on
+disk, other jobs may have used its processors. Status: 1 completed, 5 cancelled or refused, 0 failed, killed at its limit, or
+lost with a node, -1 not ended. A job that never started has
 no run time and no allocated processors.
 """
 
@@ -25,7 +25,7 @@ PREEMPTED = "the run times of preempted jobs include their time on disk, when ot
 
 
 def schedule_header(jobs: int, machine: Sequence[NodeClass], origin: str, *, preempted: bool) -> str:
-    """Return the lines above the rows of so many jobs; ``origin`` says where the workload came from."""
+    """Return the lines above the rows of ``jobs`` jobs; ``origin`` is the source of the workload."""
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     nodes = sum(node_class.nodes for node_class in machine)
     header = header_lines(
@@ -45,11 +45,11 @@ def schedule_row(record: JobRecord) -> str:
     submit_us = _whole(spec.submit_us)
     wait_us = run_us = None
     allocated = -1
-    if record.stays:
-        stay = record.last_stays[0]
+    if stays := record.last_stays:
+        stay = stays[0]
         start_us = _whole(stay.start_us)
         wait_us = start_us - submit_us
-        allocated = sum(count * mask.bit_count() for _, count, mask, _ in stay.runs)
+        allocated = sum([count * mask.bit_count() for _, count, mask, _ in stay.runs])
         if record.end_us is not None:
             run_us = _whole(record.left_us) - start_us
     elif record.end_us is not None:

@@ -1,4 +1,4 @@
-"""What tells whether two runs are of the same jobs."""
+"""A key that tells whether two runs have the same jobs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.results.files.folder import USAGE, WORKLOAD
 from cosched_emulator.results.files.policy_of_run import configuration_of
 
-_DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # stands in no file of a run
+_DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # occurs in no file of a run
 
 
 def workload_key(folder: Path) -> str:
-    """Return a key that two runs share if they are of the same jobs, with the same demand.
+    """Return a key that is equal for two runs with the same jobs and the same demand.
 
-    How the source was named does not matter. Raises InputError for a file that cannot be read; one that is not there counts as empty.
+    The name of the source does not count. A missing file counts as empty. Raises InputError for a file that cannot be read.
     """
     config = configuration_of(folder)
     section = config.get("workload", {})
@@ -31,7 +31,7 @@ def workload_key(folder: Path) -> str:
             if file.exists():
                 with open(file, "rb") as lines:
                     for line in lines:
-                        if not line.startswith(b";"):  # where the jobs came from
+                        if not line.startswith(b";"):  # the source of the jobs
                             digest.update(line)
         except OSError as error:
             raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error

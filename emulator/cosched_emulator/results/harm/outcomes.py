@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.columns import BoolArray, IntArray, JobColumns, int_array
-from cosched_emulator.results.figures.classes import CLASSES, PAPER_RULES
+from cosched_emulator.results.columns import BoolArray, IntArray, JobColumns
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection
+from cosched_emulator.statistics.classes import (
+    CLASS_NAMES,
+    MEDIUM_S,
+    SHORT_S,
+    WIDE,
+    WIDTHS,
+    length_numbers,
+    width_numbers,
+)
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, NodeClass
 
-WIDTHS: Final = ("narrow", "wide")
-CLASS_NAMES: Final = tuple(f"{length} {width}" for length in CLASSES for width in WIDTHS)
-
 
 class LoserClasses(NamedTuple):
-    """The classes of jobs: by the user's estimate as in `figures.classes`, and by the share of the machine that they ask for."""
+    """The classes of jobs: by the user's estimate as in `statistics.classes`, and by the share of the machine that they ask for."""
 
-    short_s: int = PAPER_RULES.short_s  # estimate of a short job, at most
-    medium_s: int = PAPER_RULES.medium_s  # of a medium one
-    wide: float = 0.25  # a wide job asks for more hardware threads than this share of the machine's cores
+    short_s: int = SHORT_S  # estimate of a short job, at most
+    medium_s: int = MEDIUM_S  # of a medium one
+    wide: float = WIDE  # a wide job asks for more hardware threads than this share of the machine's cores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +95,5 @@ def _classes(jobs: JobColumns, machine: Sequence[NodeClass], classes: LoserClass
     if not (0 <= classes.short_s <= classes.medium_s and classes.wide >= 0):
         raise ConfigurationError("classes", "0 <= short_s <= medium_s, and wide of 0 or more", repr(classes))
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
-    bounds_us = int_array(bound_s * SECOND_US for bound_s in (classes.short_s, classes.medium_s))
-    length = np.searchsorted(bounds_us, jobs.estimate_us, side="left")
-    return len(WIDTHS) * length + (jobs.threads > classes.wide * cores)
+    length = length_numbers(jobs.estimate_us, classes.short_s * SECOND_US, classes.medium_s * SECOND_US)
+    return len(WIDTHS) * length + width_numbers(jobs.threads, cores, classes.wide)

@@ -132,7 +132,7 @@ class _Maker:
     def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> Scenario:
         table = self.base
         for change in changes:
-            table = _merged(table, change)
+            table = merged(table, change)
         try:
             scenario = scenario_of_table(table, {})
             check_bounds(scenario)
@@ -180,10 +180,10 @@ class _Maker:
         return found or self.cell(0, names, settings=False)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's table with the keys of ``changes`` replaced, section by section."""
-    merged = dict(table)
+    result = dict(table)
     for key, value in changes.items():
-        below = merged.get(key)
-        merged[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-    return merged
+        below = result.get(key)
+        result[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return result

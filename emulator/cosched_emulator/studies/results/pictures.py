@@ -8,7 +8,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures.comparison import Figure, time_unit
+from cosched_emulator.results.figures.bars import error_lengths
+from cosched_emulator.results.figures.comparison import Figure
+from cosched_emulator.results.figures.interval_text import unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.results.result import StudyResult
@@ -79,19 +81,17 @@ def _panel(
     known = KNOWN.get(figure, Figure(figure, (figure,)))
     found = [(series, _interval(result, series, figure, change=change, level=level)) for series in group]
     means = [interval.mean for _, interval in found if interval is not None]
-    size, unit = (1.0, "%") if change else _unit(known, means)
+    size, unit = (1.0, "%") if change else unit_of(known, means)
     policies = [*dict.fromkeys(series.policy for series in group)]
     step = (max(places.values()) - min(places.values()) or 1.0) / 60  # so that bars do not hide each other
     for number, (policy, style) in enumerate(zip(policies, _styles(), strict=False)):
         aside = step * (number - (len(policies) - 1) / 2)
         points = [(places[s.places[axis]] + aside, i) for s, i in found if s.policy == policy and i is not None]
-        errors = [[(i.mean - i.low) / size if i.exists else 0.0 for _, i in points]]
-        errors.append([(i.high - i.mean) / size if i.exists else 0.0 for _, i in points])
         colour, dash, marker = style
         panel.errorbar(
             [x for x, _ in points],
             [i.mean / size for _, i in points],
-            yerr=errors,
+            yerr=error_lengths([i for _, i in points], size),
             label=policy,
             color=colour,
             linestyle=dash,
@@ -119,10 +119,3 @@ def _interval(result: StudyResult, series: Series, figure: str, *, change: bool,
         return series.interval(figure, level)
     base = result.base(series)
     return None if base is None else series.change(figure, base, level)
-
-
-def _unit(figure: Figure, means: Sequence[float]) -> tuple[float, str]:
-    """Return (value of the unit, name)."""
-    if figure.kind == "seconds":
-        return time_unit(max(means, default=0.0))
-    return (0.01, "%") if figure.kind == "share" else (1.0, figure.unit)

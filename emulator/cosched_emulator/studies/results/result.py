@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.api.tables import frame_of
+from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
 from cosched_emulator.studies.results.harm import StudyHarm, harm_of
 from cosched_emulator.studies.results.series import Series, base_of, interval_rows, series_of
 from cosched_emulator.studies.results.table import Row, rows_of, write_table, write_timings
+from cosched_emulator.studies.results.within import within_run
 from cosched_emulator.studies.runs.work import Failure
 
 if TYPE_CHECKING:
@@ -58,6 +60,16 @@ class StudyResult:
         if self.baseline in (None, series.policy):
             return None
         return base_of(series, self.series, self.baseline or "")
+
+    def within(self, series: Series, figure: str, level: float = LEVEL) -> Interval | None:
+        """Return a figure of a series that has one run, or the same run for each seed, with an interval within that run.
+
+        None for other series, for a figure that is no mean or percentile of waits or responses, and where the folder was temporary.
+        """
+        if self.folder is None or not (len(series.rows) == 1 or series.repeats):
+            return None
+        jobs = StudyFolder(self.folder).jobs(series.rows[0]["key"])
+        return None if jobs is None else within_run(jobs, figure, level)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a pandas DataFrame; ImportError where pandas is not installed; nothing else needs it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval, paired_difference, percent_change
+from cosched_emulator.statistics.by_seed import all_equal, bounds_of, change_of, difference_of, interval_of
+from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.plan.experiment import AXES, COLUMNS
 from cosched_emulator.studies.results.table import ORIGIN, PLACES, Row
 
@@ -48,32 +48,23 @@ class Series:
 
     def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
         """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
-        values = [*self.by_seed(figure).values()]
-        return mean_interval(values, level) if values and all(map(math.isfinite, values)) else None
+        return interval_of(self.by_seed(figure), level)
 
     def change(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
         """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
 
         None where there are none, or where a figure is not above 0.
         """
-        mine, theirs = self._common(figure, base)
-        return percent_change(mine, theirs, level) if mine and min(*mine.values(), *theirs.values()) > 0 else None
+        return change_of(self.by_seed(figure), base.by_seed(figure), level)
 
     def difference(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
         """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
-        mine, theirs = self._common(figure, base)
-        return paired_difference(mine, theirs, level) if mine else None
-
-    def _common(self, figure: str, base: Series) -> tuple[dict[int, float], dict[int, float]]:
-        mine, theirs = self.by_seed(figure), base.by_seed(figure)
-        seeds = [seed for seed in mine if seed in theirs]
-        return {seed: mine[seed] for seed in seeds}, {seed: theirs[seed] for seed in seeds}
+        return difference_of(self.by_seed(figure), base.by_seed(figure), level)
 
     @property
     def repeats(self) -> bool:
         """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn."""
-        figures = [{name: row[name] for name in row if name not in (*PLACES, *ORIGIN)} for row in self.rows]
-        return len(figures) > 1 and all(other == figures[0] for other in figures)
+        return all_equal([{name: row[name] for name in row if name not in (*PLACES, *ORIGIN)} for row in self.rows])
 
 
 def series_of(rows: Iterable[Row]) -> list[Series]:
@@ -107,8 +98,8 @@ def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL)
                     **series.places,
                     "figure": figure,
                     "seeds": found.n,
-                    **_bounds("", found),
-                    **_bounds("change_percent_", change),
+                    **bounds_of(found),
+                    **bounds_of(change, "change_percent_"),
                 }
 
 
@@ -123,12 +114,3 @@ def check_figure(figure: str, rows: Sequence[Row]) -> None:
     known = figures_in(rows)
     if figure not in known:
         raise ConfigurationError.unknown_name("--figure", figure, known)
-
-
-def _bounds(prefix: str, found: Interval | None) -> dict[str, Any]:
-    """Return mean and bounds as columns; None for what does not exist."""
-    values = (None, None, None) if found is None else found[:3]
-    return {
-        f"{prefix}{name}": None if value is None or math.isnan(value) else value
-        for name, value in zip(("mean", "low", "high"), values, strict=True)
-    }

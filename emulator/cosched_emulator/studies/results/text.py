@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, number_texts, time_unit
+from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure
+from cosched_emulator.results.figures.interval_text import change_text, interval_texts
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import Series
@@ -17,6 +18,7 @@ SHOWN: Final = (
     "killed_count",
     "wait_s_mean",
     "response_s_mean",
+    "weighted_response_s",
     "bounded_slowdown_10s_mean",
     "bounded_slowdown_10s_p95",
     "makespan_s",
@@ -31,7 +33,8 @@ HARM: Final = (
 )
 _RULE: Final = "H1: response > 1.05 x that in the baseline + 60 s; Hshk: than in all baselines; floor: by chance alone"
 _NO_SHAKES: Final = "for Hshk give [baseline] shakes = 9"
-CHANGED: Final = ("wait_s_mean", "response_s_mean", "bounded_slowdown_10s_mean", "makespan_s")
+MORE: Final = (Figure("response, mean weighted by area", ("weighted_response_s",), "seconds"),)
+CHANGED: Final = ("wait_s_mean", "response_s_mean", "weighted_response_s", "bounded_slowdown_10s_mean", "makespan_s")
 
 
 def column_of(figure: Figure) -> str:
@@ -40,7 +43,7 @@ def column_of(figure: Figure) -> str:
     return "_".join(path)
 
 
-KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM)}
+KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM, *MORE)}
 
 
 def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 0.95) -> str:
@@ -49,7 +52,10 @@ def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 
     settings: dict[str, list[Series]] = {}
     for series in result.series:
         settings.setdefault(series.text, []).append(series)
-    blocks = ["\n".join(_block(result, heading, group, chosen, level)) for heading, group in settings.items()]
+    blocks = [
+        "\n".join(_block(result, heading, group, chosen, figures or CHANGED, level))
+        for heading, group in settings.items()
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -94,7 +100,12 @@ def _mean_percent(rows: Sequence[Row], name: str) -> str:
 
 
 def _block(
-    result: StudyResult, heading: str, group: Sequence[Series], figures: Sequence[str], level: float
+    result: StudyResult,
+    heading: str,
+    group: Sequence[Series],
+    figures: Sequence[str],
+    changed: Collection[str],
+    level: float,
 ) -> Iterator[str]:
     """Yield the lines of one setting."""
     counts = sorted({len(series.rows) for series in group})
@@ -104,37 +115,31 @@ def _block(
         figure = KNOWN.get(name, Figure(name, (name,)))
         intervals = [series.interval(name, level) for series in group]
         if any(found is not None for found in intervals):
-            lines.append(_figure_line(figure, intervals))
+            unit, texts = interval_texts(figure, intervals, [result.within(series, name, level) for series in group])
+            lines.append([figure.label, unit, *texts])
             changes = [_change(result, series, name, level) for series in group]
-            if name in (figures if figures is not SHOWN and name not in KNOWN else CHANGED) and any(changes):
-                lines.append(["  change", "%", *map(_change_text, changes)])
+            if name in changed and any(changes):
+                lines.append(["  change", "%", *map(change_text, changes)])
+    lines.append(["saturated runs", "", *map(_saturated, group)])
     yield f"{heading or 'all runs'} ({seeds} seed{'s' if counts[-1] > 1 else ''})"
     yield from align(lines, range(2, len(lines[0])))
     if any(series.repeats for series in group):
-        yield "note: some policies gave the same run for every seed: this workload draws nothing, so intervals say nothing"
+        yield "note: some policies gave the same run for every seed: this workload draws nothing, so intervals over seeds say nothing"
+    if any("[" in cell for line in lines for cell in line):
+        yield "[low to high]: interval within the run, by blocks of successive jobs"
+    if any(_count(series, "yes") for series in group):
+        yield "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"
+
+
+def _saturated(series: Series) -> str:
+    unknown = _count(series, "not shown")
+    return f"{_count(series, 'yes')} of {len(series.rows)}" + (f", {unknown} not shown" if unknown else "")
+
+
+def _count(series: Series, verdict: str) -> int:
+    return sum(row.get("saturated") == verdict for row in series.rows)
 
 
 def _change(result: StudyResult, series: Series, name: str, level: float) -> Interval | None:
     base = result.base(series)
     return None if base is None else series.change(name, base, level)
-
-
-def _figure_line(figure: Figure, intervals: Sequence[Interval | None]) -> list[str]:
-    size, unit = 1.0, figure.unit
-    means = [None if found is None else found.mean for found in intervals]
-    if figure.kind == "seconds":
-        size, unit = time_unit(max((mean for mean in means if mean is not None), default=0.0))
-    elif figure.kind == "share":
-        size, unit = 0.01, "%"
-    shown = number_texts([None if mean is None else mean / size for mean in means])
-    halves = number_texts([found.half / size if found is not None and found.exists else None for found in intervals])
-    texts = [text if half == NOTHING else f"{text} ± {half}" for text, half in zip(shown, halves, strict=True)]
-    return [figure.label, unit, *texts]
-
-
-def _change_text(change: Interval | None) -> str:
-    if change is None:
-        return ""
-    if not change.exists:
-        return f"{change.mean:+.1f}"
-    return f"{change.mean:+.1f} ({change.low:+.1f} to {change.high:+.1f})"

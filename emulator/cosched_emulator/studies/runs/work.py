@@ -21,6 +21,7 @@ from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.plan.identity import version
 from cosched_emulator.studies.runs.figures import figures_of
 from cosched_emulator.studies.runs.packing import pack_outcomes
+from cosched_emulator.studies.runs.state_figures import state_figures
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.config import choose
@@ -93,7 +94,12 @@ def _run(order: Order) -> Result:
     notes: list[str] = []
     trace: list[dict[str, Any]] | None = [] if any(getattr(item, "needs_trace", False) for item in measures) else None
     run = simulate(_prepared(order), choice, out=order.keep, force=True, warn=notes.append, trace=trace)
-    figures = {**figures_of(run), "unfinished": len(run.unfinished), "refused_actions": run.refused}
+    figures = {
+        **figures_of(run),
+        **state_figures(run),
+        "unfinished": len(run.unfinished),
+        "refused_actions": run.refused,
+    }
     for name, measure in zip(order.measures, measures, strict=True):
         for key, value in measure(run).items():
             if key in figures:

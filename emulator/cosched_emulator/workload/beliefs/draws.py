@@ -1,4 +1,4 @@
-"""How noise is drawn for what the scheduler is told of a property of jobs."""
+"""The random noise on values about jobs that the scheduler is told."""
 
 from __future__ import annotations
 

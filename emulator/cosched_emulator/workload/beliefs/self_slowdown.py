@@ -1,4 +1,4 @@
-"""What the scheduler is told of how jobs slow themselves down: the truth, something near it, or nothing."""
+"""The scheduler's knowledge of the self slowdowns of jobs: the truth, an approximation, or nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cosched_plugin.protocol.messages import SelfSlowdown
 
 
 class SelfBelief(NamedTuple):
-    """How belief differs from truth. ``exact`` without noise is the truth itself."""
+    """The difference of belief and truth. ``exact`` without noise is the truth."""
 
-    self_slowdowns: str = "exact"  # or unknown: nothing of any job
+    self_slowdowns: str = "exact"  # or unknown: nothing about any job
     noise: float = 0.0  # relative, from 0 to below 1
 
 
 def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> Workload:
-    """Return the workload with what the scheduler is told of each job's self slowdown in its spec; the truth stays."""
+    """Return the workload with the believed self slowdowns in the jobs' specs; the truth stays."""
     jobs = columns_of(workload.jobs)
     if not jobs.knows(jobs.self_slowdown):
         return workload
@@ -44,9 +44,9 @@ def _believed_slowdown(belief: SelfBelief, seed: int, own: SelfSlowdown | None, 
 
 
 def believed_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:
-    """Return what is told of a job that truly slows itself down by ``own``; None: nothing.
+    """Return the believed self slowdown of a job with the true one ``own``; None if it is unknown.
 
-    Each of the two is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each, and rounded to millionths.
+    Each of its two factors is multiplied by 1 + noise x u, with u uniform in [-1, 1) and drawn for each, and rounded to millionths.
     """
     if belief.self_slowdowns == "unknown":
         return None

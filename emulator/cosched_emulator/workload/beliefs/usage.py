@@ -1,4 +1,4 @@
-"""What the scheduler is told of how jobs use their nodes: the truth, something near it, or nothing."""
+"""The scheduler's knowledge of the jobs' use of their nodes: the truth, an approximation, or nothing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from cosched_plugin.protocol.messages import UsageTuple
 
 
 class UsageBelief(NamedTuple):
-    """How belief differs from truth. ``exact`` with noise, bias and missing at 0 is the truth itself."""
+    """The difference of belief and truth. ``exact`` with noise, bias and missing at 0 is the truth."""
 
-    usage: str = "exact"  # or unknown: nothing of any job
+    usage: str = "exact"  # or unknown: nothing about any job
     noise: float = 0.0  # relative, from 0 to below 1
     bias: float = 0.0  # relative, above -1
-    missing: float = 0.0  # share of jobs of which nothing is known
+    missing: float = 0.0  # share of jobs with unknown usage
 
 
 def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) -> Workload:
-    """Return the workload with what the scheduler is told of each job's usage in its spec; the truth stays."""
+    """Return the workload with the believed usage in the jobs' specs; the truth stays."""
     jobs = columns_of(workload.jobs)
     if not jobs.knows(jobs.usage):
         return workload
     exact = belief._replace(noise=0.0, bias=0.0)
-    # Of how many something is told does not depend on what, which takes longer to work out.
+    # The number of jobs with a known usage does not depend on its values, which take longer to compute.
     known = jobs.known(_believed_usages(jobs, exact, seed))
     jobs = replace(jobs, told_usage=_believed_usages(jobs, belief, seed))
     note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
@@ -52,11 +52,11 @@ def _believed_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, so
 
 
 def believed_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:
-    """Return what is told of a job with this true usage; None: nothing.
+    """Return the believed usage of a job with this true usage; None if it is unknown.
 
-    Each fraction and the memory is multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each; that of the
-    job's bound and the memory by 1 + bias, too. Then fractions are scaled to a sum of 1, memory is cut at 1. The bound
-    that is told is the true one, even where noise makes another fraction the largest.
+    Each fraction and the memory are multiplied by 1 + noise x u, with u uniform in [-1, 1) and drawn for each. The memory and the
+    fraction of the job's bound are also multiplied by 1 + bias. Then the fractions are scaled to a sum of 1, and the memory is cut
+    at 1. The believed bound is the true one, even if noise makes another fraction the largest.
     """
     if belief.usage == "unknown" or uniform(seed, "usage_missing", source_id) < belief.missing:
         return None
@@ -69,5 +69,5 @@ def believed_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id:
     memory = min(WHOLE_PPM, round(parts[3] * (1 + belief.bias)))
     total = parts[0] + parts[1] + parts[2]
     told = [int(value * WHOLE_PPM / total) for value in parts[:3]]
-    told[own] = WHOLE_PPM - sum(told[:own]) - sum(told[own + 1 :])  # what rounding down left over goes to the bound
+    told[own] = WHOLE_PPM - sum(told[:own]) - sum(told[own + 1 :])  # the remainder from rounding down goes to the bound
     return (bound, told[0], told[1], told[2], memory)

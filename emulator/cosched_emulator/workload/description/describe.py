@@ -1,4 +1,4 @@
-"""What a workload is like, in numbers."""
+"""Statistics of a workload."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cosched_plugin.common.text_table import align
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")
-CLASS_BOUNDS_S = (600, 10_800)  # short jobs, by estimate, and those up to medium (G-LOMARC-TS paper, section 5.1)
+CLASS_BOUNDS_S = (600, 10_800)  # largest estimate of a short and of a medium job (G-LOMARC-TS paper, section 5.1)
 
 
 class Spread(NamedTuple):
-    """How a quantity is spread over the jobs."""
+    """The distribution of a quantity over the jobs."""
 
     mean: float
     minimum: float
@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 
 
 class Description(NamedTuple):
-    """Statistics of a workload; None where they have no meaning. Times in seconds."""
+    """Statistics of a workload; None if undefined. Times in seconds."""
 
     origin: str
     jobs: int
@@ -56,23 +56,23 @@ class Description(NamedTuple):
     estimate_accuracy: float  # mean of run / estimate, at most 1 for each job
     exact_estimate_share: float
     run_above_estimate_share: float
-    limited_share: float  # jobs that are killed at a limit
-    users: int  # distinct users known by name
+    limited_share: float  # jobs with a limit
+    users: int  # distinct names of users
     notes: tuple[str, ...]
-    usage_share: float  # jobs whose characteristics are known; the rest is of these
-    bound_shares: tuple[float, float, float] | None  # bound by cpu, network, disk
-    memory: Spread | None  # as a part of a node's
-    memory_conflict_share: float | None  # of all pairs, those that do not fit into a node's memory together
+    usage_share: float  # jobs with known characteristics; the next three fields are about these
+    bound_shares: tuple[float, float, float] | None  # jobs bound by cpu, network, disk
+    memory: Spread | None  # as a fraction of a node's
+    memory_conflict_share: float | None  # share of all pairs that do not fit into a node's memory together
     class_shares: tuple[float, float, float]  # of jobs: short, medium, long by estimate
     class_work_shares: tuple[float, float, float]  # of the work
-    self_share: float  # jobs whose self slowdown is known
+    self_share: float  # jobs with a known self slowdown
     self_node: Spread | None  # of these
     self_core: Spread | None
     user_shares: UserShares | None  # None: no user is known
     rhythm: Rhythm
 
     def as_dict(self) -> dict[str, object]:
-        """Return the same with plain dictionaries, ready for JSON."""
+        """Return the statistics as plain dictionaries, ready for JSON."""
         return {name: _plain(value) for name, value in self._pairs()}
 
     def _pairs(self) -> list[tuple[str, object]]:
@@ -81,7 +81,7 @@ class Description(NamedTuple):
 
 # Over 50 lines: one for each statistic.
 def describe(workload: Workload, processors: int | None = None) -> Description:
-    """Return the statistics of a workload, its load on ``processors`` (None: those that it names).
+    """Return the statistics of a workload; its load is that on ``processors`` (None: the number that the workload names).
 
     Raises `ConfigurationError` for a workload without jobs.
     """
@@ -153,7 +153,7 @@ def _accuracy(run_s: NDArray[np.float64], estimate_s: NDArray[np.float64]) -> fl
 
 
 def as_table(description: Description) -> str:
-    """Return the statistics as text of a few lines, for people."""
+    """Return the statistics as a few lines of text."""
     spreads = [
         ("size", description.size),
         ("run time [s]", description.run_s),
@@ -199,7 +199,7 @@ def _load_text(description: Description) -> str:
 
 
 def _class_shares(jobs: Jobs) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Return which part of the jobs, and of their work, is in each class."""
+    """Return the share of each class in the jobs, and in their work."""
     short_us, medium_us = (bound_s * SECOND_US for bound_s in CLASS_BOUNDS_S)
     number, work = [0, 0, 0], [0, 0, 0]
     columns = (jobs.estimate_us, jobs.run_us, jobs.processes)
@@ -241,7 +241,7 @@ def _conflict_share(memory: NDArray[np.int64]) -> float | None:
     ordered = np.sort(memory)
     fitting = np.searchsorted(
         ordered, WHOLE_PPM - ordered, side="right"
-    )  # for each job: with how many it fits, itself included
+    )  # for each job: the number of jobs that it fits with, itself included
     above = int(np.sum(jobs - fitting)) - int(np.count_nonzero(2 * ordered > WHOLE_PPM))
     return above / (jobs * (jobs - 1))
 

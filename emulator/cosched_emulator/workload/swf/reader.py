@@ -1,9 +1,8 @@
-"""The Standard Workload Format: real logs, read and repaired by named rules.
+"""Reads the Standard Workload Format: real logs, repaired by named rules.
 
-A log row has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs break naive readers in
-known ways, and each way has a rule here (`SwfOptions`) that says what is done about it and a count (`RepairReport`) of
-the rows that it touched. A rule that is switched off leaves the row as it is where that means something, and refuses
-it where it does not.
+A row of a log has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs have known flaws. For each
+flaw there is a rule (`SwfOptions`), and a count of the repaired rows (`RepairReport`). If a rule is switched off, the row is
+used unchanged if it is meaningful, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class SwfOptions:
-    """What to do about the known flaws of real logs, one rule a field. Raises `ConfigurationError` on nonsense.
+    """The rules for the known flaws of real logs, one for each field. Raises `ConfigurationError` for invalid values.
 
     - ``missing_estimate``: requested time (field 9) <= 0. ``run``: the run time is the estimate; ``drop``; ``refuse``.
-    - ``minimum_estimate_s``: estimates that are present are raised to this. 0: left alone.
-    - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as a manager that kills would have.
-      Off: the job keeps its run time and will meet its limit, if it has one.
-    - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) where 5 is missing.
+    - ``minimum_estimate_s``: smaller estimates are raised to this. 0: no change.
+    - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as by a manager that kills jobs at their
+      limit. Off: the job keeps its run time, and is killed at its limit, if it has one.
+    - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) if 5 is missing.
     - ``drop_empty``: rows with run time <= 0, without processors, or with -1 in all fields are left out. Off: they are errors.
-    - ``drop_bursts``: rows of status 2, 3, 4 repeat parts of a job that has a row of its own, and are left out.
+    - ``drop_bursts``: rows of status 2, 3, 4, which are parts of a job with another row, are left out.
     - ``sort``: rows are put in submit order, equal times as in the file. Off: a row out of order is an error.
     - ``rebase``: submit times are counted from the first job that is read. Off: as in the file.
     - ``skip_bad_rows``: malformed rows are left out and counted. Off: the first one is an error.
     - ``limits``: ``estimate``: jobs are killed when their estimate ends; ``none``: never.
-    - ``memory``: requested memory (field 10, KB a processor) is what each process takes of its node. Off: nothing is.
+    - ``memory``: requested memory (field 10, KB per processor) is the memory of each process. Off: processes take no memory.
     """
 
     missing_estimate: MissingEstimate = "run"
@@ -73,14 +72,14 @@ class SwfOptions:
             raise ConfigurationError("minimum_estimate_s", "seconds, 0 or more", str(self.minimum_estimate_s))
 
 
-# Reads back exactly what `write_swf` wrote.
+# Reads exactly the jobs that `write_swf` wrote.
 VERBATIM = SwfOptions(minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False)
 _DEFAULTS = SwfOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """How many rows of the whole file each rule touched, wherever the window of jobs lies."""
+    """The numbers of rows that each rule changed or dropped, in the whole file, not only in the window of jobs."""
 
     rows: int = 0  # data rows in the file
     bad_rows_skipped: int = 0
@@ -97,7 +96,7 @@ class RepairReport:
     jobs: int = 0  # rows left after all drops
 
     def lines(self) -> tuple[str, ...]:
-        """Return one line for people for each rule that touched a row."""
+        """Return one line of text for each rule that changed or dropped a row."""
         texts = (
             (self.bad_rows_skipped, "malformed: skipped"),
             (self.never_submitted_dropped, "of jobs that were never submitted, all fields -1: dropped"),
@@ -120,7 +119,7 @@ class RepairReport:
 
 
 class SwfTrace(NamedTuple):
-    """All that a log holds for us."""
+    """The content of a log."""
 
     workload: Workload
     header: dict[str, str]  # repeated keys: one line each
@@ -132,9 +131,9 @@ def read_swf(
 ) -> Workload:
     """Read jobs ``first`` .. ``first + count`` of a log, counted after all repairs in submit order.
 
-    Plain or gzip, by content. Ids are dense from 1; `WorkloadJob.source_id` is the number in the log. What was repaired
-    is in `Workload.notes`. Raises `InputError` for a file that is no log, a malformed row (anywhere in the file), or a
-    window without jobs.
+    Plain or gzip, by content. Ids are dense from 1; `WorkloadJob.source_id` is the number in the log. `Workload.notes` lists
+    the repairs. Raises `InputError` for a file that is not a log, a malformed row (anywhere in the file), or a window without
+    jobs.
     """
     return load_swf(path, options, first, count).workload
 
@@ -165,7 +164,7 @@ def load_swf(
         notes.append(_cut_note(cut))
     if options.memory and window.memory_mb.any():
         asking = np.count_nonzero(window.memory_mb)
-        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MB a process")
+        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MiB a process")
     if last - first < report.jobs:
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
     if count is not None and last - first < count:
@@ -178,7 +177,7 @@ def load_swf(
 
 
 def _cut_note(cut: CutRuns) -> str:
-    """Return what is lost of the work, as a warning where it is much."""
+    """Return a note on the lost work; it is a warning if the share is large."""
     text = f"run times cut to the estimate: {cut.jobs} jobs, {100 * cut.lost:.1f} % of the work lost"
     return f"{WARNING}{text} (--no-cap-runs keeps it)" if cut.lost > _MUCH_LOST else text
 
@@ -196,18 +195,18 @@ class _Rows(NamedTuple):
     queue: NDArray[np.int64]
     partition: NDArray[np.int64]
     memory_mb: NDArray[np.int64]  # a process; 0: not known
-    logged_us: NDArray[np.int64]  # run time before it was cut
+    logged_us: NDArray[np.int64]  # run time before the cut
 
 
 class _Masks:
-    """The rows that are left, and those that a switched-off rule refuses."""
+    """The remaining rows, and those that a switched-off rule refuses."""
 
     def __init__(self, rows: int) -> None:
         self.left = np.ones(rows, dtype=np.bool_)
         self.refused = np.zeros(rows, dtype=np.bool_)
 
     def take_out(self, mask: NDArray[np.bool_], *, allowed: bool) -> int:
-        """Take rows out and return how many; refuse them where that is not ``allowed``."""
+        """Remove rows and return their number; refuse them if removal is not ``allowed``."""
         hit = self.left & mask
         self.left = self.left & ~hit
         if allowed:
@@ -217,7 +216,7 @@ class _Masks:
 
 
 def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, RepairReport]:
-    """Apply the rules, each to the rows that the rules before it left, and count the rows that they touch."""
+    """Apply the rules in order to the remaining rows, and count the affected rows."""
     columns = table.columns
     usable, report = _drop_rows(table, file, options)
     submit_us = table.microseconds(Field.SUBMIT, usable)
@@ -247,7 +246,7 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
 
 
 def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray[np.int64], RepairReport]:
-    """Return the numbers of the usable rows, and how many each rule dropped; raise InputError for a refused row."""
+    """Return the indices of the usable rows, and the number that each rule dropped; raise InputError for a refused row."""
     columns = table.columns
     masks = _Masks(len(table.lines))
     bursts = masks.take_out(np.isin(columns[Field.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
@@ -276,7 +275,7 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
 
 
 def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
-    """Return the processors of every row: the allocated ones, or where that is missing the requested ones."""
+    """Return the processors of every row: allocated ones, or requested ones if the former are missing."""
     allocated = table.columns[Field.ALLOCATED]
     return np.where((allocated <= 0) & options.size_from_request, table.columns[Field.REQUESTED], allocated)
 

@@ -1,8 +1,8 @@
-"""The raw table of a log: from the bytes of a file to one row of checked numbers a job.
+"""The raw table of a log: from the bytes of a file to one row of checked numbers for each job.
 
-Reading is done by column, because a row at a time costs seconds on a log of a quarter of a million rows, and some rows at a time,
-because lines as objects take more memory than the file. Only a file that fails the quick checks is gone through field by field, to
-name the line and field that is wrong. The quick checks see to the fields that are used, the number of fields, and the
+The file is read by column, because reading single rows takes seconds for a quarter of a million rows, and in blocks of rows,
+because lines as objects take more memory than the file. Only a file that fails the quick checks is read field by field, to
+find the invalid line and field. The quick checks cover the values of the used fields, the number of fields, and the
 characters of all others.
 """
 
@@ -31,9 +31,9 @@ FIELD_NAMES = (
     "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
     "partition", "preceding job", "think time",
 )  # fmt: skip
-LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; microseconds of sums stay well inside int64
+LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; sums of microseconds fit into int64
 
-_BLOCK = 16_384  # rows that are there as lines at a time
+_BLOCK = 16_384  # rows that exist as lines at a time
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
 _HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
@@ -56,7 +56,7 @@ class Field(IntEnum):
     NAME = 13
     QUEUE = 14
     PARTITION = 15
-    LAST = 17  # read only to be sure that it is there
+    LAST = 17  # read only to check that it exists
 
 
 _WHOLE = (Field.NUMBER, Field.ALLOCATED, Field.REQUESTED, Field.USER, Field.NAME, Field.QUEUE, Field.PARTITION)
@@ -65,7 +65,7 @@ STDIN = "-"  # as the name of a file
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a row; ``field`` is a column, or None for the row as a whole."""
+    """An error in a row; ``field`` is a column, or None for the row as a whole."""
 
     field: int | None
     expected: str
@@ -73,7 +73,7 @@ class Flaw(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """The lines of a log that are rows: where each begins in its content, and its number in the file."""
+    """The lines of a log that are rows: the position of each in the content, and its line number in the file."""
 
     content: bytes
     starts: NDArray[np.int64]
@@ -89,7 +89,7 @@ class Lines(NamedTuple):
         return self.content[start : end if end >= 0 else None].lstrip()
 
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Yield all rows, some at a time, with the number of rows before them."""
+        """Yield all rows in blocks, each with the number of rows before it."""
         for first in range(0, len(self), _BLOCK):
             yield first, [self.line(row) for row in range(first, min(first + _BLOCK, len(self)))]
 
@@ -103,19 +103,19 @@ class SwfTable(NamedTuple):
 
     header: dict[str, str]  # repeated keys: one line each
     lines: Lines
-    columns: dict[int, NDArray[np.float64]]  # by field, those that the reader uses
+    columns: dict[int, NDArray[np.float64]]  # by field; only those that the reader uses
     skipped: int  # malformed rows left out
-    unused: int  # rows of a job that was never submitted left out: all fields behind its number are -1
+    unused: int  # rows left out of jobs that were never submitted: all fields after the number are -1
 
     def microseconds(self, field: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the seconds of a field in these rows as microseconds, rounded up.
 
-        A fraction so small that a double loses it beside the whole seconds (1 ns beyond 46 days) counts for nothing.
+        Fractions below the precision of a double (1 ns beyond 46 days) are lost.
         """
         seconds = self.columns[field][rows]
         whole = np.trunc(seconds)
         result = whole.astype(np.int64) * SECOND_US
-        # Fractions are taken from their decimal digits: their binary neighbours may lie on the wrong side.
+        # Fractions are computed from their decimal digits, because a double may be on the wrong side of a microsecond.
         for index in np.flatnonzero(seconds != whole):
             digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * SECOND_US
             result[index] = int(digits.to_integral_value(ROUND_CEILING))
@@ -127,10 +127,10 @@ class SwfTable(NamedTuple):
 
 
 def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> SwfTable:
-    """Read a plain or gzip log, told apart by content.
+    """Read a log, plain or gzip, by content.
 
-    Raises `InputError` for what is no log, and for the first malformed row unless those are skipped. Rows of jobs that were
-    never submitted, with -1 in all fields, are malformed unless they are dropped.
+    Raises `InputError` for a file that is not a log, and for the first malformed row unless malformed rows are skipped. Rows of
+    jobs that were never submitted, with -1 in all fields, are malformed unless they are dropped.
     """
     content = _content(file).removeprefix(_BYTE_ORDER_MARK)
     lines, header = _lines(content)
@@ -149,7 +149,7 @@ def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> S
                 unused += empty
         lines = lines.only(good)
         columns = _columns(lines, quick=False)
-        if columns is None:  # `_find_flaw` and the parser would have to disagree on what a number is
+        if columns is None:  # only if `_find_flaw` and the parser disagree on what a number is
             raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
     return SwfTable(header, lines, columns, rows - len(lines) - unused, unused)
 
@@ -161,7 +161,7 @@ def error_of(flaw: Flaw, file: str, line: int) -> InputError:
 
 
 def printable(field: bytes) -> str:
-    """Return a field for a message, cut if it is long."""
+    """Return a field as text for a message, shortened if it is long."""
     text = field.decode("latin-1")
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
@@ -171,7 +171,7 @@ def _content(file: str) -> bytes:
         if file == STDIN:
             return _standard_input(file)
         kind = os.stat(file).st_mode
-        if not stat.S_ISREG(kind):  # a pipe could make us wait for ever
+        if not stat.S_ISREG(kind):  # reading a pipe could block for ever
             raise InputError(file, "a regular file", "a directory" if stat.S_ISDIR(kind) else "a pipe or device")
         with open(file, "rb") as plain:
             if plain.peek(2)[:2] != b"\x1f\x8b":
@@ -185,7 +185,7 @@ def _content(file: str) -> bytes:
 
 
 def _standard_input(file: str) -> bytes:
-    """Return what is piped into the process, plain or gzip; raise InputError where that is a terminal."""
+    """Return the content of standard input, plain or gzip; raise InputError if it is a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError(file, "a log piped into standard input", "a terminal" if sys.stdin else "none")
     content = sys.stdin.buffer.read()
@@ -193,7 +193,7 @@ def _standard_input(file: str) -> bytes:
 
 
 def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
-    """Return which lines are rows, and what the others say."""
+    """Return the lines that are rows, and the header from the others."""
     header: dict[str, str] = {}
     starts, numbers = array("q"), array("q")
     start, number = 0, 0
@@ -219,7 +219,7 @@ def _take_header(line: bytes, header: dict[str, str]) -> None:
 
 
 def _looks_plain(lines: list[bytes]) -> bool:
-    """Say whether there are nothing but digits, points and minus signs, and 18 fields in each row on average."""
+    """Return whether the lines contain only digits, points and minus signs, and on average 18 fields."""
     content = b"\n" + b"\n".join(lines)
     if content.translate(None, _PLAIN):
         return False
@@ -228,9 +228,9 @@ def _looks_plain(lines: list[bytes]) -> bool:
 
 
 def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | None:
-    """Return the fields that are used; None if a row lacks one, or one is no number, or a ``quick`` check fails.
+    """Return the used fields; None if one is missing or is not a number, or if a ``quick`` check fails.
 
-    As every row must have the last field, no row can have fewer than 18, and so on average 18 means 18 in each.
+    The last field is one of them, so no row has fewer than 18 fields; with an average of 18, every row has 18.
     """
     columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in Field}
     for first, some in lines.blocks():
@@ -246,7 +246,7 @@ def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | N
 
 
 def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
-    """Return which rows hold a number that cannot be."""
+    """Return the mask of the rows with an impossible number."""
     odd = np.zeros(len(columns[Field.NUMBER]), dtype=np.bool_)
     for field in Field:
         odd |= np.abs(columns[field]) > LARGEST
@@ -258,7 +258,7 @@ def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
 
 
 def _is_empty(line: bytes) -> bool:
-    """Tell whether a row is of a job that was never submitted: all fields are -1, but for the job number, which may be one."""
+    """Return whether a row is of a job that was never submitted: all fields are -1, except perhaps the job number."""
     fields = line.split()
     return (
         len(fields) == len(FIELD_NAMES)
@@ -268,7 +268,7 @@ def _is_empty(line: bytes) -> bool:
 
 
 def _find_flaw(line: bytes) -> Flaw | None:
-    """Say what is wrong with a row, if anything: the slow and thorough way."""
+    """Return the first error in a row, if any, by a slow check of every field."""
     if any(byte < ord("\t") or byte > ord("~") for byte in line):
         return Flaw(None, "a row of 18 numbers", "binary data")
     fields = line.split()

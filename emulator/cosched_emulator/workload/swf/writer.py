@@ -1,4 +1,4 @@
-"""Writing the Standard Workload Format: header and rows, for workloads and for finished schedules."""
+"""Writes the Standard Workload Format: header and rows, for workloads and for finished schedules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _KB_OF_MB = 1_024
 def write_swf(target: str | os.PathLike[str] | TextIO, workload: Workload, *, force: bool = False) -> None:
     """Write a workload to a path (atomically; ``.gz`` compresses) or to an open text stream.
 
-    The row's number is `WorkloadJob.source_id`, and waits are unknown. `read_swf` with ``VERBATIM`` reads the same jobs
-    back, to the microsecond; the limits come from its options, and demands have no field. Raises `InputError` when the
-    file exists and ``force`` is false.
+    The number of a row is `WorkloadJob.source_id`; waits are unknown. `read_swf` with ``VERBATIM`` reads the same jobs back, to
+    the microsecond, with limits by its options and without demands. Raises `InputError` if the file exists and ``force`` is
+    false.
     """
     if isinstance(target, str | os.PathLike):
         with new_text_file(target, force=force) as stream:
@@ -62,7 +62,7 @@ def header_lines(
     pairs += [("MaxJobs", str(jobs)), ("MaxRecords", str(jobs))]
     pairs += [("UnixStartTime", "0"), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
     pairs += [*more, *(("Note", note) for note in notes)]
-    # A line break inside a value would turn the rest of it into a row.
+    # The rest of a value after a line break would be read as a row.
     return [f"; {key}: {' '.join(value.split())}" for key, value in pairs if value]
 
 
@@ -84,16 +84,16 @@ def format_row(
 ) -> str:
     """Return the 18 fields of one job, without a line end.
 
-    Times are in microseconds and written as seconds, whole where they are. ``processes`` are those asked for,
-    ``allocated`` those held (None: the same). ``memory_mb`` is what each process asks for; 0: nothing. None, and a user
-    or name that is no number, become -1: the format knows numbers only.
+    Times are in microseconds and written as seconds, whole where they are. ``processes`` is the requested number, ``allocated``
+    the held one (None: the same). ``memory_mb`` is the request of each process; 0: none. None becomes -1, like a user or a name
+    that is not a number: the format has only numbers.
     """
     fields = (
         str(number), seconds_text(submit_us), _or_unknown(wait_us), _or_unknown(run_us),
         str(processes if allocated is None else allocated), UNKNOWN, UNKNOWN,
         str(processes), _or_unknown(estimate_us), str(memory_mb * _KB_OF_MB) if memory_mb else UNKNOWN,
-        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), str(queue), str(partition),
-        UNKNOWN, UNKNOWN,
+        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name),
+        UNKNOWN if queue == -1 else str(queue), UNKNOWN if partition == -1 else str(partition), UNKNOWN, UNKNOWN,
     )  # fmt: skip
     return " ".join(fields)
 

@@ -1,6 +1,6 @@
-"""The status of a process: counters, latencies of its answers, and further fields.
+"""The status of a process: counters, latencies of its answers, and further fields. Both programs use it.
 
-Both programs use it. One thread counts, another may read: the values read are of about the same moment, not exactly.
+One thread counts and another one may read, so the values of one reading may differ slightly in time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cosched_hwmodel.units import SECOND_US
 
 Value: TypeAlias = "str | int | float | bool | None"
 
-LATENCIES: Final = 1_000  # number of latest values that count
+LATENCIES: Final = 1_000  # number of latest values that are kept
 QUANTILES: Final = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
 NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or a label; colons are reserved for recording rules
 PAGE_BYTES: Final = resource.getpagesize()
@@ -92,12 +92,14 @@ class Status:
         fields = self._fields()
         page = _Page(prefix, {} if labels is None else labels)
         texts = {key: value for key, value in fields.items() if isinstance(value, str)}
-        page.add("info", "gauge", "What runs here, and how.", 1, texts)
+        page.add("info", "gauge", "Fields of the status that are texts, as labels.", 1, texts)
         page.add("uptime_seconds", "gauge", "Time since the process started to serve.", self._clock() - self._started_s)
         page.add("batches_total", "counter", "Batches answered.", self.batches)
         page.add("refused_actions_total", "counter", "Actions that the manager refused.", self.refused)
-        page.add("resyncs_total", "counter", "Times that a scheduler took the state over again.", self.resyncs)
-        page.add("errors_total", "counter", "Errors in messages, of either side.", self.errors)
+        page.add(
+            "resyncs_total", "counter", "Number of times that a scheduler took over the state again.", self.resyncs
+        )
+        page.add("errors_total", "counter", "Errors in messages of either side.", self.errors)
         latencies_s = self.latencies_s()
         page.summary(
             "decision_seconds",
@@ -121,10 +123,17 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
     lines = []
     for key, value in status.items():
         if isinstance(value, Mapping):
-            lines += [f"{key + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
+            lines += [f"{_words(key) + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
         else:
-            lines.append(f"{key:<18}{_for_people(key, value)}")
+            lines.append(f"{_words(key):<18}{_for_people(key, value)}")
     return lines
+
+
+def _words(key: str) -> str:
+    """Return a field's name without its unit, which stands behind the value."""
+    for ending in ("_us", "_s", "_bytes"):
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
 
 
 def _for_people(key: str, value: object) -> str:

@@ -1,4 +1,4 @@
-"""A page for Prometheus: GET /metrics over HTTP, on this machine only, and nothing else."""
+"""A page for Prometheus: serves only GET /metrics over HTTP, and only on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S: Final = 0.5  # delay until `close` is noticed
 class MetricsServer:
     """Serves the text that ``page`` returns, from construction to `close`, in a daemon thread; ``page`` is called in that thread.
 
-    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one really bound. Raises UsageError for
+    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one actually bound. Raises UsageError for
     another address, and for one that cannot be bound.
     """
 
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout: ClassVar[float] = REQUEST_S  # for each read
 
     def handle(self) -> None:
-        """Handle the request within a total time: single reads that are each in time could go on for ever."""
+        """Handle the request within a total time; timeouts of single reads would not limit it."""
         hurry = threading.Timer(REQUEST_S, self._cut_off)
         hurry.daemon = True
         hurry.start()
@@ -111,4 +111,4 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it is over already
+            return  # the request has ended already

@@ -466,9 +466,9 @@ def test_a_class_is_found_by_its_path(module: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "assignments", "message"),
     [
-        ("Patientt", [], "has no attribute 'Patientt'"),
+        ("Patientt", [], "has no 'Patientt'; did you mean"),
         ("NotAPolicy", [], "it has no method decide(view)"),
-        ("Patient", ["deep=3"], "unexpected keyword argument 'deep'"),
+        ("Patient", ["deep=3"], "no such setting 'deep'; did you mean 'depth'?"),
         ("Patient", ["depth=0"], "depth must be at least 1"),
     ],
 )

@@ -1,0 +1,130 @@
+"""Whether a run is saturated: more work comes than the machine does, and the queue grows as long as jobs are submitted.
+
+The mean wait of a saturated run says how long the run was, not how good the scheduler is. Two tests look at the queue Q, the work of
+the pending jobs, between first and last submission, cut into k batches of equal time: 20, or fewer so that each lasts a cycle of the
+load or longer (more than 10 to 30 batches gain little, and shorter ones depend on each other: Schmeiser 1982, Oper. Res. 30:556).
+
+- *Does it grow?* The growth of Q over a batch, as mean over batches with its interval by Student's t. Where the queue grows without
+  bound these increments hardly depend on each other, and where it does not they cancel, so that the interval is too wide and not too
+  narrow: correlation within a batch is taken care of (batch means: Law and Kelton 1991, section 9.5.3). Saturated: the interval is
+  above 0.
+- *Does it come back?* At the border, where exactly as much comes as is done, Q is a random walk reflected at 0, and its mean over the
+  run is s √k · X: s is the standard deviation of the growth over a batch, X the integral of |Brownian motion| over [0, 1] (Takács
+  1993, Ann. Appl. Probab. 3:186). A queue that comes back to 0 is far shorter than that. Not saturated: mean Q / (s √k) is below the
+  5 % quantile of X, and the first test does not see growth.
+
+Otherwise it is not shown: the run is too short, or its load too close to the border. The quantiles of X are for s measured over k
+batches, and were found by 20,000 random walks each. Growth is in units of work an hour.
+
+The work of a job is processors · run time: what the machine has to do, in whatever order. The number of pending jobs, with 1 for each
+job, shows less: it swings with crowds of small jobs that pass by the large ones which pile up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cosched_emulator.statistics.arrays import FloatArray
+from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval
+from cosched_emulator.statistics.times import left_queue
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above
+
+DAY_S: Final = 86_400.0
+HOUR_S: Final = 3_600.0
+MOST_BATCHES: Final = 20
+FEWEST_BATCHES: Final = 4
+_PARTS: Final = 8  # of a batch, at whose ends the queue is looked at
+_ROUNDING: Final = 1e-12  # of all work: a queue shorter than that is empty
+# The 5 % quantile of mean queue / (s √k) at the border, by the number k of batches.
+_BATCHES: Final = (4, 5, 6, 8, 10, 12, 16, 20)
+_SHORTEST: Final = (0.320, 0.303, 0.293, 0.270, 0.258, 0.250, 0.238, 0.232)
+
+
+class Saturation(NamedTuple):
+    """Whether the queue of a run grew, and the figures that say so; lengths are in the unit of the jobs' work."""
+
+    saturated: Verdict
+    growth: Interval  # an hour; NaN where the run has too few batches
+    first_half: float  # mean work in the queue, from the first submission to the middle
+    second_half: float  # from there to the last submission
+    relative_length: float  # mean length / (s √k): below `shortest` it comes back; NaN where there are too few batches
+    shortest: float
+    batches: int
+
+    def __str__(self) -> str:
+        """Return the finding in words."""
+        words = {
+            Verdict.YES: "saturated",
+            Verdict.NO: "not saturated",
+            Verdict.NOT_SHOWN: "not shown to be saturated or not",
+        }
+        halves = f"the queue holds {self.first_half:.6g} in the first half of the submissions, {self.second_half:.6g} in the second"
+        return f"{words[self.saturated]}: {halves}; growth an hour {self.growth}"
+
+
+def saturation(
+    submit_s: FloatArray,
+    start_s: FloatArray,
+    end_s: FloatArray,
+    work: FloatArray,
+    cycle_s: float = DAY_S,
+    level: float = LEVEL,
+) -> Saturation:
+    """Test whether a run is saturated. Times are seconds in order of submission; NaN: never started, never ended.
+
+    ``work`` is what each job adds to the queue: processors · run time. ``cycle_s`` is the length of the load's cycle, 0 where it has
+    none: batches are no shorter, so that the queue of a day does not count as growth. Below 4 batches nothing is shown. Raises
+    ValueError for columns that do not fit each other, submissions out of order, and a negative cycle or work.
+    """
+    left_s = left_queue(submit_s, start_s, end_s)
+    if work.shape != submit_s.shape or not (np.isfinite(work) & (work >= 0)).all():
+        raise ValueError("work is a column of finite numbers, 0 or more, one for each job")
+    if not (math.isfinite(cycle_s) and cycle_s >= 0):
+        raise ValueError(f"a cycle has 0 seconds or more, not {cycle_s}")
+    first_s, last_s = float(submit_s[0]), float(submit_s[-1])
+    middle_s = (first_s + last_s) / 2
+    halves = (
+        _mean_queue(submit_s, left_s, work, first_s, middle_s),
+        _mean_queue(submit_s, left_s, work, middle_s, last_s),
+    )
+    batches = int(min(MOST_BATCHES, (last_s - first_s) // cycle_s)) if cycle_s else MOST_BATCHES
+    if batches < FEWEST_BATCHES or last_s == first_s:
+        unknown = Interval(math.nan, math.nan, math.nan, batches, level)
+        return Saturation(Verdict.NOT_SHOWN, unknown, *halves, math.nan, math.nan, batches)
+    edges_s = np.linspace(first_s, last_s, batches * _PARTS + 1)
+    queue = _arrived(submit_s, work, edges_s) - _arrived(left_s, work, edges_s)
+    queue[np.abs(queue) < _ROUNDING * work.sum()] = 0.0
+    hours = (last_s - first_s) / batches / HOUR_S
+    growth = mean_interval((np.diff(queue[::_PARTS]) / hours).tolist(), level)
+    increments = queue[_PARTS:] - queue[:-_PARTS]  # of all batches that begin at one of the edges
+    spread = math.sqrt(float((increments**2).mean()) * batches)
+    mean = sum(halves) / 2
+    relative = mean / spread if spread > 0 else 0.0 if not queue.any() else math.inf
+    shortest = float(np.interp(batches, _BATCHES, _SHORTEST))
+    return Saturation(_verdict(growth, relative < shortest), growth, *halves, relative, shortest, batches)
+
+
+def _verdict(growth: Interval, comes_back: bool) -> Verdict:
+    """Return whether the run is saturated; where the two tests contradict each other nothing is shown."""
+    grows = verdict_above(growth) is Verdict.YES
+    if grows == comes_back:
+        return Verdict.NOT_SHOWN
+    return Verdict.YES if grows else Verdict.NO
+
+
+def _arrived(times_s: FloatArray, work: FloatArray, until_s: FloatArray) -> FloatArray:
+    """Return the work of what happened up to each of some times."""
+    order = np.argsort(times_s, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(work[order])])
+    return np.asarray(total[np.searchsorted(times_s[order], until_s, side="right")])
+
+
+def _mean_queue(submit_s: FloatArray, left_s: FloatArray, work: FloatArray, begin_s: float, end_s: float) -> float:
+    """Return the mean work in the queue over a span of time; over none, 0."""
+    if end_s == begin_s:
+        return 0.0
+    pending_s = np.clip(left_s, begin_s, end_s) - np.clip(submit_s, begin_s, end_s)
+    return float(pending_s @ work) / (end_s - begin_s)

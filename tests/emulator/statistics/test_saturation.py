@@ -1,0 +1,103 @@
+"""Whether a run is saturated: queues whose load is known, days and nights, and runs that are too short."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.emulator.statistics.queueing import HOUR_S, simulated
+
+from cosched_emulator.statistics.saturation import saturation
+from cosched_emulator.statistics.verdicts import Verdict
+
+EACH = 20
+JOBS = 10_000
+ONES = np.ones(1000)
+
+
+def counts(loads: list[float], jobs: int, swing: float = 0.0, cycle_s: float = 0.0) -> dict[float, Counter[str]]:
+    """Return how often each finding comes, for each load."""
+    found: dict[float, Counter[str]] = {}
+    many = np.repeat(loads, EACH).tolist()
+    for load, queue in zip(many, simulated(many, jobs, 4, np.random.default_rng(6), swing), strict=True):
+        found.setdefault(load, Counter())[
+            saturation(*queue, work=queue.end_s - queue.start_s, cycle_s=cycle_s).saturated
+        ] += 1
+    return found
+
+
+def test_queues_below_their_capacity_are_not_saturated_and_those_above_are() -> None:
+    found = counts([0.5, 0.8, 0.95, 1.05, 1.2], JOBS)
+    assert found[0.5] == found[0.8] == {"no": EACH}
+    assert found[0.95]["no"] > EACH / 2
+    assert found[0.95]["yes"] == 0
+    assert found[1.05]["yes"] > 0.8 * EACH
+    assert found[1.05]["no"] == 0
+    assert found[1.2] == {"yes": EACH}
+
+
+def test_the_queue_of_the_day_is_no_growth() -> None:
+    """At half past the day's rate, a load of .8 is one of 1.2: the queue grows by day, and is empty again at night."""
+    found = counts([0.8, 1.2], 4_000, swing=0.5, cycle_s=86_400.0)
+    assert found == {0.8: {"no": EACH}, 1.2: {"yes": EACH}}
+
+
+def test_the_figures_of_a_queue_that_grows_evenly() -> None:
+    """Two jobs come each hour and one starts: after t hours t jobs are pending."""
+    submit_s = np.repeat(np.arange(1000.0), 2) * HOUR_S
+    start_s = np.arange(2000.0) * HOUR_S
+    found = saturation(submit_s, start_s, start_s + 60, np.ones(2000), cycle_s=0)
+    assert found.saturated is Verdict.YES
+    assert found.growth.mean == pytest.approx(1, rel=0.01)
+    assert [found.first_half, found.second_half] == pytest.approx([250, 750], rel=0.01)
+    assert str(found).startswith("saturated: the queue holds 25")
+    by_work = saturation(submit_s, start_s, start_s + 60, np.full(2000, 3.0), cycle_s=0)
+    assert by_work.growth.mean == pytest.approx(3 * found.growth.mean)
+    assert by_work.relative_length == pytest.approx(found.relative_length)
+
+
+def test_an_empty_queue_is_not_saturated() -> None:
+    submit_s = np.arange(100.0) * HOUR_S
+    found = saturation(submit_s, submit_s, submit_s + 60, np.ones(100), cycle_s=0)
+    assert (found.saturated, found.first_half, found.growth.mean) == (Verdict.NO, 0, 0)
+
+
+def test_jobs_that_never_start_stay_in_the_queue_until_they_end() -> None:
+    submit_s = np.arange(1000.0) * HOUR_S
+    never = np.full(1000, math.nan)
+    assert saturation(submit_s, never, never, ONES, cycle_s=0).saturated is Verdict.YES
+    assert saturation(submit_s, never, submit_s, ONES, cycle_s=0).saturated is Verdict.NO  # rejected
+
+
+def test_three_days_show_nothing() -> None:
+    submit_s = np.arange(1000.0) * 250
+    found = saturation(submit_s, submit_s * 2, submit_s * 2 + 60, ONES)
+    assert (found.saturated, found.batches, found.growth.exists) == (Verdict.NOT_SHOWN, 2, False)
+    at_once = np.zeros(5)
+    assert saturation(at_once, at_once + 1, at_once + 2, ONES[:5], cycle_s=0).saturated is Verdict.NOT_SHOWN
+
+
+def test_random_walks_at_the_border_are_rarely_called_anything() -> None:
+    """At a load of 1 both findings are wrong; each of them comes in about 5 % of runs."""
+    found = counts([1.0], 5_000)[1.0]
+    assert found["not shown"] > 0.7 * EACH
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"submit_s": np.array([1.0, 0.0])}, "in order"),
+        ({"submit_s": np.array([0.0, math.nan])}, "finite"),
+        ({"start_s": np.array([1.0])}, "same length"),
+        ({"start_s": np.array([-1.0, 3.0])}, "after its submission"),
+        ({"work": np.array([1.0, -1.0])}, "work"),
+        ({"cycle_s": -1.0}, "cycle"),
+    ],
+)
+def test_what_is_no_run_is_an_error(change: dict[str, object], text: str) -> None:
+    times = {"submit_s": np.array([0.0, 1.0]), "start_s": np.array([1.0, 2.0]), "end_s": np.array([3.0, 4.0])}
+    columns = {**times, "work": np.ones(2)}
+    with pytest.raises(ValueError, match=text):
+        saturation(**{**columns, **change})  # type: ignore[arg-type]  # one of them is wrong
