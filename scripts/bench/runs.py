@@ -187,7 +187,7 @@ def goals(part: int = 1) -> list[Goal]:
     """Return the goals; ``part`` divides the numbers of jobs, for a quick look."""
     jobs = 10_000 // part
     lomarc = scenario_of(lomarc_paper.experiment(Size(lomarc_paper.JOBS // part, 1)), workloads="W3 M1", seeds="1")
-    glts = scenario_of(glts_paper.experiment(Size(glts_paper.JOBS // part, 1)), workloads="W2", seeds="1")
+    glts = glts_paper.scenario_of("W2", glts_paper.JOBS // part)
     easy = [(10.23, 40_000.0), (9.83, 40_000.0), (8.83, 15_000.0)]
     logs = [("CTC", 20.0), ("BLUE", 60.0)]
     return [

@@ -27,15 +27,7 @@ from scripts.papers.rua.published import KILLED, PUBLISHED
 from scripts.papers.rua.report import figure_table
 from scripts.papers.rua.report import report as rua_report
 from scripts.papers.study import Size
-from scripts.tables import (
-    cell,
-    claim,
-    number,
-    shown_by_interval,
-    shown_by_seeds,
-    wrapped,
-    write_tables,
-)
+from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
@@ -57,11 +49,9 @@ Row = dict[str, Any]
 # ---------------------------------------------------------------- the common parts
 
 
-def test_cells_show_mean_and_interval() -> None:
-    assert cell([]) == "-"
-    assert cell([12.345]) == "12.35"
-    assert cell([1000.0, 3000.0]) == "2,000 ± 12,706"
+def test_figures_as_text() -> None:
     assert [number(value) for value in (None, math.nan, 7.0, 123.4)] == ["-", "-", "7", "123"]
+    assert [percent(value) for value in (None, 0.04, -0.04, 12.34, -48)] == ["-", "0.0", "0.0", "+12.3", "-48.0"]
 
 
 def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
@@ -395,19 +385,6 @@ def test_rua_compares_with_ff() -> None:
 
 
 # ---------------------------------------------------------------- tables
-
-
-def test_a_claim_is_not_shown_where_chance_may_explain_it() -> None:
-    below = [-10.0, -12.0, -14.0]  # -12 ± 5.0
-    assert shown_by_interval(below, lambda mean: mean <= -7)
-    assert not shown_by_interval(below, lambda mean: mean <= -8)
-    assert shown_by_interval([-8.0], lambda mean: mean <= -8)
-    assert [shown_by_seeds(held, 10) for held in (7, 8, 9, 10)] == [False, False, True, True]
-    assert [shown_by_seeds(held, 3) for held in (2, 3)] == [False, True]
-    assert [claim("c", "", "m", *flags)[-len(" not shown |") :] for flags in ((True, False), (False, False))] == [
-        " not shown |",
-        "m | **no** |",
-    ]
 
 
 def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
