@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulator.killing import STEPS, facts_of, keep_accounts, killed, step_number
+from tests.emulator.accounting.killing import STEPS, facts_of, keep_accounts, killed, step_number
 from tests.emulator.parts import job
 from tests.processes import ROOT, run_python
 from tests.runs import runs_on

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.contract.cases import scenario_of
 from tests.contract.test_same_schedule import assert_same
+from tests.emulator.accounting.killing import killed
 from tests.emulator.accounting.test_accounting import tables_of
-from tests.emulator.killing import killed
 from tests.emulator.parts import job, start
 
 from cosched_emulator import prepare, simulate

@@ -33,6 +33,10 @@ COLUMNS: Final = {
     "policies": "policy",
     "seeds": "seed",
 }
+# Columns of the table beside the figures: before them the place of a row, behind them where it comes from.
+PLACES: Final = ("cell", *COLUMNS.values())
+ORIGIN: Final = ("key", "version", "policy_settings", "scenario")
+HARM: Final = "harm_"  # columns of harm begin with it
 Names: TypeAlias = Mapping[str, str]  # axis -> name of its value
 
 
@@ -51,7 +55,7 @@ class Selector:
     """A product of values: the named ones of some axes, and all of the others."""
 
     place: str  # for errors: runs[0]
-    names: Mapping[str, tuple[str, ...]]  # axis -> names
+    names: Mapping[str, Mapping[str, None]]  # axis -> names, in order
 
     def matches(self, names: Names) -> bool:
         """Tell whether a combination is in the product."""

@@ -61,8 +61,14 @@ def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 
 
 def losers_text(result: StudyResult, most: int = 5) -> str:
     """Return who is worse off than under the baseline, by policy, and the ``most`` largest losses; empty without a baseline."""
+    missing = len(result.harm.missing)
+    note = (
+        f"note: who is worse off in {missing} cells is not known: runs of the baseline are not done\n"
+        if missing
+        else ""
+    )
     if result.baseline is None or not result.harm.figures:
-        return ""
+        return note
     shakes = result.plan.baseline["shakes"] if result.plan.baseline else 0
     heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
     lines = [["policy", "cells", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
@@ -91,7 +97,7 @@ def losers_text(result: StudyResult, most: int = 5) -> str:
             for loser in worst
         ]
         text += "\n".join(["largest losses", *align(table, (0, 3, 4, 5, 6, 7))]) + "\n"
-    return text
+    return text + note
 
 
 def _mean_percent(rows: Sequence[Row], name: str) -> str:

@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -158,6 +159,10 @@ def _work(pipe: Connection[Any, Any], inherited: Sequence[int], parent: int) -> 
     # A terminal sends Ctrl-C to all; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # What a policy and its programs print does not mix with what the command prints.
+    sys.stdout = sys.stderr
+    if None not in (sys.__stdout__, sys.__stderr__):
+        os.dup2(2, 1)
     while True:
         try:
             order = pipe.recv()

@@ -1,7 +1,7 @@
 """Programs that are killed at random instants until they complete, for the tests of accounts and recorded runs.
 
-``python -m tests.emulator.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints the number of its processes that SIGKILL ended. It is
-a process of its own because it forks: a process with threads should not fork.
+``python -m tests.emulator.accounting.killing PROGRAM DATABASE SEED [ARGUMENTS]`` prints the number of its processes that SIGKILL
+ended. It is a process of its own because it forks: a process with threads should not fork.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def lives(life: Callable[[], None], seed: int, longest_s: float) -> int:
 
 def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
     """Kill a program of this module until it completes, and return the number of kills."""
-    module = "tests.emulator.killing"
+    module = "tests.emulator.accounting.killing"
     # Not a fork of the test: each of its forks would copy the page tables of everything that the test has loaded.
     ran = run_python("-m", module, program, str(database), str(seed), *arguments, folder=ROOT, seconds=120)
     assert ran.code == 0, ran.err

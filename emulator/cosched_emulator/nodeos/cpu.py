@@ -1,0 +1,148 @@
+"""The CPU of a node: who has it, since when, and what a switch costs."""
+
+from __future__ import annotations
+
+from heapq import heappush
+
+from cosched_emulator.nodeos.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.local.protocol import LocalScheduler
+from cosched_emulator.nodeos.memory import paging_us
+from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.settings import NodeSettings
+
+
+class Cpu:
+    """One CPU. It asks its local scheduler who runs, and enters the ends of bursts and turns as events."""
+
+    __slots__ = (
+        "_armed",
+        "_began_us",
+        "_events",
+        "_since_us",
+        "_stint_us",
+        "_switch_us",
+        "busy_us",
+        "current",
+        "local",
+        "missing_ppm",
+        "node",
+        "overhead_us",
+        "previous",
+        "settings",
+    )
+
+    def __init__(self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event]) -> None:
+        self.node = node
+        self.local = local
+        self.settings = settings
+        self._switch_us = settings.switch_us + settings.refill_us
+        self._events = events
+        self.current: Process | None = None
+        self.previous: Process | None = None  # who had the CPU last
+        self._began_us = 0  # when the present process began to run
+        self._since_us = 0  # from when on its work has not been counted
+        self._stint_us = 0  # for how long the previous process had it
+        self._armed = -1  # generation whose end of turn is among the events
+        self.missing_ppm = 0  # memory of processes that may run, but do not fit
+        self.busy_us = 0  # used by processes
+        self.overhead_us = 0  # used by switches
+
+    def charge(self, now_us: int) -> None:
+        """Count what the present process has done up to now."""
+        process = self.current
+        if process is None or now_us <= self._since_us:
+            return
+        used_us = now_us - self._since_us
+        process.rest_us -= used_us
+        process.consumed_us += used_us
+        if process.is_io:
+            process.io_us += used_us
+        self.busy_us += used_us
+        self.local.ran(process, self._since_us, now_us)
+        self._since_us = now_us
+
+    def dispatch(self, now_us: int) -> None:
+        """Give the free CPU to whom the local scheduler picks."""
+        process = self.local.pick(self.previous)
+        if process is None:
+            return
+        self._armed = -1
+        self._since_us = now_us
+        if process is not self.previous:
+            cost_us = self._switch_us
+            if self.missing_ppm:
+                cost_us += paging_us(self.missing_ppm, self._stint_us, self.settings)
+            self._since_us += cost_us
+            self.overhead_us += cost_us
+        self._began_us = self._since_us
+        self.current = self.previous = process
+        process.generation += 1
+        heappush(
+            self._events,
+            (self._since_us + process.rest_us, BURST_END, self.node, process.index, process.generation),
+        )
+        if self.local.contended():
+            self._arm(process, now_us)
+
+    def go_on(self, process: Process, now_us: int) -> None:
+        """Let the present process begin its next burst."""
+        heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
+
+    def wake(self, process: Process, now_us: int) -> None:
+        """A process of the node is runnable, as what it waited for is there."""
+        current = self.current
+        if current is None:
+            self.local.wake(process)
+            self.dispatch(now_us)
+            return
+        self.charge(now_us)
+        self.local.wake(process)
+        if self.local.preempts(process, current):
+            self._release(now_us)
+            self.dispatch(now_us)
+        else:
+            self._arm(current, now_us)
+
+    def resume(self, process: Process, now_us: int) -> None:
+        """A process of the node that was stopped is runnable; it preempts none."""
+        self.charge(now_us)
+        self.local.resume(process)
+        if self.current is None:
+            self.dispatch(now_us)
+        else:
+            self._arm(self.current, now_us)
+
+    def take_away(self, process: Process, now_us: int) -> None:
+        """A runnable process waits, has ended or has been stopped. The CPU stays free until `dispatch`."""
+        if process is self.current:
+            self.charge(now_us)
+            self._release(now_us)
+        self.local.sleep(process)
+
+    def end_turn(self, process: Process, now_us: int) -> None:
+        """The turn of the present process is over, unless it is alone by now."""
+        self._armed = -1
+        if not self.local.contended():
+            return
+        self.charge(now_us)
+        self.local.end_turn(process)
+        if self.local.pick(process) is process:
+            self._arm(process, now_us)
+        else:
+            self._release(now_us)
+            self.dispatch(now_us)
+
+    def _release(self, now_us: int) -> None:
+        process = self.current
+        assert process is not None
+        if now_us < self._since_us:  # the switch was cut short
+            self.overhead_us -= self._since_us - now_us
+        self._stint_us = max(0, now_us - self._began_us)
+        process.generation += 1
+        self.current = None
+
+    def _arm(self, process: Process, now_us: int) -> None:
+        if self._armed != process.generation:
+            self._armed = process.generation
+            end_us = self.local.turn_end_us(process, self._began_us, max(now_us, self._began_us))
+            heappush(self._events, (end_us, TURN_END, self.node, process.index, process.generation))

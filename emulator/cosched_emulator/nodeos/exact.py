@@ -1,0 +1,244 @@
+"""The exact cluster: every burst, request, message and switch is an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
+
+from cosched_emulator.errors import ConfigurationError, InvariantError
+from cosched_emulator.nodeos.accounting import log_times_us
+from cosched_emulator.nodeos.cluster import Reached, Usage
+from cosched_emulator.nodeos.cpu import Cpu
+from cosched_emulator.nodeos.devices import FifoServer
+from cosched_emulator.nodeos.events import BURST_END, DEVICE_DONE, MESSAGE, PAGED, RELEASE, TURN_END, Event
+from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.local.catalogue import make_local
+from cosched_emulator.nodeos.memory import NodeMemory, swap_us
+from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_hwmodel.units import WHOLE_PPM
+
+
+class ExactCluster:
+    """Nodes of one CPU whose processes are simulated burst by burst; a `Cluster`.
+
+    Time begins at 0. The same seed, calls and settings give the same numbers; draws are ``burst`` (length of a burst),
+    ``tick`` (what is logged) and ``tick-phase`` (of a node, under linux-epochs).
+    """
+
+    def __init__(self, settings: NodeSettings, nodes: int, seed: int) -> None:
+        self.settings = settings
+        self.now_us = 0
+        self.jobs: dict[int, ParallelJob] = {}
+        self.events_done = 0
+        self._seed = seed
+        self._events: list[Event] = []
+        self._processes: dict[int, Process] = {}
+        self._indices = count()
+        self._serials = count()
+        locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
+        self.cpus = [Cpu(node, local, settings, self._events) for node, local in enumerate(locals_)]
+        self._execution = Execution(settings, nodes, seed, self._events)
+        self._swaps = [FifoServer() for _ in range(nodes)]
+        self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
+        self._allowed: list[list[Process]] = [[] for _ in range(nodes)]
+        self._used: dict[int, Process] = {}  # by index: could run since the last `collect`
+        self._collected: dict[
+            int, tuple[int, int]
+        ] = {}  # consumed by a process up to the last `collect`, and by its I/O
+        self._ended: list[int] = []
+
+    def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
+        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        if job in self.jobs:
+            raise InvariantError(f"job {job} is on its nodes already")
+        if not places or not all(0 <= node < len(self.cpus) for node in places):
+            raise ConfigurationError("places", f"nodes from 0 to {len(self.cpus) - 1}", repr(list(places)))
+        if self.settings.memory_mb and memory_mb > self.settings.memory_mb:
+            raise ConfigurationError("memory_mb", f"at most the node's {self.settings.memory_mb} MB", str(memory_mb))
+        program.check(len(places))
+        record = ParallelJob(job, program)
+        for rank, node in enumerate(places):
+            process = Process(next(self._indices), record, rank, node, memory_mb)
+            record.processes.append(process)
+            self._processes[process.index] = process
+            self._collected[process.index] = (0, 0)
+            self.cpus[node].local.enter(process)
+        record.running = len(places)
+        self.jobs[job] = record
+
+    def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
+        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        self._set_time(now_us)
+        chosen = [self._chosen(node, runnable.get(node, ())) for node in range(len(self.cpus))]
+        for node, processes in enumerate(chosen):
+            for process in self._allowed[node]:
+                if process not in processes:
+                    self._stop(process)
+        for node, processes in enumerate(chosen):
+            before, self._allowed[node] = self._allowed[node], processes
+            if processes != before:
+                self._admit(node, processes)
+            for process in processes:
+                if process not in before:
+                    self._resume(process)
+        if self._execution.done:
+            self._finish()
+
+    def advance(self, until_us: int) -> Reached:
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        events = self._events
+        while events and events[0][0] <= until_us:
+            if self._ended and events[0][0] > self.now_us:
+                break
+            time_us, kind, node, index, generation = heappop(events)
+            self.events_done += 1
+            if kind == BURST_END:
+                process = self._processes.get(index)
+                if process is not None and process.generation == generation:
+                    self.now_us = time_us
+                    self._end_burst(process, self.cpus[node])
+                    if self._execution.done:
+                        self._finish()
+                continue
+            self.now_us = time_us
+            if kind == TURN_END:
+                current = self.cpus[node].current
+                if current is not None and current.index == index and current.generation == generation:
+                    self.cpus[node].end_turn(current, time_us)
+            elif kind == RELEASE:
+                for process in self._execution.release(self.jobs[index]):
+                    self._complete(process)
+            elif kind == DEVICE_DONE:
+                self._complete(self._processes[index])
+            elif kind == MESSAGE:
+                if self._execution.network.arrive(index, generation):
+                    self._complete(self._processes[index])
+            elif index in self._processes:
+                self._end_paging(self._processes[index])
+            if self._execution.done:
+                self._finish()
+        if not self._ended:
+            self.now_us = max(self.now_us, until_us)
+        ended, self._ended = tuple(sorted(self._ended)), []
+        return Reached(self.now_us, ended)
+
+    def collect(self) -> list[Usage]:
+        """Return what was used since the last call (see `Cluster.collect`)."""
+        for cpu in self.cpus:
+            cpu.charge(self.now_us)
+        serial = next(self._serials)
+        processes = list(self._used.values())
+        consumed = [process.consumed_us - self._collected[process.index][0] for process in processes]
+        io = [process.io_us - self._collected[process.index][1] for process in processes]
+        hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
+        loggable = [all_us - io_us * hidden_ppm // WHOLE_PPM for all_us, io_us in zip(consumed, io, strict=True)]
+        keys = [(process.job.number, process.rank) for process in processes]
+        logged = log_times_us(self._seed, serial, keys, loggable, self.settings.tick_us)
+        sums: dict[tuple[int, int], list[int]] = {}
+        for process, consumed_us, logged_us in zip(processes, consumed, logged, strict=True):
+            allowed_us = process.allowed_us + (self.now_us - process.allowed_since_us if process.allowed else 0)
+            process.allowed_us = 0
+            process.allowed_since_us = self.now_us
+            row = sums.setdefault((process.job.number, process.node), [0, 0, 0])
+            for column, value in enumerate((consumed_us, logged_us, allowed_us)):
+                row[column] += value
+            if process.state == DONE:
+                del self._collected[process.index]
+            else:
+                self._collected[process.index] = (process.consumed_us, process.io_us)
+        self._used = {process.index: process for processes in self._allowed for process in processes}
+        return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
+
+    def _set_time(self, now_us: int) -> None:
+        if now_us < self.now_us or (self._events and self._events[0][0] < now_us):
+            raise InvariantError(f"time {now_us} us is not {self.now_us} us, up to which the cluster has advanced")
+        self.now_us = now_us
+
+    def _chosen(self, node: int, jobs: Sequence[int]) -> list[Process]:
+        chosen = []
+        for number in jobs:
+            job = self.jobs.get(number)
+            here = [process for process in job.processes if process.node == node] if job is not None else []
+            if not here:
+                raise InvariantError(f"job {number} has no process on node {node}")
+            chosen += [process for process in here if process.state != DONE]
+        return chosen
+
+    def _stop(self, process: Process) -> None:
+        process.allowed = False
+        process.allowed_us += self.now_us - process.allowed_since_us
+        if process.state == RUNNABLE and not process.paging:
+            cpu = self.cpus[process.node]
+            was_current = cpu.current is process
+            cpu.take_away(process, self.now_us)
+            if was_current:
+                cpu.dispatch(self.now_us)
+
+    def _admit(self, node: int, processes: Sequence[Process]) -> None:
+        memory = self._memories[node]
+        moved = memory.admit({(process.job.number, process.rank): process.memory_mb for process in processes})
+        self.cpus[node].missing_ppm = memory.missing_ppm
+        for process in processes:
+            moved_mb = moved.get((process.job.number, process.rank), 0)
+            if moved_mb:
+                if process.allowed and process.state == RUNNABLE and not process.paging:
+                    self.cpus[node].take_away(process, self.now_us)
+                process.paging = True
+                done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
+                heappush(self._events, (done_us, PAGED, node, process.index, 0))
+        if self.cpus[node].current is None:
+            self.cpus[node].dispatch(self.now_us)
+
+    def _resume(self, process: Process) -> None:
+        process.allowed = True
+        process.allowed_since_us = self.now_us
+        self._used[process.index] = process
+        self._make_runnable(process)
+
+    def _end_paging(self, process: Process) -> None:
+        process.paging = False
+        if process.allowed:
+            self._make_runnable(process)
+
+    def _make_runnable(self, process: Process) -> None:
+        """Let a process that may run again go on, if it does not wait for anything."""
+        if process.paging:
+            return
+        if process.state == RESUMABLE and not self._execution.find_work(process, self.now_us):
+            return
+        if process.state == RUNNABLE:
+            self.cpus[process.node].resume(process, self.now_us)
+
+    def _complete(self, process: Process) -> None:
+        """What a process waited for is there."""
+        process.state = RESUMABLE
+        if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
+            self.cpus[process.node].wake(process, self.now_us)
+
+    def _end_burst(self, process: Process, cpu: Cpu) -> None:
+        cpu.charge(self.now_us)
+        if self._execution.after_burst(process, self.now_us) and self._execution.find_work(process, self.now_us):
+            cpu.go_on(process, self.now_us)
+            return
+        cpu.take_away(process, self.now_us)
+        cpu.dispatch(self.now_us)
+
+    def _finish(self) -> None:
+        """Take away the processes that have ended, and their jobs."""
+        done, self._execution.done = self._execution.done, []
+        for process in done:
+            node = process.node
+            process.allowed = False
+            process.allowed_us += self.now_us - process.allowed_since_us
+            self._allowed[node].remove(process)
+            self.cpus[node].local.leave(process)
+            del self._processes[process.index]
+            self._memories[node].leave((process.job.number, process.rank))
+            self._admit(node, self._allowed[node])
+            process.job.running -= 1
+            if not process.job.running:
+                del self.jobs[process.job.number]
+                self._ended.append(process.job.number)

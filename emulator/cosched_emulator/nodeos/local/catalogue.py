@@ -1,0 +1,34 @@
+"""Local schedulers by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cosched_emulator.nodeos.local.linux_epochs import TICK_US, LinuxEpochs
+from cosched_emulator.nodeos.local.protocol import LocalScheduler
+from cosched_emulator.nodeos.local.round_robin import RoundRobin
+from cosched_emulator.nodeos.local.wake_first import WakeFirst
+from cosched_hwmodel import draws
+
+_PHASES: Final = 100  # different ones of the ticks of nodes
+LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
+
+
+_PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
+
+
+def period_us(name: str) -> int:
+    """Return after which time a scheduler's own state repeats, besides slices that end; 0: it has none."""
+    return _PERIODS_US.get(name, 0)
+
+
+def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
+    """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
+    match name:
+        case "linux-epochs":
+            return LinuxEpochs(int(draws.uniform(seed, "tick-phase", node) * _PHASES) * (TICK_US // _PHASES))
+        case "rr":
+            return RoundRobin(slice_us)
+        case "wake-first":
+            return WakeFirst(slice_us)
+    raise ValueError(f"no local scheduler {name!r}")

@@ -1,0 +1,96 @@
+"""The scheduler of Linux 2.4 on one CPU: counters of ticks, renewed in epochs, for processes of nice 0."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cosched_emulator.nodeos.process import Process
+
+TICK_US: Final = 10_000
+_RENEWED: Final = 6  # ticks of an epoch for a process of nice 0 at 100 ticks a second
+_BASE: Final = 20  # of goodness
+_MARGIN: Final = 1  # a woken process preempts if its goodness is larger by more
+
+
+class LinuxEpochs:
+    """Counters fall by one at each tick on the CPU; at 0 a process waits until those of all runnable ones are 0.
+
+    Then every process of the node gets half of what it has left and 6 more, those that sleep or are stopped too. Goodness
+    is 0 at counter 0, else counter + 20, and 1 more for the process that ran last. Ticks come at ``phase_us`` plus
+    multiples of 10 ms; a process that has the CPU when one comes pays for it. Those of a process that runs alone are
+    counted when that is needed, not one by one.
+    """
+
+    def __init__(self, phase_us: int) -> None:
+        self._phase_us = phase_us
+        self._residents: list[Process] = []
+        self._queue: list[Process] = []  # the run queue; the process on the CPU stays in it
+        self._last: Process | None = None
+
+    def enter(self, process: Process) -> None:
+        """Give the process the ticks of a new epoch."""
+        process.counter = _RENEWED
+        self._residents.append(process)
+
+    def leave(self, process: Process) -> None:
+        """Forget the process."""
+        self._residents.remove(process)
+
+    def wake(self, process: Process) -> None:
+        """Put the process at the front of the run queue."""
+        self._queue.insert(0, process)
+
+    def resume(self, process: Process) -> None:
+        """Put the process at the front of the run queue."""
+        self._queue.insert(0, process)
+
+    def sleep(self, process: Process) -> None:
+        """Take the process out of the run queue."""
+        self._queue.remove(process)
+
+    def pick(self, previous: Process | None) -> Process | None:
+        """Return the process of the highest goodness; of equal ones the one that ran last, then the first in the queue."""
+        self._last = previous
+        if not self._queue:
+            return None
+        best = max(self._queue, key=self._goodness)
+        if best.counter == 0:
+            self._renew()
+            best = max(self._queue, key=self._goodness)
+        return best
+
+    def preempts(self, woken: Process, current: Process) -> bool:
+        """Return whether the woken process is better by more than 1."""
+        self._last = current
+        return self._goodness(woken) - self._goodness(current) > _MARGIN
+
+    def contended(self) -> bool:
+        """Return whether more than one process is runnable."""
+        return len(self._queue) > 1
+
+    def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
+        """Return the tick at which the counter is 0."""
+        ticks = (now_us - self._phase_us) // TICK_US + max(1, current.counter)
+        return self._phase_us + ticks * TICK_US
+
+    def end_turn(self, current: Process) -> None:
+        """Nothing to do: the counter is 0."""
+
+    def ran(self, process: Process, begin_us: int, end_us: int) -> None:
+        """Count the ticks in (begin_us, end_us]."""
+        ticks = (end_us - self._phase_us) // TICK_US - (begin_us - self._phase_us) // TICK_US
+        if ticks < process.counter or self.contended():
+            process.counter = max(0, process.counter - ticks)
+            return
+        while ticks >= process.counter:  # alone: an epoch ends whenever its counter does
+            ticks -= process.counter
+            process.counter = 0
+            self._renew()
+        process.counter -= ticks
+
+    def _goodness(self, process: Process) -> int:
+        return 0 if process.counter == 0 else _BASE + process.counter + (process is self._last)
+
+    def _renew(self) -> None:
+        for process in self._residents:
+            process.counter = process.counter // 2 + _RENEWED
