@@ -236,8 +236,9 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
         **responses,
         "response_all_s": 3600.0,
         **dict.fromkeys(("high_load_medium", "high_load_medium_or_long", "core_utilisation"), 0.4 / level),
-        "queue_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
+        "waiting_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
         "offered_load": 0.4,
+        "saturated": "yes" if scheduler == SSP else "not shown",
         **(grouped | harm if scheduler != SSP else {}),
     }
 
@@ -294,6 +295,7 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     assert any(line.startswith("| GLTS/one | CST/one | 0.85 | 3 | ") for line in lines)
     assert any(line.startswith("| W2 | GLTS/one, resume-0 | SSP, resume-0 | 3 | -40.0") for line in lines)
     assert any(line.startswith("| W1 | GLTS/all | pairs unknown | 3 | ") for line in lines)
+    assert any("W1 SSP: yes, yes, yes; W1 GLTS/one: not shown, not shown, not shown; " in line for line in lines)
     for before, line in pairwise(lines):  # every table is a rectangle
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line

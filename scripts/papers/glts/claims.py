@@ -177,7 +177,7 @@ def _load(figures: Figures) -> Iterator[Claim]:
             ),  # type: ignore[misc]
             interval_text,
         )
-    growth = "queue_growth"
+    growth = "waiting_growth"
     text = "mean queue of the second half of the submissions over that of the first"
     yield Claim(
         f"SSP is saturated: {text} is above {GROWS:g}",

@@ -121,9 +121,9 @@ def _of_classes(found: ClassFigures) -> dict[str, Any]:
         "core_utilisation": found.core_utilisation,
         **{f"high_load_{name}": phases.core_utilisation for name, phases in found.high_load.items()},
         **{f"high_load_{name}_s": phases.length_s for name, phases in found.high_load.items()},
-        "queue_first_half": first,
-        "queue_second_half": second,
-        "queue_growth": second / first if first and second is not None else None,
+        "waiting_first_half": first,
+        "waiting_second_half": second,
+        "waiting_growth": second / first if first and second is not None else None,
     }
 
 

@@ -229,27 +229,37 @@ def saturation(figures: Figures) -> list[str]:
         "offered_load": ("offered load", 1.0),
         "last_submission_s": ("last submission [days]", 1 / DAY_S),
         "makespan_s": ("makespan [days]", 1 / DAY_S),
-        "queue_first_half": ("queue, first half", 1.0),
-        "queue_second_half": ("second half", 1.0),
-        "queue_growth": ("second / first", 1.0),
+        "waiting_first_half": ("queue, first half", 1.0),
+        "waiting_second_half": ("second half", 1.0),
+        "waiting_growth": ("second / first", 1.0),
     }
     text = (
         "The queue is the mean number of waiting jobs in the first and the second half of the time between first and last submission."
         " Where it grows there is no steady state, and means depend on the number of jobs."
     )
-    by_seed = [
-        f"{workload} {name}: {', '.join(number(value) for value in values.values())}"
-        for workload in AARR
-        for name in (SSP, policy("GLTS", "one"), policy("GLTS", "all"))
-        if (values := figures.values("queue_growth", Where(workload, name)))
-    ]
+    wheres = [Where(workload, name) for workload in AARR for name in (SSP, *(policy("GLTS", tries) for tries in TRIES))]
+    by_seed = {
+        where: (", ".join(map(number, figures.values("waiting_growth", where).values())), _saturated(figures, where))
+        for where in wheres
+        if figures.seeds(where)
+    }
+    growth = "; ".join(f"{where.workload} {where.policy}: {texts[0]}" for where, texts in by_seed.items())
+    tested = "; ".join(f"{where.workload} {where.policy}: {texts[1]}" for where, texts in by_seed.items() if texts[1])
     return [
         text,
         "",
         *_table(figures, _bases(ALL), ("", ""), columns),
-        f"Second / first by seed: {'; '.join(by_seed)}.",
+        f"Second / first by seed: {growth}.",
+        "",
+        f"Saturated by the test of [statistics.md](../statistics.md), by seed: {tested}.",
         "",
     ]
+
+
+def _saturated(figures: Figures, where: Where) -> str:
+    """Return the verdict of the test for saturation for each seed; empty for runs that have none."""
+    found = figures.series(where)
+    return ", ".join(str(row["saturated"]) for row in (found.rows if found else ()) if row.get("saturated"))
 
 
 def workload_table(figures: Figures) -> list[str]:
