@@ -20,10 +20,12 @@ from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
+from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
 from scripts.papers.rua import experiment as rua
 from scripts.papers.rua.claims import claims as rua_claims
-from scripts.papers.rua.published import KILLED, PUBLISHED
+from scripts.papers.rua.claims import claims_of_variants
+from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED
 from scripts.papers.rua.report import figure_table
 from scripts.papers.rua.report import report as rua_report
 from scripts.papers.study import Size
@@ -265,6 +267,12 @@ def test_figure_5_taken_literally() -> None:
     assert found == pytest.approx([first / 1, second / 2])  # as many pushed down as pulled up: divided by 1
 
 
+def test_searches_in_which_the_readings_of_figure_5_differ_are_counted() -> None:
+    found = count_readings(80, 1, "W3 M1")
+    assert 0 < found.differ < found.searches
+    assert count_readings(80, 1, "W3 M1") == found
+
+
 def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     figures = lomarc_figures(lomarc_plan)
     lines = lomarc_report(figures, Size(50, 3))
@@ -382,6 +390,22 @@ def test_rua_compares_with_ff() -> None:
     assert "| killed: RUA / LC, below 1 | CTC MED | substantially fewer | 0.44 (0.44 to 0.44) | 2 | yes |" in rows
     assert "| penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | **no** |" in rows
     check_tables(rua_report(figures, Size(50, 2)))
+
+
+def test_rua_compares_with_lc_in_its_experiments() -> None:
+    cells = {
+        Where("CTC MED", policy, variant): {KILLED: [value, 2 * value], PENALISED: [1 / value, 1 / value]}
+        for variant in ("1700", "1800")
+        for policy, value in (("FF", 9.0), ("LC", 4.0), ("RUA", 3.0 if variant == "1700" else 6.0))
+    }
+    figures = fake_figures(cells, rua.USUAL)
+    assert [claim.row for claim in claims_of_variants(figures)] == [
+        "| killed: RUA / LC, below 1 | CTC MED, 1700 | - | 0.75 (0.75 to 0.75) | 2 | yes |",
+        "| killed: RUA / LC, below 1 | CTC MED, 1800 | - | 1.50 (1.50 to 1.50) | 2 | **no** |",
+        "| penalised, mean: RUA / LC, below 1 | CTC MED, 1700 | - | 1.33 (1.33 to 1.33) | 2 | **no** |",
+        "| penalised, mean: RUA / LC, below 1 | CTC MED, 1800 | - | 0.67 (0.67 to 0.67) | 2 | yes |",
+    ]
+    assert "RUA against LC in the experiments:" in rua_report(figures, Size(50, 2))
 
 
 # ---------------------------------------------------------------- tables

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged, near, within
-from scripts.papers.rua.experiment import LOGS, POLICIES, WORKLOADS
+from scripts.papers.rua.experiment import LOGS, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
     PENALISED,
@@ -40,6 +40,18 @@ HARD: Final = [workload for workload in WORKLOADS if not workload.endswith("LOW"
 def claims(figures: Figures) -> list[Claim]:
     """Return the claims, each with what was measured."""
     return [*_kills(figures), *_penalties(figures), *_slowdowns(figures), *_waits(figures)]
+
+
+def claims_of_variants(figures: Figures) -> list[Claim]:
+    """Return the claims that RUA has less than LC, in the experiments that have run with both."""
+    found = [
+        _less(figures, key, workload, "RUA", "LC", NOTHING, name)
+        for key in (KILLED, PENALISED)
+        for workload in WORKLOADS
+        for name, variant in VARIANTS.items()
+        if {"RUA", "LC"} <= {*variant.policies}
+    ]
+    return [claim for claim in found if claim.seeds]
 
 
 def ratio(figures: Figures, key: str, where: Where, base: Where) -> Interval | None:
@@ -92,11 +104,14 @@ def _factor(figures: Figures, text: str, workload: str, policy: str, factor: flo
     return within(text, workload, f"{factor:g} x", found, _quarter(factor), interval_text)
 
 
-def _less(figures: Figures, key: str, workload: str, policy: str, other: str, theirs: str = "less") -> Claim:
+def _less(
+    figures: Figures, key: str, workload: str, policy: str, other: str, theirs: str = "less", variant: str | None = None
+) -> Claim:
     """Return the claim that one policy has less than another."""
-    found = ratio(figures, key, Where(workload, policy), Where(workload, other))
+    found = ratio(figures, key, Where(workload, policy, variant), Where(workload, other, variant))
     text = f"{NAMES[key]}: {policy} / {other}, below 1"
-    return judged(text, workload, theirs, found, lambda each: verdict_below(each, 1 - DIFFERENT), interval_text)
+    place = workload if variant is None else f"{workload}, {variant}"
+    return judged(text, place, theirs, found, lambda each: verdict_below(each, 1 - DIFFERENT), interval_text)
 
 
 def _kills(figures: Figures) -> Iterator[Claim]:

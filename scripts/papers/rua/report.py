@@ -6,7 +6,15 @@ from typing import Final
 
 from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
 from scripts.papers.harm import harm_tables
-from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, claims, like, published, published_ratio, ratio
+from scripts.papers.rua.claims import (
+    ALL_SLOWDOWN_P95,
+    claims,
+    claims_of_variants,
+    like,
+    published,
+    published_ratio,
+    ratio,
+)
 from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
@@ -149,6 +157,9 @@ def _experiments(figures: Figures) -> list[str]:
                 if figures.seeds(Where(workload, policy))
             ]
             lines += rows
+    against = claims_of_variants(figures)
+    if against:
+        lines += ["", "RUA against LC in the experiments:", "", *claims_table(against)[:-1]]
     return [*lines, ""]
 
 
