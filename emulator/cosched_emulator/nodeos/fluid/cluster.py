@@ -10,13 +10,15 @@ from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.accounting import log_times_us
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, pattern_of
+from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, neighbourhood, pattern_of, writes_shared
 from cosched_emulator.nodeos.fluid.windows import Windows, Work
+from cosched_emulator.nodeos.local.catalogue import most_alike
 from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
 
+_PAIR = 2
 _STEP_PPM = 10_000  # of the memory that is missing, in patterns
 
 
@@ -106,6 +108,7 @@ class FluidCluster:
         self.now_us = 0
         self.jobs: dict[int, _Job] = {}
         self._nodes = nodes
+        self._most_alike = most_alike(settings.local)
         self._seed = seed
         self._serials = count()
         self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
@@ -268,31 +271,48 @@ class FluidCluster:
         rates = [0.0] * len(jobs)
         for group in groups(placed):
             if len(group) == 1:
-                own = [self._alone(placed[group[0]], missing)]
-            else:
-                own = [self._alone(placed[index]._replace(entry=0), missing) for index in group]
-                pattern, names = pattern_of([placed[index] for index in group], missing)
-                together = self.windows.rates(pattern)
-                own = [
-                    rate * together[name] / self.windows.alone(pattern, name)
-                    for rate, name in zip(own, names, strict=True)
-                ]
-            for index, rate in zip(group, own, strict=True):
-                rates[index] = rate
-            self._cut(jobs, group, rates)
+                rates[group[0]] = self._alone(placed[group[0]], missing)
+                continue
+            for index in group:
+                rates[index] = self._alone(placed[index]._replace(entry=0), missing)
+            whole = any(writes_shared(placed[index].body) for index in group) or self._most_used(jobs, group, rates) > 1
+            together = [placed[index] for index in group]
+            slowed = self._slowed(together, missing) if whole else self._slowed_by_neighbours(together, missing)
+            for index, ratio in zip(group, slowed, strict=True):
+                rates[index] *= ratio
+            most = self._most_used(jobs, group, rates)
+            if most > 1:  # the errors of measured rates add up to more than a CPU's time
+                for index in group:
+                    rates[index] /= most
         return rates
 
-    def _alone(self, placed: Placed, missing_ppm: Sequence[int]) -> float:
-        return self.windows.rates(pattern_of([placed], missing_ppm, rounded=False)[0])[0]
+    def _slowed(self, jobs: Sequence[Placed], missing: Sequence[int]) -> list[float]:
+        """Return the rate of each job of a group that runs together, relative to its rate alone."""
+        pattern, names = pattern_of(jobs, missing, self._most_alike)
+        together = self.windows.rates(pattern)
+        return [together[name] / self.windows.alone(pattern, name) for name in names]
 
-    def _cut(self, jobs: Sequence[_Job], group: Sequence[int], rates: list[float]) -> None:
-        """Make sure that no CPU gives more than its time, where the error of measured rates adds up to more."""
+    def _slowed_by_neighbours(self, jobs: Sequence[Placed], missing: Sequence[int]) -> list[float]:
+        """Return the same if each job is put together only with those that it meets, on its own nodes.
+
+        What its neighbours meet elsewhere hardly matters as long as no CPU is asked for more than its time.
+        """
+        slowed = []
+        for index in range(len(jobs)):
+            around = neighbourhood(jobs, index, self._most_alike)
+            centre = 0 if len(around) > _PAIR else -1  # of a pair, the other one will be asked for too
+            pattern, names = pattern_of(around, missing, self._most_alike, centre)
+            slowed.append(self.windows.rates(pattern)[names[0]] / self.windows.alone(pattern, names[0]))
+        return slowed
+
+    def _alone(self, placed: Placed, missing_ppm: Sequence[int]) -> float:
+        return self.windows.rates(pattern_of([placed], missing_ppm)[0])[0]
+
+    def _most_used(self, jobs: Sequence[_Job], group: Sequence[int], rates: Sequence[float]) -> float:
+        """Return the greatest share of its time that a CPU is used at these rates."""
         used: dict[int, float] = {}
         for index in group:
             job = jobs[index]
             for node, processes in job.processes.items():
                 used[node] = used.get(node, 0.0) + rates[index] * job.works[job.index][1].cpu_us * processes
-        most = max(used.values())
-        if most > 1:
-            for index in group:
-                rates[index] /= most
+        return max(used.values())

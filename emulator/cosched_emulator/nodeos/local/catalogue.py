@@ -14,12 +14,19 @@ _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
 
 
+_MOST_ALIKE: Final = 2
+_MANY_ALIKE: Final = {"linux-epochs": 16}  # nodes differ by their ticks, and all wait for the one that is last
 _PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
 
 
 def period_us(name: str) -> int:
     """Return after which time a scheduler's own state repeats, besides slices that end; 0: it has none."""
     return _PERIODS_US.get(name, 0)
+
+
+def most_alike(name: str) -> int:
+    """Return how many of the nodes where the same jobs meet suffice to show what happens on all of them."""
+    return _MANY_ALIKE.get(name, _MOST_ALIKE)
 
 
 def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
