@@ -99,16 +99,20 @@ class FluidCluster:
     """Nodes of one CPU on which whole jobs progress at rates; a `Cluster`.
 
     Rates are measured by `Windows`, which clusters of the same settings may share. All processes of a job do the same:
-    the job progresses only while all may run. A job uses the CPU time of its program in the mean.
+    the job progresses only while all may run. A job uses the CPU time of its program in the mean. Without ``rounded`` each
+    situation is measured as it is; with it, those that are nearly the same are measured once (`pattern_of`,
+    `neighbourhood`).
     """
 
-    def __init__(self, settings: NodeSettings, nodes: int, seed: int, windows: Windows | None = None) -> None:
+    def __init__(
+        self, settings: NodeSettings, nodes: int, seed: int, windows: Windows | None = None, rounded: bool = True
+    ) -> None:
         self.settings = settings
         self.windows = Windows(settings) if windows is None else windows
         self.now_us = 0
         self.jobs: dict[int, _Job] = {}
         self._nodes = nodes
-        self._most_alike = most_alike(settings.local)
+        self._most_alike = most_alike(settings.local) if rounded else 0
         self._seed = seed
         self._serials = count()
         self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
@@ -206,7 +210,7 @@ class FluidCluster:
             used_us = cpu_us - job.collected_us[0]
             loggable_us = used_us - (io_us - job.collected_us[1]) * hidden_ppm // WHOLE_PPM
             job.collected_us = (cpu_us, io_us)
-            for node in sorted(job.processes):
+            for node in sorted(node for node, allowed_us in job.allowed_us.items() if allowed_us):
                 rows.append((number, node, job.processes[node], used_us, loggable_us, job.allowed_us[node]))
                 job.allowed_us[node] = 0
         logged = log_times_us(
@@ -232,6 +236,7 @@ class FluidCluster:
             self.jobs[number].ready_us = max(self.jobs[number].ready_us, done_us)
 
     def _remove(self, job: _Job) -> None:
+        job.allowed.clear()
         for node in job.processes:
             self._memories[node].leave((job.number, node))
             self._runnable[node] = tuple(number for number in self._runnable[node] if number != job.number)
@@ -275,8 +280,9 @@ class FluidCluster:
                 continue
             for index in group:
                 rates[index] = self._alone(placed[index]._replace(entry=0), missing)
-            whole = any(writes_shared(placed[index].body) for index in group) or self._most_used(jobs, group, rates) > 1
             together = [placed[index] for index in group]
+            whole = not self._most_alike or any(writes_shared(job.body) for job in together)
+            whole = whole or self._most_used(jobs, group, rates) > 1
             slowed = self._slowed(together, missing) if whole else self._slowed_by_neighbours(together, missing)
             for index, ratio in zip(group, slowed, strict=True):
                 rates[index] *= ratio

@@ -33,7 +33,8 @@ def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler
     """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
     match name:
         case "linux-epochs":
-            return LinuxEpochs(int(draws.uniform(seed, "tick-phase", node) * _PHASES) * (TICK_US // _PHASES))
+            phase = int(draws.uniform(seed, "tick-phase", node) * _PHASES)
+            return LinuxEpochs(phase * (TICK_US // _PHASES), seed)
         case "rr":
             return RoundRobin(slice_us)
         case "wake-first":
