@@ -16,7 +16,7 @@ from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, patt
 from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, io_program, qcrd_program
-from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait
+from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 
 RR = NodeSettings(local="rr", slice_us=2_000)
@@ -66,12 +66,21 @@ def test_fluid_and_exact_agree_on_random_configurations(local: str, seed: int) -
     def used(cluster: Cluster) -> list[int]:
         return consume(cluster, jobs, iter([together, ()] * 8), 16)
 
-    windows = Windows(settings)
     exact = used(ExactCluster(settings, 6, 1))
-    ones = pytest.approx([1] * len(jobs), abs=0.02)
-    assert relative(used(FluidCluster(settings, 6, 1, windows, rounded=False)), exact) == ones
-    rounded = relative(used(FluidCluster(settings, 6, 1, windows)), exact)
-    assert sum(abs(ratio - 1) for ratio in rounded) / len(jobs) < 0.04
+    fluid = used(FluidCluster(settings, 6, 1, rounded=False))
+    io = [any(isinstance(operation, WriteFiles) for operation in body_of(job[0].loops[0])) for job in jobs]
+    for is_io, ratio in zip(io, relative(fluid, exact), strict=True):
+        if not is_io:
+            assert ratio == pytest.approx(1, abs=0.02)
+    # How jobs share a server that they saturate hangs on ties; what it does in all does not.
+    assert io_time(fluid, io) == pytest.approx(io_time(exact, io), rel=0.02)
+    rounded = relative(used(FluidCluster(settings, 6, 1)), exact)
+    errors = [abs(ratio - 1) for is_io, ratio in zip(io, rounded, strict=True) if not is_io]
+    assert sum(errors) <= 0.02 * len(errors)
+
+
+def io_time(used: Sequence[int], io: Sequence[bool]) -> int:
+    return sum(us for us, is_io in zip(used, io, strict=True) if is_io)
 
 
 def test_cpu_time_is_conserved() -> None:

@@ -14,8 +14,7 @@ _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
 
 
-_MOST_ALIKE: Final = 2
-_MANY_ALIKE: Final = {"linux-epochs": 16}  # nodes differ by their ticks, and all wait for the one that is last
+_MOST_ALIKE: Final = {"wake-first": 2, "linux-epochs": 16}  # under linux-epochs nodes differ by their ticks
 _PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
 
 
@@ -25,8 +24,12 @@ def period_us(name: str) -> int:
 
 
 def most_alike(name: str) -> int:
-    """Return how many of the nodes where the same jobs meet suffice to show what happens on all of them."""
-    return _MANY_ALIKE.get(name, _MOST_ALIKE)
+    """Return how many of the nodes where the same jobs meet suffice to show what happens on all of them.
+
+    0: all of them, and nothing else may be rounded either. So it is where a process that wakes waits for the end of another
+    one's burst: a small difference decides how many iterations of one job fit between the bursts of the other.
+    """
+    return _MOST_ALIKE.get(name, 0)
 
 
 def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
