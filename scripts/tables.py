@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cosched_emulator.statistics.intervals import mean_interval
-
 WIDTH: Final = 120  # of a line of Markdown
 NOTHING: Final = "-"  # stands for a missing figure
-VERDICTS: Final = (
-    "*Holds*: on the means over seeds. *Not shown*: on the means, but the 95 % interval over seeds includes the opposite, or an"
-    " order is another one in more seeds than a sign test allows (5 %)."
-)
-CLAIMS_HEAD: Final = ("| claim | | measured | holds |", "|---|---|---|---|")
 
 
 def number(value: float | None) -> str:
@@ -28,45 +21,12 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
 
 
-def cell(values: Collection[float]) -> str:
-    """Return mean ± half width for a table cell; the mean alone for a single value."""
-    if not values:
-        return NOTHING
-    found = mean_interval(list(values))
-    return f"{number(found.mean)} ± {number(found.half)}" if found.exists else number(found.mean)
-
-
 def percent(value: float | None) -> str:
     """Return a percentage of change for a table cell."""
     if value is None or math.isnan(value):
         return NOTHING
     text = f"{value:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text
-
-
-def percent_cell(values: Collection[float]) -> str:
-    """Return mean ± half width of percentages of change for a table cell."""
-    if not values:
-        return NOTHING
-    found = mean_interval(list(values))
-    return f"{percent(found.mean)} ± {found.half:.1f}" if found.exists else percent(found.mean)
-
-
-def claim(text: str, label: str, measured: str, holds: bool, shown: bool = True) -> str:
-    """Return the table row of a claim of the paper: it ``holds`` on the means; ``shown`` is False if chance may explain that."""
-    verdict = "**no**" if not holds else "yes" if shown else "not shown"
-    return f"| {text} | {label} | {measured} | {verdict} |"
-
-
-def shown_by_interval(values: Sequence[float], holds: Callable[[float], bool]) -> bool:
-    """Return whether a claim on a mean holds at both ends of its 95 % interval; a single value has no interval and counts itself."""
-    found = mean_interval(values)
-    return not found.exists or (holds(found.low) and holds(found.high))
-
-
-def shown_by_seeds(held: int, seeds: int) -> bool:
-    """Return whether a claim that holds in ``held`` of the seeds holds in most draws: a sign test at 5 %, or all seeds."""
-    return held == seeds or sum([math.comb(seeds, count) for count in range(held, seeds + 1)]) / 2**seeds <= 0.05
 
 
 def table_head(labels: Sequence[str], figures: Collection[str] = ()) -> list[str]:

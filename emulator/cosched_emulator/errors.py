@@ -13,7 +13,6 @@ Every error carries its fields and can be pickled, so that a worker process can 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -83,8 +82,10 @@ class ConfigurationError(InputError):
     @classmethod
     def unknown_name(cls, path: str, got: str, known: Iterable[str], file: str = "") -> ConfigurationError:
         """Return the error for a name that is not in ``known``, with the closest known name as suggestion."""
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
         names = sorted(known)
-        close = difflib.get_close_matches(got, names, n=1)
+        close = get_close_matches(got, names, n=1)
         return cls(path, f"one of {', '.join(names)}", repr(got), close[0] if close else None, file)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from cosched_hwmodel.errors import HardwareModelError
@@ -10,8 +9,10 @@ from cosched_hwmodel.errors import HardwareModelError
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``did you mean "x"?`` for the closest known name, or the list of known names when none is close."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     choices = sorted(known)
-    close = difflib.get_close_matches(name, choices, n=1)
+    close = get_close_matches(name, choices, n=1)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
 from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.self_slowdown import self_factor
@@ -141,6 +142,7 @@ __all__ = [
     "MachineError",
     "Matching",
     "Member",
+    "NamedImportError",
     "Needs",
     "NodeClass",
     "NodePlacement",
@@ -194,6 +196,7 @@ __all__ = [
     "each_node",
     "expect_end",
     "first_fit",
+    "import_named",
     "is_plain",
     "join_host",
     "layers_of",

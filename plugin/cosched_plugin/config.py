@@ -9,23 +9,22 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
+from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
+from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.protocol.messages import Welcome
@@ -79,9 +78,11 @@ def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
     known = _policies_by_name()
     if policy in known:
         return _class_choice(policy, _load_entry(known[policy]), settings)
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     close = get_close_matches(policy, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    raise UsageError(f"no policy {policy!r}; {hint}")
+    raise UsageError(f"no policy {policy!r}; {hint}" + (f"; a class of yours is {FORM}" if "." in policy else ""))
 
 
 def choose_class(make: Callable[..., object], assignments: Assignments = ()) -> PolicyChoice:
@@ -198,6 +199,11 @@ def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
 
 
 def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+    known = settings_of(policy_class)
+    for key in settings:
+        if known is not None and key not in known:
+            raise UsageError(f"policy {name}: no such setting {key!r}{suggest(key, known)}")
+
     def make() -> Policy:
         try:
             policy = policy_class(**settings)
@@ -212,17 +218,19 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
 
 
 def _load_class(path: str) -> Callable[..., object]:
-    module, _, attribute = path.partition(":")
-    try:
-        loaded = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # an imported module can raise anything
-        raise UsageError(f"policy {path}: {type(error).__name__}: {error}") from error
-    return cast("Callable[..., object]", loaded)
+    return _loaded(f"policy {path}", path)
 
 
 def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
     assert point is not None  # presets are handled before
+    return _loaded(f"policy {point.name} ({point.value})", f"{point.module}:{point.attr}")
+
+
+def _loaded(key: str, path: str) -> Callable[..., object]:
     try:
-        return cast("Callable[..., object]", point.load())
-    except Exception as error:  # an imported module can raise anything
-        raise UsageError(f"policy {point.name} ({point.value}): {type(error).__name__}: {error}") from error
+        loaded = import_named(path)
+    except NamedImportError as error:
+        raise UsageError(f"{key}: {error}") from error
+    if not callable(loaded):
+        raise UsageError(f"{key}: expected a class, got {loaded!r}")
+    return loaded

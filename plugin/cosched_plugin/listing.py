@@ -52,10 +52,11 @@ def _installed(group: str) -> list[dict[str, str]]:
 
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     """Yield the catalogue as lines of text."""
-    yield "Presets (--policy NAME):"
+    yield f"Presets (--policy NAME); last column: {' x '.join(kind for kind in KINDS if kind != 'budget')}"
+    width = max(len(preset["text"]) for preset in catalogue["presets"]) + 2
     for preset in catalogue["presets"]:
         parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
-        yield f"  {preset['name']:<14}{preset['text']:<42}{parts}"
+        yield f"  {preset['name']:<14}{preset['text']:<{width}}{parts}"
     yield "\nOther names of presets:"
     for alias, name in catalogue["aliases"].items():
         yield f"  {alias:<14}{name}"

@@ -28,6 +28,7 @@ from cosched_plugin.status_server import StatusServer
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 
 HELLO_INTERVAL_S: Final = 0.5
+NOTICE_S: Final = 3.0  # without a welcome for so long, a line says so
 FROZEN_S: Final = 1.0  # a longer turn means that this process was stopped: the deadline is extended by it
 MAX_TEXT: Final = 16_000  # characters of a report: at most 64,000 bytes, below the limit of a string
 _NO_MANAGER: Final = (
@@ -133,15 +134,20 @@ class _Server:
         """Say hello until the manager welcomes this scheduler; return an exit code if the process must end before that."""
         before = time.monotonic()
         self._greet_until = before + self._wait_s
+        notice_at = float("inf") if self._welcomes else before + NOTICE_S
         while self._scheduler is None:
             now = time.monotonic()
             if self._stop_signal:
                 return self._leave()
             if now - before > FROZEN_S:
                 self._greet_until += now - before
+                notice_at += now - before
             before = now
             if now >= self._greet_until:
                 raise ProtocolError(self._no_manager())
+            if now >= notice_at:
+                notice_at = float("inf")
+                self._note_waiting()
             if now >= self._hello_at and self._connection.greet(self._session.hello()):
                 self._hello_at = now + HELLO_INTERVAL_S
             ending = self._receive()
@@ -178,6 +184,13 @@ class _Server:
         if self._session.state is not State.START:
             self._connection.send(self._session.bye(name))
         return 128 + self._stop_signal
+
+    def _note_waiting(self) -> None:
+        """Say that no manager has welcomed us yet; a standby has said that it waits."""
+        if not (self._standby and self._busy):
+            why = f": {self._refusal}" if self._refusal else ""
+            text = f"no manager has welcomed us at {self._endpoint} yet{why}; waiting up to {self._wait_s:g} s"
+            self._log("waiting", text, level=WARNING, endpoint=self._endpoint)
 
     def _no_manager(self) -> str:
         if self._welcomes and not self._refusal:

@@ -1,7 +1,8 @@
 """CPU time of another commit and of this tree: alternating runs, and the median of the ratios of the pairs.
 
 On a shared machine the times of two runs differ by more than the effect of a change. Ratios of consecutive runs differ less, and
-an interval of their median by order statistics gives the remaining uncertainty.
+an interval of their median by order statistics gives the remaining uncertainty. Where that is too wide, the numbers of instructions
+can be compared instead: one run of each side is enough.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from scripts.bench.instructions import COUNTED, Counter
 from scripts.bench.process import Figures
 from scripts.processes import end, environment
 from scripts.tables import NOTHING, aligned_table
@@ -27,6 +29,7 @@ PAIRS: Final = 15
 FEWEST_PAIRS: Final = 6  # fewer pairs give no interval of 95 %
 STARTS: Final = 10  # starts of a trivial command in one run
 RUN_S: Final = 120.0  # longest start
+COUNTED_S: Final = 1_200.0  # the same while instructions are counted
 SIDES: Final = ("old", "new")
 Tell = Callable[[int, int, str], None]  # runs done, all runs, name of the present run
 
@@ -86,14 +89,16 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
 }  # fmt: skip
 
 
-def compare(old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell: Tell) -> list[Figures]:
+def compare(
+    old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell: Tell, counter: Counter | None = None
+) -> list[Figures]:
     """Run the subjects in two source trees, old, new, old, new, and return a row for each; a row may be a reason.
 
     A first run of each, which compiles and is not counted, gives the schedules. The subjects alternate, so that a busy time of the
-    machine affects all of them.
+    machine affects all of them. With a ``counter`` the instructions of one pair are compared, not its time.
     """
     rows: dict[str, Figures] = {}
-    times_s: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     count, done = len(subjects) * len(SIDES) * (1 + pairs), 0
     with tempfile.TemporaryDirectory(prefix="cosched-against-") as name:
         sides = {side: _Side(tree, Path(name)) for side, tree in zip(SIDES, (old, new), strict=True)}
@@ -106,15 +111,16 @@ def compare(old: Path, new: Path, subjects: Sequence[Subject], pairs: int, tell:
                     if "reason" in row:
                         continue
                     try:
-                        cpu_s, schedule = sides[side].run(subject)
+                        amount, schedule = sides[side].run(subject, counter if turn else None)
                     except RunError as error:
                         row["reason"] = f"{side}: {error}"
                         continue
                     if turn:
-                        times_s.setdefault(subject.name, {}).setdefault(side, []).append(cpu_s)
+                        found.setdefault(subject.name, {}).setdefault(side, []).append(amount)
                     else:
                         row[f"{side}_schedule"] = schedule
-    return [row if "reason" in row else {**row, **ratio_figures(*times_s[name].values())} for name, row in rows.items()]
+    figures = ratio_figures if counter is None else count_figures
+    return [row if "reason" in row else {**row, **figures(*found[name].values())} for name, row in rows.items()]
 
 
 def ratio_figures(old_s: Sequence[float], new_s: Sequence[float]) -> Figures:
@@ -126,6 +132,11 @@ def ratio_figures(old_s: Sequence[float], new_s: Sequence[float]) -> Figures:
         "ratio": round(statistics.median(ratios), 4),
         "interval": [round(bound, 4) for bound in median_interval(ratios) or ()] or None,
     }
+
+
+def count_figures(old: Sequence[float], new: Sequence[float]) -> Figures:
+    """Return the numbers of instructions of a pair of runs, and their ratio."""
+    return {"old_instructions": int(old[0]), "new_instructions": int(new[0]), "ratio": round(new[0] / old[0], 4)}
 
 
 class _Side:
@@ -140,8 +151,11 @@ class _Side:
             "PYTHONDONTWRITEBYTECODE": "",
         }
 
-    def run(self, subject: Subject) -> tuple[float, str | None]:
-        """Return the CPU time of a run's processes, and the digest of its schedule if it has one; RunError where it fails."""
+    def run(self, subject: Subject, counter: Counter | None = None) -> tuple[float, str | None]:
+        """Return the CPU time of a run's processes, and the digest of its schedule if it has one; RunError where it fails.
+
+        With a ``counter``, return the instructions of one start instead of the CPU time.
+        """
         out = self._folder / "out"
         simulates = subject.arguments[0] == "simulate"
         command = [
@@ -151,28 +165,40 @@ class _Side:
             *subject.arguments,
             *(("--out", str(out)) if simulates else ()),
         ]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        for _ in range(subject.starts):
-            self._start(command)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        amount = self._cpu_s(command, subject.starts) if counter is None else self._instructions(command, counter)
         schedule = hashlib.sha256((out / "jobs.csv").read_bytes()).hexdigest() if simulates else None
         shutil.rmtree(out, ignore_errors=True)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, schedule
+        return amount, schedule
 
-    def _start(self, command: Sequence[str]) -> None:
+    def _cpu_s(self, command: Sequence[str], starts: int) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(starts):
+            self._start(command, RUN_S)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def _instructions(self, command: Sequence[str], counter: Counter) -> int:
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            self._start([*counter.prefix(Path(name)), *command], COUNTED_S, COUNTED)
+            try:
+                return counter.read(Path(name))
+            except (OSError, ValueError) as error:
+                raise RunError(f"{counter.name} has counted nothing: {error}") from None
+
+    def _start(self, command: Sequence[str], most_s: float, environment: Mapping[str, str] = {}) -> None:
         with subprocess.Popen(
             command,
             cwd=self._folder,  # a folder of its own: Python looks for modules in the current folder first
-            env=self._environment,
+            env={**self._environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             process_group=0,  # Ctrl-C reaches only this process, which then ends the run
         ) as process:
             try:
-                _, said = process.communicate(timeout=RUN_S)
+                _, said = process.communicate(timeout=most_s)
             except subprocess.TimeoutExpired:
-                raise RunError(f"more than {RUN_S:.0f} s") from None
+                raise RunError(f"more than {most_s:.0f} s") from None
             finally:
                 end(process)
         if process.returncode:
@@ -185,6 +211,9 @@ def slower(rows: Sequence[Figures], limit: float) -> Iterator[str]:
     for row in rows:
         if "reason" in row:
             yield f"{row['subject']} could not be compared"
+        elif "new_instructions" in row:
+            if row["ratio"] > limit:
+                yield f"{row['subject']} executes more than {limit:g} times as many instructions"
         elif row["interval"] is not None and row["interval"][0] > limit:
             yield f"{row['subject']} takes more than {limit:g} times as long"
 
@@ -199,11 +228,34 @@ def against_lines(rows: Sequence[Figures], commit: str, pairs: int) -> list[str]
     return [*aligned_table(header, [_cells(row) for row in rows], 2), about, ""]
 
 
+def counted_lines(rows: Sequence[Figures], commit: str, counter: Counter) -> list[str]:
+    """Return the table of a comparison of instructions."""
+    header = ("subject", "run", "old, millions", "new, millions", "new / old", "schedule")
+    about = (
+        f"Instructions of all processes of one run, counted by {counter.name}: old is {commit}, new this tree. Of what is started"
+        f" {STARTS} times one start counts. Schedule: digest of jobs.csv."
+    )
+    return [*aligned_table(header, [_counted_cells(row) for row in rows], 2), about, ""]
+
+
+def _counted_cells(row: Figures) -> list[str]:
+    cells = [row["subject"], row["run"]]
+    if "reason" in row:
+        return [*cells, NOTHING, NOTHING, row["reason"], NOTHING]
+    counts = [f"{row[f'{side}_instructions'] / 1e6:,.0f}" for side in SIDES]
+    return [*cells, *counts, f"{row['ratio']:.3f}", _schedule(row)]
+
+
+def _schedule(row: Figures) -> str:
+    if row["old_schedule"] is None:
+        return NOTHING
+    return "the same" if row["old_schedule"] == row["new_schedule"] else "**differs**"
+
+
 def _cells(row: Figures) -> list[str]:
     cells = [row["subject"], row["run"]]
     if "reason" in row:
         return [*cells, NOTHING, NOTHING, NOTHING, row["reason"], NOTHING]
     medians = [f"{statistics.median(row[f'{side}_s']):.2f}" for side in SIDES]
     interval = NOTHING if row["interval"] is None else " to ".join(f"{bound:.3f}" for bound in row["interval"])
-    same = "the same" if row["old_schedule"] == row["new_schedule"] else "**differs**"
-    return [*cells, *medians, f"{row['ratio']:.3f}", interval, NOTHING if row["old_schedule"] is None else same]
+    return [*cells, *medians, f"{row['ratio']:.3f}", interval, _schedule(row)]

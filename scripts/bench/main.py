@@ -1,7 +1,7 @@
 """The speed of cosched on this machine: jobs per second, the cost of a second process, decision times, memory, start-up.
 
 Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
-       .venv/bin/python scripts/bench.py --against COMMIT [--pairs N] [--limit RATIO] [--json FILE] [--only SUBJECT]...
+       .venv/bin/python scripts/bench.py --against COMMIT [--pairs N | --instructions] [--limit RATIO] [--json FILE] [--only SUBJECT]...
 
 This is not a test: figures of different machines or times are not comparable. Every comparison measures both sides in the same
 run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
@@ -27,13 +27,23 @@ import numpy as np
 import zmq
 from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
+from scripts.bench import studies as bench_studies
 from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
-from scripts.bench.against import FEWEST_PAIRS, PAIRS, SUBJECTS, against_lines, compare, slower
+from scripts.bench.against import (
+    FEWEST_PAIRS,
+    PAIRS,
+    SUBJECTS,
+    against_lines,
+    compare,
+    counted_lines,
+    slower,
+)
 from scripts.bench.checkout import CommitError, checkout
+from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
 from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
-from scripts.papers.frame import positive
+from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.tables import write_tables
@@ -74,6 +84,7 @@ class Extent(NamedTuple):
     policies: tuple[str, ...]  # presets with timed decisions
     queues: tuple[int, ...]
     outside_jobs: int  # jobs scheduled with an external queue order
+    study: tuple[int, int, int]  # runs of a study, their jobs, and turns
     decisions: int
     decisions_s: float  # longest time of them all
     starts: int
@@ -93,6 +104,7 @@ FULL: Final = Extent(
     policies=tuple(PRESETS),
     queues=bench_latency.QUEUES,
     outside_jobs=10_000,
+    study=(64, 10_000, 5),
     decisions=300,
     decisions_s=1.2,
     starts=9,
@@ -111,6 +123,7 @@ QUICK: Final = FULL._replace(
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
     queues=(100, 1_000),
     outside_jobs=2_000,
+    study=(16, 2_000, 1),
     decisions=100,
     decisions_s=1.0,
     starts=3,
@@ -214,6 +227,11 @@ def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
 
 
+def measure_studies(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of a study, compared with a loop over `simulate`."""
+    return bench_studies.measure(*extent.study, tell)
+
+
 def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the times of trivial commands."""
     return start_up(COMMANDS, extent.starts, tell)
@@ -233,6 +251,7 @@ PARTS: Final = {
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
+    "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
 }
 
@@ -274,6 +293,11 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--against", metavar="COMMIT", help="compare CPU time with that of another commit")
     parser.add_argument("--pairs", metavar="N", type=positive, help=f"pairs of runs to compare (default {PAIRS})")
     parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="compare numbers of instructions, not CPU time: for a busy machine; wants valgrind, or perf with a counter",
+    )
+    parser.add_argument(
         "--limit",
         metavar="RATIO",
         type=float,
@@ -285,14 +309,19 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--only: choose from {', '.join(names)}")
     if options.write_docs and options.only:
         parser.error("--write-docs needs all parts")
-    if options.against is None and (options.pairs or options.limit is not None):
-        parser.error("--pairs and --limit need --against")
+    if options.against is None and (options.pairs or options.instructions or options.limit is not None):
+        parser.error("--pairs, --instructions and --limit need --against")
     if options.against is not None and (options.quick or options.write_docs):
         parser.error("--against does not go with --quick and --write-docs")
+    if options.instructions and options.pairs:
+        parser.error("--instructions does not go with --pairs: one run of each counts")
     if options.limit is not None and (options.pairs or PAIRS) < FEWEST_PAIRS:
         parser.error(f"--limit needs at least {FEWEST_PAIRS} pairs")
     if options.json is not None and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.parent}")  # checked before half an hour of runs
+    options.counter = find_counter() if options.instructions else None
+    if options.instructions and options.counter is None:
+        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
     return options
 
 
@@ -318,16 +347,26 @@ def run_parts(options: argparse.Namespace) -> Figures:
 
 def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
     """Compare with another commit, print the table, and return the figures and the exit code."""
-    pairs = options.pairs or PAIRS
+    counter = options.counter
+    pairs = 1 if counter is not None else options.pairs or PAIRS
     progress = Progress()
     with checkout(PROJECT, options.against) as (commit, tree):
         figures: Figures = {"machine": machine(), "against": commit, "pairs": pairs}
-        print("\n".join(bench_tables.machine_lines(figures["machine"], f" --against {commit}")), flush=True)
+        print(
+            "\n".join(
+                bench_tables.machine_lines(
+                    figures["machine"], f" --against {commit}{' --instructions' if counter is not None else ''}"
+                )
+            ),
+            flush=True,
+        )
         subjects = [subject for name, subject in SUBJECTS.items() if not options.only or name in options.only]
-        figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar)
+        figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar, counter)
     progress.clear()
-    print("\n".join(against_lines(figures["subjects"], commit, pairs)), flush=True)
-    failures = [] if options.limit is None else list(slower(figures["subjects"], options.limit))
+    rows = figures["subjects"]
+    lines = against_lines(rows, commit, pairs) if counter is None else counted_lines(rows, commit, counter)
+    print("\n".join(lines), flush=True)
+    failures = [] if options.limit is None else list(slower(rows, options.limit))
     for failure in failures:
         print(f"bench: {failure}", file=sys.stderr)
     return figures, 1 if failures else 0

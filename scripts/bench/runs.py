@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from scripts.bench.process import Figures, in_process, memory_mb
-from scripts.papers.frame import LOGS, with_changes
-from scripts.papers.glts import runs as glts_runs
-from scripts.papers.lomarc import runs as lomarc_runs
-from scripts.papers.rua import runs as rua_runs
+from scripts.papers.glts import experiment as glts_paper
+from scripts.papers.lomarc import experiment as lomarc_paper
+from scripts.papers.rua import experiment as rua_paper
+from scripts.papers.study import LOGS, Size, scenario_of
 
 import cosched_emulator
 from cosched_emulator import prepare
@@ -45,7 +45,7 @@ SLICED: Final[Table] = {
     "cluster": {"preset": "g-lomarc-2x2"},
     "workload": {"self_slowdowns": "table4", "grow": True},
     "truth": {"contention": "statistical"},
-    "preemption": {"resume_s": glts_runs.RESUME_S},
+    "preemption": {"resume_s": glts_paper.RESUME_S},
 }
 USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
 SPACE: Final[Table] = {"cluster": {}, "workload": {}}
@@ -178,15 +178,16 @@ def sample(aarr: float, jobs: int) -> Table:
 
 def rua_log(log: str, part: int) -> Table:
     """Return the first jobs of a log on the machine of the RUA paper; ``part`` shrinks their number."""
-    scenario = rua_runs.scenario_of(rua_runs.Task(log, "med", "RUA", 1), rua_runs.JOBS // part, LOGS)
-    return with_changes(scenario, {"results": {"warmup": 0}})
+    experiment = rua_paper.experiment(Size(rua_paper.JOBS // part, 1), LOGS)
+    experiment["scenario"]["results"]["warmup"] = 0
+    return scenario_of(experiment, workloads=f"{log} MED", seeds="1")
 
 
 def goals(part: int = 1) -> list[Goal]:
     """Return the goals; ``part`` divides the numbers of jobs, for a quick look."""
     jobs = 10_000 // part
-    lomarc = lomarc_runs.scenario_of(lomarc_runs.Task("W3", "M1", "L-R"), lomarc_runs.JOBS // part)
-    glts = glts_runs.scenario_of(glts_runs.Task("W2", "GLTS"), glts_runs.JOBS // part)
+    lomarc = scenario_of(lomarc_paper.experiment(Size(lomarc_paper.JOBS // part, 1)), workloads="W3 M1", seeds="1")
+    glts = glts_paper.scenario_of("W2", glts_paper.JOBS // part)
     easy = [(10.23, 40_000.0), (9.83, 40_000.0), (8.83, 15_000.0)]
     logs = [("CTC", 20.0), ("BLUE", 60.0)]
     return [
@@ -201,7 +202,7 @@ def goals(part: int = 1) -> list[Goal]:
                 "s",
                 rua_log(log, part),
                 "rua",
-                needs=LOGS / rua_runs.TRACES[log][0],
+                needs=LOGS / rua_paper.LOGS[log][0],
             )
             for log, goal in logs
         ],

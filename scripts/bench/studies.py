@@ -77,5 +77,7 @@ def lines(rows: Sequence[Figures]) -> list[str]:
         )
         for row in rows
     ]
-    about = f"{rows[0]['runs']} runs of {rows[0]['jobs']:,} jobs under easy on {NODES} nodes, start-up included (medians)."
+    about = (
+        f"{rows[0]['runs']} runs of {rows[0]['jobs']:,} jobs under easy on {NODES} nodes, start-up included (medians)."
+    )
     return [*aligned_table(header, body, 1), about, ""]

@@ -39,6 +39,7 @@ from cosched_plugin.status_server import ask_status
 
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")
 CALM_S: Final = 2.0  # seconds of honest traffic alone, before the fuzzing
+CALM_REQUESTS: Final = 25  # answered in that time, which a busy machine makes longer
 PAUSE_S: Final = 0.05  # between an honest client's requests
 ANSWER_S: Final = 10.0
 END_S: Final = 60.0  # deadline for the end of honest jobs
@@ -219,8 +220,10 @@ def _storm(site: Site, endpoint: str, count: int, seed: int, keys: dict[str, lis
 
 
 def _pass(seconds: float, site: Site, traffic: Traffic) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until or not traffic.latencies_s[True]:
+    began = time.monotonic()
+    while time.monotonic() < began + seconds or len(traffic.latencies_s[True]) < CALM_REQUESTS:
+        if time.monotonic() > began + seconds + ANSWER_S:
+            raise FuzzError(f"fewer than {CALM_REQUESTS} honest requests were answered within {seconds + ANSWER_S:g} s")
         site.check()
         traffic.check()
         time.sleep(0.05)

@@ -58,7 +58,7 @@ def test_the_proof_finds_lost_and_doubled_rows(tmp_path: Path) -> None:
         "job 3 has ended",
         "job 4: ",
         "job 5: 1 starts",
-        "jobs 6 and 21 had",
+        "jobs 6 and 21 held",
     ):
         assert said in wrong
     assert {text.split(":")[0] for text in unequal_rows(whole, broken)} == {

@@ -13,10 +13,12 @@ import json
 import os
 import re
 import shlex
+import socket
 import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, ru
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.workload.swf.reader import SwfOptions
+from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.work import Price
@@ -41,6 +44,7 @@ from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -71,7 +75,7 @@ def rows(page: str, first_cells: str) -> Iterator[list[str]]:
         elif not line.startswith("|"):
             inside = False
         elif inside and not line.startswith("|---"):
-            yield [cell.strip() for cell in line.strip("|").split("|")]
+            yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
 
 
 def names(cell: str) -> list[str]:
@@ -95,7 +99,24 @@ def environment(tmp_path: Path) -> dict[str, str]:
         script.chmod(0o755)
     # A socket's path must be short, and pytest's folders may not be.
     temporary = "/tmp" if len(str(tmp_path)) > 60 else str(tmp_path)
-    return {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "", "TMPDIR": temporary}
+    return {
+        **os.environ,
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+        "TMPDIR": temporary,
+        "PORT": str(free_port()),
+    }
+
+
+def free_port() -> int:
+    """Return the number of a tcp port that is free, as is the one behind it."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                other.bind(("127.0.0.1", port + 1))
+                return port
 
 
 def commands_of(fence: Fence) -> list[tuple[str, list[str]]]:
@@ -281,6 +302,31 @@ def words(cell: str) -> list[str]:
 def test_view_members_are_documented() -> None:
     documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
     assert documented == {name for name in vars(View) if not name.startswith("_")}
+
+
+def test_every_field_of_every_record_is_documented() -> None:
+    tables = {
+        record: [
+            (names(row[0])[0], row[1].replace("\\|", "|").strip("`"), row[2], row[3])
+            for row in rows("records.md", head)
+        ]
+        for head, record in re.findall(r"^(\| (?:field|attribute) of `(\w+)`)", text_of("records.md"), re.MULTILINE)
+    }
+    exported = {name: getattr(api, name) for name in api.__all__}
+    records = {name: kind for name, kind in exported.items() if isinstance(kind, type) and hasattr(kind, "_fields")}
+    records["Belief"] = Belief
+    assert set(tables) == {*records, "Machine", "Queue"}
+    for name, kind in records.items():
+        fields_of = {field: hint.__forward_arg__ for field, hint in kind.__annotations__.items()}
+        assert {field: hint for field, hint, _, _ in tables[name]} == fields_of, name
+    for kind in (api.Machine, api.Queue):
+        slots = [name for name in kind.__slots__ if not name.startswith("_")]
+        assert [field for field, _, _, _ in tables[kind.__name__]] == slots
+    units = {"us": "µs", "mb": "MiB", "mbs": "MB/s", "ppm": "millionths"}
+    for name, table in tables.items():
+        for field, _, unit, meaning in table:
+            assert unit == units.get(field.rpartition("_")[2], unit), f"{name}.{field}"
+            assert meaning, f"{name}.{field}"
 
 
 def test_price_table_agrees_with_the_code() -> None:

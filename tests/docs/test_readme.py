@@ -13,7 +13,8 @@ from tests.processes import ROOT
 
 README = ROOT / "README.md"
 MOST_LINES = 10  # lines up to the commands to start with, without blank ones
-_NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?: ± \d+(?:\.\d+)?)?")
+_PLAIN = r"[+-]?\d[\d,]*(?:\.\d+)?"
+_NUMBER = re.compile(rf"{_PLAIN}(?: ± \d+(?:\.\d+)?| \({_PLAIN} to {_PLAIN}\))?")  # with its interval
 
 
 class Row(NamedTuple):

@@ -73,7 +73,7 @@ def test_the_catalogue_of_policies_is_listed(commands: Commands) -> None:
     [
         (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
         (("--policy", "none.toml"), "none.toml: No such file or directory"),
-        (("--policy", "math:pi"), "policy math:pi: TypeError: 'float' object is not callable"),
+        (("--policy", "math:pi"), "policy math:pi: expected a class, got 3.14"),
         (("--set", "placement.x=1"), "policy.placement.x: placement first-fit has no such parameter"),
         (("--set", "x"), "--set x: expected KEY=VALUE"),
     ],

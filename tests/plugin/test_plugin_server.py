@@ -19,8 +19,10 @@ from tests.plugin.stub_manager import job, welcome
 from tests.processes import Process, Ran, ended, wait_until
 from tests.runs import runs_on
 
+from cosched_plugin import server
 from cosched_plugin.common.curve import write_keys
 from cosched_plugin.common.errors import ProtocolError
+from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
@@ -207,6 +209,14 @@ def test_a_frozen_manager_is_given_up_in_time(
     assert ran.code == 3
     assert ran.err.count("\n") == 1
     assert re.search(match, ran.err)
+
+
+def test_a_scheduler_that_is_not_welcomed_says_so_once(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "NOTICE_S", 0.1)
+    said: list[str] = []
+    with pytest.raises(ProtocolError, match=r"within 0\.5 s$"):
+        server.serve(endpoint, choose("easy").scheduler, policy_name="easy", wait_s=0.5, silence_s=1, log=said.append)
+    assert said == [f"warning: no manager has welcomed us at {endpoint} yet; waiting up to 0.5 s"]
 
 
 def test_a_silent_manager_that_answers_pings_is_kept(commands: Commands, endpoint: str) -> None:
@@ -461,7 +471,7 @@ def test_status_and_metrics_are_answered_while_it_computes(commands: Commands, e
         assert json.loads(told.out).keys() == status.keys()
         told = commands.plugin("status", status_endpoint)
         assert re.search(r"^state +served$", told.out, re.MULTILINE)
-        assert re.search(r"^latency_s p99 +3\d{3}\.\d{3} ms$", told.out, re.MULTILINE)
+        assert re.search(r"^latency p99 +3\d{3}\.\d{3} ms$", told.out, re.MULTILINE)
         manager.say(m.Bye(""))
     ran = in_time(plugin, 0)
     assert ran.code == 0

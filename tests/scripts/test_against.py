@@ -9,8 +9,18 @@ from pathlib import Path
 
 import pytest
 from scripts.bench import against, main
-from scripts.bench.against import SUBJECTS, Subject, against_lines, compare, ratio_figures, slower, start_up
+from scripts.bench.against import (
+    SUBJECTS,
+    Subject,
+    against_lines,
+    compare,
+    counted_lines,
+    ratio_figures,
+    slower,
+    start_up,
+)
 from scripts.bench.checkout import CommitError, checkout
+from scripts.bench.instructions import COUNTERS, Counter, find_counter
 
 from cosched_emulator.cli.main import cli
 
@@ -117,6 +127,50 @@ def test_a_limit_is_exceeded_only_where_the_whole_interval_is_above() -> None:
     assert list(slower(rows, 1.1)) == ["easy takes more than 1.1 times as long"]
 
 
+def test_instructions_are_compared(tmp_path: Path) -> None:
+    sizes = {"old": 10_000_000, "new": 11_000_000}
+    for side, count in sizes.items():
+        write_program(tmp_path / side, 0.0, last=f"Path(sys.argv[-1]).parent.joinpath('size').write_text('{count}')")
+
+    def read(folder: Path) -> int:
+        # Beside the folder with the counts: where a run writes.
+        return int((folder.parent / "size").read_text()) + len(list(folder.iterdir()))
+
+    counter = Counter("wc", lambda folder: ("env", f"COUNT={folder}"), read)
+    rows = compare(tmp_path / "old", tmp_path / "new", [SIMULATION], 1, silent, counter)
+    assert (rows[0]["old_instructions"], rows[0]["new_instructions"], rows[0]["ratio"]) == (10_000_000, 11_000_000, 1.1)
+    assert list(slower(rows, 1.11)) == []
+    assert list(slower(rows, 1.09)) == ["easy executes more than 1.09 times as many instructions"]
+    assert re.search(r"\| +10 \| +11 \| +1\.100 \| the same \|$", counted_lines(rows, "abc", counter)[2])
+    rows = compare(
+        tmp_path / "old", tmp_path / "new", [SIMULATION], 1, silent, counter._replace(read=lambda _: int("-"))
+    )
+    assert rows[0]["reason"].startswith("old: wc has counted nothing: ")
+
+
+def test_counters_that_do_not_work_are_left_out(tmp_path: Path) -> None:
+    absent = Counter("absent", lambda _folder: ("no-such-program",), lambda _folder: 1)
+    failing = Counter("failing", lambda _folder: ("false",), lambda _folder: 1)
+    silent_one = Counter("silent", lambda _folder: ("env",), lambda _folder: 0)
+    working = Counter("working", lambda _folder: ("env",), lambda _folder: 1)
+    assert find_counter([absent, failing, silent_one, working]) is working
+    assert find_counter([absent, failing, silent_one]) is None
+
+
+def test_counts_of_perf_and_valgrind_are_read(tmp_path: Path) -> None:
+    perf, valgrind = COUNTERS
+    (tmp_path / "count").write_text("# started on Sunday\n\n123456,,instructions:u,998,100.00,,\n")
+    assert perf.read(tmp_path) == 123_456
+    (tmp_path / "count").write_text("# started on Sunday\n\n<not supported>,,instructions:u,0,100.00,,\n")
+    with pytest.raises(ValueError, match="<not supported>"):
+        perf.read(tmp_path)
+    with pytest.raises(ValueError, match="valgrind has written no count"):
+        valgrind.read(tmp_path)
+    for process, count in ((7, 1_000), (8, 20)):
+        (tmp_path / f"count.{process}").write_text(f"desc: ...\nevents: Ir\nfn=main\n3 {count}\nsummary: {count}\n")
+    assert valgrind.read(tmp_path) == 1_020
+
+
 def test_runs_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(against, "RUN_S", 0.2)
     write_program(tmp_path, 30.0)
@@ -128,7 +182,8 @@ def test_runs_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "said"),
     [
         (["--against", "no such commit"], "bench: there is no commit 'no such commit' in "),
-        (["--pairs", "3"], "--pairs and --limit need --against"),
+        (["--pairs", "3"], "--pairs, --instructions and --limit need --against"),
+        (["--against", "HEAD", "--instructions", "--pairs", "3"], "--instructions does not go with --pairs"),
         (["--against", "HEAD", "--quick"], "--against does not go with --quick and --write-docs"),
         (["--against", "HEAD", "--only", "latency"], "--only: choose from easy, "),
         (["--only", "easy"], "--only: choose from goals, "),

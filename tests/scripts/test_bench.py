@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from scripts.bench import latency as bench_latency
 from scripts.bench import main as bench
+from scripts.bench import studies as bench_studies
 from scripts.bench import tables as bench_tables
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import in_process, memory_mb
@@ -158,6 +159,14 @@ def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
     slow = {"policy": "easy", "budget": "counted", "queue": 1000, "batches": 3, "p50_ms": 1.0, "p99_ms": 5.01}
     assert "**5.01**" in bench_tables.latency_lines([slow])[2]
     assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
+
+
+def test_a_study_is_compared_with_a_loop() -> None:
+    rows = bench_studies.measure(2, 20, 1, silent)
+    assert [row["way"] for row in rows] == ["study --jobs 2", "study --jobs 1", "xargs -P 2"]
+    assert rows[0]["two_workers_faster"] == 1.0
+    assert all(row["wall_s"] > 0 for row in rows)
+    assert "| 1.8 x |" in "\n".join(bench_studies.lines(rows))
 
 
 @pytest.mark.slow  # quick tests cover its parts (above) and its start (below)

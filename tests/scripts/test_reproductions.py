@@ -3,119 +3,55 @@
 from __future__ import annotations
 
 import gzip
-import json
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pytest
-from scripts.papers import frame as reproduction
-from scripts.papers.frame import by_seed, load, run_all
+from scripts.papers.figures import Figures, Where, all_of, near, percent_text
+from scripts.papers.harm import harm_tables
+from scripts.papers.lomarc import experiment as lomarc
+from scripts.papers.lomarc.claims import claims as lomarc_claims
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
+from scripts.papers.lomarc.literal import literal_impact
+from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.pictures import absolute, relative
-from scripts.papers.lomarc.published import AGAINST_PSS, STAGES, TABLE_5
-from scripts.papers.lomarc.report import against_pss, chain, changes, difference_cell, report
-from scripts.papers.lomarc.runs import (
-    AARR,
-    BASE,
-    BASE_FORM,
-    CELLS,
-    FORMS,
-    FUNNEL,
-    SCHEDULERS,
-    TRACED,
-    VARIANTS,
-    Task,
-    scenario_of,
-    simulate,
-    tasks_of,
-)
-from scripts.papers.rua import report as rua_report
-from scripts.papers.rua import runs as rua_runs
-from scripts.papers.worse_off import later
-from scripts.tables import (
-    cell,
-    claim,
-    number,
-    percent,
-    percent_cell,
-    shown_by_interval,
-    shown_by_seeds,
-    wrapped,
-    write_tables,
-)
+from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
+from scripts.papers.lomarc.report import report as lomarc_report
+from scripts.papers.rua import experiment as rua
+from scripts.papers.rua.claims import claims as rua_claims
+from scripts.papers.rua.published import KILLED, PUBLISHED
+from scripts.papers.rua.report import figure_table
+from scripts.papers.rua.report import report as rua_report
+from scripts.papers.study import Size
+from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_plugin.config import choose
+import cosched_emulator
+from cosched_emulator.statistics.intervals import mean_interval
+from cosched_emulator.statistics.verdicts import Verdict
+from cosched_emulator.studies.plan.cells import Plan, make_plan
+from cosched_emulator.studies.plan.experiment import COLUMNS
+from cosched_emulator.studies.plan.reader import read_experiment
+from cosched_emulator.studies.results.series import series_of
+from cosched_plugin.policies.lomarc.profit import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tables: written by scripts/reproduce lomarc -->", "<!-- end of tables -->"
 # Relative to PSS, in the order that the paper claims.
 LEVEL = {"PSS": 1.0, "AC": 1.4, "AM": 0.9, "L-N": 0.7, "L-FM": 0.6, "L-U1": 0.5, "L-U2": 0.55, "L-R": 0.45}
-
-
-class Square(NamedTuple):
-    """A task whose figure is the square of its seed."""
-
-    seed: int
-    series: str = "square"
-
-
-def square(task: Square) -> dict[str, Any]:
-    if task.seed < 0:
-        raise ArithmeticError("a seed below 0")
-    return {"value": task.seed**2}
+Row = dict[str, Any]
 
 
 # ---------------------------------------------------------------- the common parts
 
 
-def test_cells_show_mean_and_interval() -> None:
-    assert cell([]) == "-"
-    assert cell([12.345]) == "12.35"
-    assert cell([1000.0, 3000.0]) == "2,000 ± 12,706"
+def test_figures_as_text() -> None:
     assert [number(value) for value in (None, math.nan, 7.0, 123.4)] == ["-", "-", "7", "123"]
-
-
-class Here(ThreadPoolExecutor):
-    """Threads in place of processes, which pytest's process should not fork; a later test uses processes."""
-
-    def __init__(self, workers: int, initializer: Callable[[], None]) -> None:
-        super().__init__(workers)
-
-
-@pytest.fixture
-def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduction, "ProcessPoolExecutor", Here)
-
-
-@pytest.mark.usefixtures("in_threads")
-def test_stored_runs_are_not_run_again(tmp_path: Path) -> None:
-    told: list[int] = []
-
-    def tell(task: Square, result: Mapping[str, Any]) -> str:
-        told.append(task.seed)
-        return str(result["value"])
-
-    tasks = [Square(seed) for seed in (3, 1, 2)]
-    (tmp_path / "square-1.json").write_text('{"value": 100}')
-    run_all(tasks, tmp_path, 1, square, tell)
-    assert sorted(told) == [2, 3]
-    results = load(tmp_path, [*tasks, Square(9)])
-    assert by_seed(results, "value", Square(0)) == {1: 100.0, 2: 4.0, 3: 9.0}
-    assert {file.suffix for file in tmp_path.iterdir()} == {".json"}
-
-
-@pytest.mark.usefixtures("in_threads")
-def test_a_failing_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ArithmeticError) as failure:
-        run_all([Square(-1)], tmp_path, 1, square, lambda *_: "")
-    assert "in run square--1" in failure.value.__notes__
-    assert not list(tmp_path.iterdir())
+    assert [percent(value) for value in (None, 0.04, -0.04, 12.34, -48)] == ["-", "0.0", "0.0", "+12.3", "-48.0"]
 
 
 def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
@@ -141,267 +77,314 @@ def test_rua_has_a_help_text() -> None:
     assert "--report-only" in done.out
 
 
-@pytest.mark.slow  # test_glts_reproduction runs the same command, with its own paper, by default
+def test_a_log_that_is_missing_is_named(tmp_path: Path) -> None:
+    done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
+    assert done.code == 1
+    assert done.err.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
+    done = reproduce("lomarc", "--jobs", "20", "--store", str(tmp_path / "store"), "--report-only")
+    assert (done.code, done.err) == (1, f"reproduce: no runs in {tmp_path / 'store'}\n")
+
+
+@pytest.mark.slow  # the parts of it have tests of their own
 def test_a_small_reproduction_of_lomarc_runs_and_reports(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     options = ("lomarc", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
     done = reproduce(*options)
     assert done.code == 0, done.err
-    runs = len(CELLS) * len(SCHEDULERS)
-    assert done.err.splitlines()[0] == f"{runs} runs, 0 of them done before, 2 at a time"
-    assert done.out == f"{runs} runs; tables in {tmp_path / 'lomarc.md'}, 5 pictures beside it\n"
-    assert len(list(tmp_path.glob("*.json"))) == runs
+    runs = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
+    assert done.err.splitlines()[0] == f"{runs + 9 * 3} runs, 0 of them done before, 2 at a time"
+    assert done.out == f"{runs} of {runs} runs; tables in {tmp_path / 'lomarc.md'}, 5 pictures beside it\n"
     pictures = {file.stem for file in tmp_path.glob("*.png")}
     assert pictures == {"lomarc", "lomarc-response", "lomarc-rbr", "lomarc-efficiency", "lomarc-mixes"}
     ours = (ROOT / "docs" / "results" / "lomarc.md").read_text(encoding="utf-8")
     assert all(f"]({name}.png)" in ours for name in pictures)
     page = (tmp_path / "lomarc.md").read_text(encoding="utf-8")
-    assert "| W3 M1 | measured | " in page
+    assert "| W3 M1 | measured | 1 | " in page
+    assert reproduce(*options, "--report-only").out == done.out
+    assert (tmp_path / "lomarc.md").read_text(encoding="utf-8") == page
 
 
-def test_runs_of_another_length_are_refused(tmp_path: Path) -> None:
-    task = Task("W1", "M1", "PSS")
-    (tmp_path / f"{task.series}-1.json").write_text(json.dumps(fake(task, 1.0)))
-    done = reproduce("lomarc", "--jobs", "51", "--report-only", "--store", str(tmp_path))
-    assert done.code == 1
-    assert done.err == f"reproduce: {tmp_path} has runs of 50 jobs, not of 51; give another --store\n"
+# ---------------------------------------------------------------- figures of a study
 
 
-def test_rua_compares_with_ff() -> None:
-    tasks = rua_runs.tasks_of(2, variants=False)
-    killed = {policy: 100 - 10 * rank for rank, policy in enumerate(rua_runs.POLICIES)}
-    results = {
-        task: {**dict.fromkeys(("penalised_p95", "penalised_mean", "bsld_p95"), 1.0), "killed": killed[task.policy]}
-        for task in tasks
-    }
-    lines = rua_report.figure_table(results, "killed")
-    assert (
-        "| CTC HIGH | measured | 100 ± 0 | 90 ± 0 | 80 | 70 | 60 | 50 | 40 ± 0 |" not in lines
-    )  # HIGH has one seed of it
-    assert "| CTC MED | measured | 100 ± 0 | 90 ± 0 | 80 ± 0 | 70 ± 0 | 60 ± 0 | 50 ± 0 | 40 ± 0 |" in lines
-    assert "| | measured / FF | 1.00 | 0.90 | 0.80 | 0.70 | 0.60 | 0.50 | 0.40 |" in lines
-    assert (
-        "| killed: FF at least 2 x RUA (published: 3 x on CTC HIGH, 5 x on BLUE HIGH) | CTC MED | 2.50 x | yes |"
-        in rua_report.claims(results)
-    )
+def fake_figures(cells: Mapping[Where, Mapping[str, list[float]]], usual: Mapping[str, str]) -> Figures:
+    """Return figures of cells, a value for each seed."""
+    rows: list[Row] = []
+    for where, table in cells.items():
+        named = {name: value for name, value in where._asdict().items() if value is not None}
+        for seed in range(1, 1 + max(map(len, table.values()))):
+            values = {name: column[seed - 1] for name, column in table.items() if len(column) >= seed}
+            rows.append({**dict.fromkeys(COLUMNS.values(), ""), **usual, **named, "seed": str(seed), **values})
+    return Figures(series_of(rows), usual)
 
 
-def test_rua_reads_logs_from_another_folder(tmp_path: Path) -> None:
-    task = rua_runs.Task("CTC", "med", "LCT=1", 1, "paper")
+A, B = Where("w", "a"), Where("w", "b")
+
+
+def test_figures_are_compared_seed_by_seed() -> None:
+    figures = fake_figures({A: {"x": [50.0, 100.0, 300.0]}, B: {"x": [100.0, 400.0]}}, {"variant": "base"})
+    assert figures.seeds(A) == 3
+    assert figures.values("x", B) == {1: 100.0, 2: 400.0}
+    ratio = figures.ratio("x", A, B)
+    assert ratio is not None
+    assert ratio.mean == pytest.approx((0.5 * 0.25) ** 0.5)
+    assert ratio.n == 2
+    assert percent_text(figures.change("x", A, B)).startswith("-64.6 (-99.")
+    assert figures.mean("x", Where("w", "a", "base")) == figures.mean("x", A)
+    assert figures.mean("x", Where("w", "a", "other")) is None
+    assert figures.change("y", A, B) is None
+
+
+def test_verdicts_need_the_whole_interval() -> None:
+    tight, wide = mean_interval([-48.0, -47.5, -48.5]), mean_interval([-48.0, -30.0, -60.0])
     rows = [
-        f"{job} {60 * job} -1 600 {1 + job % 7} -1 -1 {1 + job % 7} 900 -1 1 1 1 1 1 -1 -1 -1\n" for job in range(1, 31)
+        near("c", "w", published, found) for published, found in ((-50, tight), (-50, wide), (-10, tight), (-50, None))
     ]
-    with gzip.open(tmp_path / rua_runs.TRACES["CTC"][0], "wt") as stream:
-        stream.write("; MaxProcs: 338\n" + "".join(rows))
-    assert rua_runs.scenario_of(task, 20, tmp_path)["truth"] == {"composition": "paper"}
-    result = json.loads(json.dumps(rua_runs.simulate(task, 20, tmp_path)))
-    assert (result["jobs"], result["policy"]) == (20, "LCT=1")
-    assert result["utilisation"] > 0
-    done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
-    assert done.code == 1
-    assert done.err.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
+    assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
+    assert near("c", "w", -48.0, mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
+    assert rows[0].row == "| c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | 3 | yes |"
+    assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
+    assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN
+    assert all_of([Verdict.NO, Verdict.NOT_SHOWN]) == Verdict.NO
 
 
-def test_stored_runs_of_rua_without_a_number_of_jobs_are_read(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    keys = (
-        "killed",
-        "penalised_mean",
-        "penalised_p95",
-        "bsld_p95",
-        "bsld_all_p95",
-        "wait_p95",
-        "offered_load",
-        "utilisation",
+def test_harm_is_shown_for_cells_that_are_compared() -> None:
+    columns = {
+        "harm_h1": [0.2, 0.3],
+        "harm_hshk": [0.1, 0.1],
+        "harm_hshk_floor": [0.05, 0.05],
+        "harm_lost_share": [0.01, 0.02],
+    }
+    of_class = {f"harm_short_narrow_{name}": [0.5, 0.5] for name in ("h1", "hshk", "hshk_floor")}
+    figures = fake_figures(
+        {A: {**columns, **of_class, "harm_killed": [0, 0], "harm_short_narrow_jobs": [7, 9]}, B: {"x": [1.0]}}, {}
     )
-    for task in rua_runs.tasks_of(1, variants=True):
-        result = {**task._asdict(), **dict.fromkeys(keys, 7)}
-        (tmp_path / f"{task.series}-1.json").write_text(json.dumps(result))
-    done = reproduce("rua", "--jobs", "50", "--report-only", "--store", str(tmp_path))
-    assert done.code == 0, done.err
-    assert done.out.endswith(f"runs; tables in {tmp_path / 'rua.md'}, picture in {tmp_path / 'rua.png'}\n")
-    page = (tmp_path / "rua.md").read_text(encoding="utf-8")
-    assert "\n25 warm-up and 25 measured jobs; 1 seed(s) of the demand;" in page
-    assert "| CTC MED | published | 247 | 101 | 76 | 77 | 102 | 99 | - |" in page
-    assert "| window | BLUE MED | RUA | 7 | 7 | 7 | 7 | 7 | 7 | 7 |" in page
+    lines = harm_tables(figures, "b", [A, B], [A, B])
+    row = next(line for line in lines if line.startswith("| w | a | 2 |"))
+    assert row.startswith("| w | a | 2 | 25 (-38.53 to 88.53) | 10 (10 to 10) | 5 (5 to 5) | 1.50 (")
+    assert "| w | a | short narrow | 8 | 50 (50 to 50) | 50 (50 to 50) | 50 (50 to 50) |" in lines
+    assert not any(line.startswith("| w | b |") for line in lines)
 
 
-# ---------------------------------------------------------------- LOMARC: runs
+# ---------------------------------------------------------------- LOMARC
 
 
-def test_the_first_seeds_of_all_experiments_run_first() -> None:
-    tasks = tasks_of(10, variants=True)
-    assert len(tasks) == len(set(tasks)) == len({(task.series, task.seed) for task in tasks})
-    everything = len(CELLS) * len(SCHEDULERS)
-    first, last = tasks[: 3 * everything], tasks[-7 * everything :]
-    assert {task.variant for task in (*first, *last)} == {BASE}
-    assert [task.seed for task in first] == sorted(task.seed for task in first)
-    assert {task.seed for task in first} == {1, 2, 3}
-    assert {task.seed for task in last} == set(range(4, 11))
-    assert {task.form for task in tasks} == set(FORMS)
-    assert {task.variant for task in tasks} == {BASE, FUNNEL, *VARIANTS}
-    assert tasks_of(2, variants=False) == [task for task in first if task.seed < 3]
+@pytest.fixture(scope="module")
+def lomarc_plan() -> Plan:
+    return make_plan(read_experiment(lomarc.experiment(Size(50, 3))))
 
 
-def test_every_run_has_a_baseline_run_of_the_same_jobs() -> None:
-    tasks = set(tasks_of(10, variants=True))
-    assert {task.space_sharing for task in tasks} <= tasks
-    for task in tasks:
-        mine, other = scenario_of(task, 10), scenario_of(task.space_sharing, 10)
-        assert (mine["seed"], mine["workload"]) == (other["seed"], other["workload"])
+def lomarc_figures(plan: Plan) -> Figures:
+    """Return figures in which each scheduler is ``LEVEL`` times PSS, which differs a lot between seeds."""
+    rows: list[Row] = []
+    for run in plan.cells:
+        level, seed = LEVEL[run.policy], int(run.names["seeds"])
+        left = dict(zip(CONSTRAINTS, (40, 20, 10, 8, 6, 5), strict=True))
+        rows.append(
+            {
+                **{COLUMNS[axis]: name for axis, name in run.names.items()},
+                **dict.fromkeys((RESPONSE, RBR, "all_wait_s_mean", MAKESPAN), 100.0 * seed**2 * level),
+                **dict.fromkeys(("node_utilisation", "node_sharing"), 0.5),
+                EFFICIENCY: 0.5 / level,
+                "offered_load": 1.5,
+                "mean_queue_length": 10.0,
+                **({f"funnel_{name}": count for name, count in left.items()} if run.policy in lomarc.TRACED else {}),
+                **(
+                    {f"funnel_matched_{name}": 2 * count for name, count in left.items()}
+                    if run.policy in lomarc.TRACED
+                    else {}
+                ),
+                **({"funnel_position": 3.0, "pairs": 7} if run.policy in lomarc.TRACED else {}),
+            }
+        )
+    return Figures(series_of(rows), lomarc.USUAL)
 
 
-def test_scenarios_and_settings_are_accepted() -> None:
-    for task in {task._replace(seed=1) for task in tasks_of(1, variants=True)}:
-        scenario = read_scenario(None, scenario_of(task, 10))
-        assert (scenario.workload.aarr, scenario.workload.characteristics) == (AARR[task.workload], task.mix)
-        assert {key: getattr(scenario.truth, key) for key in FORMS[task.form]} == FORMS[task.form]
-        standard = task.scheduler == "L-N"
-        assert (scenario.truth.cpu == "standard") == (scenario.cluster.preset == "lomarc-standard") == standard
-    for variant in VARIANTS.values():
-        for scheduler in variant.schedulers:
-            choose(SCHEDULERS[scheduler], variant.settings)
-    assert BASE_FORM in FORMS
+def test_the_first_seeds_of_all_experiments_run_first(lomarc_plan: Plan) -> None:
+    everything = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
+    first = lomarc_plan.cells[: 3 * everything]
+    assert {run.names["variants"] for run in first} == {lomarc.BASE}
+    assert [run.stage for run in lomarc_plan.cells] == sorted(run.stage for run in lomarc_plan.cells)
+    assert {run.names["variants"] for run in lomarc_plan.cells} == {lomarc.BASE, *lomarc.FORMS, *lomarc.VARIANTS}
+    quick = make_plan(read_experiment(lomarc.experiment(Size(50, 3, quick=True))))
+    assert {run.key for run in quick.cells} == {run.key for run in first}
 
 
-def test_a_traced_run_counts_candidates() -> None:
-    task = Task("W3", "M1", "L-U1", variant=FUNNEL)
-    result = json.loads(json.dumps(simulate(task, 80)))
-    assert result["jobs"] == 80
-    assert 0 < result["node_efficiency"] < 2
-    row = stages({task: result}, task, "mean")
+def test_every_run_of_lomarc_has_a_run_of_pss_with_the_same_jobs(lomarc_plan: Plan) -> None:
+    found = {(*run.names.values(),): run for run in lomarc_plan.cells}
+    for run in lomarc_plan.cells:
+        where = Where(*(run.names[axis] for axis in ("workloads", "policies", "variants", "beliefs")))
+        base = lomarc.space_sharing(where)
+        names = {
+            **run.names,
+            "policies": base.policy,
+            "variants": base.variant or lomarc.BASE,
+            "beliefs": lomarc.EXACT,
+        }
+        assert found[(*names.values(),)].scenario.workload == run.scenario.workload
+        standard = run.policy == "L-N"
+        assert (run.scenario.truth.cpu == "standard") == (run.scenario.cluster.preset == "lomarc-standard") == standard
+
+
+def test_harm_is_measured_in_base_runs_of_m1(lomarc_plan: Plan) -> None:
+    compared = [run for run in lomarc_plan.cells if run.key in lomarc_plan.baselines]
+    assert len(compared) == 3 * 3 * len(lomarc.COSCHEDULERS)
+    assert {run.names["variants"] for run in compared} == {lomarc.BASE}
+    assert len(lomarc_plan.extra) == 3 * 3 * 9
+
+
+def test_a_traced_run_counts_candidates_and_true_slowdowns() -> None:
+    table = lomarc.experiment(Size(80, 1))
+    chosen = {"workloads": ["W3 M1"], "variants": [lomarc.BASE], "beliefs": [lomarc.EXACT]}
+    result = cosched_emulator.study(
+        {**table, "runs": [{**chosen, "policies": ["PSS", "L-U1"]}], "baseline": {"policy": "PSS", "shakes": 0}}, jobs=1
+    )
+    assert not result.failures
+    figures = Figures(result.series, lomarc.USUAL)
+    where = Where("W3 M1", "L-U1")
+    row = stages(figures, where, "funnel")
     assert row is not None
     assert len(row) == len(STAGES)
-    shares = shares_of_stages(row)
-    assert all(share is not None and 0 <= share <= 1 for share in shares)
+    assert all(share is not None and 0 <= share <= 1 for share in shares_of_stages(row))
+    assert stages(figures, Where("W3 M1", "PSS"), "funnel") is None
+    assert figures.values("pairs", where)[1] > 0
+    assert 1 <= figures.values("pairs_slowdown", where)[1] <= 1.6  # with exact knowledge no pair is above the limit
+    assert figures.values("pairs_above_limit", where) == figures.values("pairs_above_memory", where) == {1: 0.0}
 
 
-# ---------------------------------------------------------------- LOMARC: report
+def test_figure_5_taken_literally() -> None:
+    # The current job and three others, each of 1 s of work; the last two are candidates, one job later each.
+    ones = np.ones(2)
+    match = Match(10, 10, 1.0, np.array([10, 10]), ones, np.array([1.5, 1.5]))
+    work_s, places = np.ones(4), np.array([2, 3])
+    found = literal_impact(match, work_s, 0, places, Future())
+    delay = 0.5  # both together take 1.5 s of the whole machine instead of 1 s
+    responses = [2.0, 3.0, 4.0]  # of the others, in order of the queue
+    first = (3 - 1.5) / 3 + 1 / responses[2] - delay - delay / responses[0]
+    second = (4 - 1.5) / 4 - delay - delay / responses[0] - delay / responses[1]
+    assert found == pytest.approx([first / 1, second / 2])  # as many pushed down as pulled up: divided by 1
 
 
-def fake(task: Task, level: float) -> dict[str, Any]:
-    """Return figures ``level`` times those of PSS, which differ a lot between seeds."""
-    size = 100.0 * task.seed**2
-    left = {
-        name: {"mean": count, "reached": 1, "mean_reached": count, "mean_matched": count}
-        for name, count in zip(
-            ("all", "short", "size", "memory", "type", "slowdown"), (40, 20, 10, 8, 6, 5), strict=True
-        )
-    }
-    return {
-        **task._asdict(),
-        **dict.fromkeys(("response_s", "rbr", "bounded_slowdown", "wait_s", "makespan_s"), size * level),
-        **dict.fromkeys(("node_utilisation", "node_sharing"), 0.5),
-        "node_efficiency": 0.5 / level,
-        "offered_load": 1.5,
-        "mean_queue_length": 10.0,
-        "jobs": 50,
-        "funnel": {"partners": {"searches": 4, "left": left, "position": 3.0}},
-    }
+def test_report_of_lomarc(lomarc_plan: Plan) -> None:
+    figures = lomarc_figures(lomarc_plan)
+    lines = lomarc_report(figures, Size(50, 3))
+    assert lines[0].startswith("50 jobs on 128 nodes.")
+    order = "| mean response grows in this order: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | yes |"
+    assert order in lines
+    assert (
+        "| mean response: L-R against PSS, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | yes |"
+        in lines
+    )
+    assert "| RBR: L-R against PSS, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | yes |" in lines
+    assert (
+        "| makespan: L-R against PSS, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | **no** |" in lines
+    )
+    assert "| W1 M1 | published |  | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
+    assert "| L-R | W3 M1 | published | 222 | 87 | 48 | 25 | 20 | 17 | 4 |" in lines
+    assert "| L-R | W3 M1 | all searches | 40 | 20 | 10 | 8 | 6 | 5 | 3 |" in lines
+    assert any(line.startswith("| gaps .78 | W1 M1 | L-R | 3 | -55.0 (-55.0 to -55.0) |") for line in lines)
+    assert any(
+        line.startswith("| usage with a relative error of up to 0.3 | `usage_noise = 0.3` | 3 |") for line in lines
+    )
+    check_tables(lines)
+    assert all(claim.verdict is not None for claim in lomarc_claims(figures))
+    bar = relative(figures, RBR, Where("W1 M1", "L-R"))
+    assert bar == pytest.approx((0.45, 0.0, 0.5))
+    hours = absolute(figures, RESPONSE, Where("W1 M1", "L-R"), 1 / 3600)
+    assert hours is not None
+    assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
 
 
-@pytest.fixture
-def results() -> dict[Task, dict[str, Any]]:
-    return {task: fake(task, LEVEL[task.scheduler]) for task in tasks_of(3, variants=True)}
+def test_report_of_incomplete_results() -> None:
+    nothing = Figures([], lomarc.USUAL)
+    assert "| RBR: L-R is below L-U1 | W1 M1 | the sign | - | - | not run |" in lomarc_report(nothing, Size(50, 3))
+    assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
+    check_tables(lomarc_report(nothing, Size(50, 3)))
+    check_tables(rua_report(Figures([], rua.USUAL), Size(50, 3)))
 
 
-def test_percentages_are_paired_by_seed(results: dict[Task, dict[str, Any]]) -> None:
-    task = Task("W1", "M1", "L-R")
-    assert list(against_pss(results, "response_s", task)) == [1, 2, 3]
-    assert list(against_pss(results, "response_s", task).values()) == pytest.approx([-55.0] * 3)
-    results[task._replace(seed=2)]["response_s"] *= 1.2
-    found = against_pss(results, "response_s", task).values()
-    # The mean of ratios, not the ratio of means, which the large third seed would dominate.
-    assert list(found) == pytest.approx([-55.0, -46.0, -55.0])
-    assert percent_cell(found) == "-52.0 ± 12.9"
-    del results[task.space_sharing._replace(seed=3)]
-    assert list(against_pss(results, "response_s", task)) == [1, 2]
-    assert list(changes(results, "rbr", task, task._replace(scheduler="L-U1")).values()) == pytest.approx([-10.0] * 3)
-
-
-def test_percentages_as_text() -> None:
-    assert [percent(value) for value in (None, 0.04, -0.04, 12.34, -48)] == ["-", "0.0", "0.0", "+12.3", "-48.0"]
-    assert percent_cell([]) == difference_cell([], 3.0) == difference_cell([1.0], None) == "-"
-    assert difference_cell([-40.0, -36.0], -48) == "+10.0"
-    assert difference_cell([-40.0, -35.0], -48) == "**+10.5**"
-
-
-def test_orderings_hold_on_the_means_and_count_seeds(results: dict[Task, dict[str, Any]]) -> None:
-    place, groups = ("W2", "M1"), (("L-R", "L-U1"), ("L-FM",), ("AM",), ("PSS",))
-    measured = "0.45, 0.50 / 0.60 / 0.90 / 1.00 of PSS"
-    row = f"| RBR: L-R, L-U1 < L-FM < AM < PSS | W2 M1 | {measured}; 3 of 3 seeds | yes |"
-    assert chain(results, "RBR", "rbr", place, groups) == [row]
-    results[Task(*place, "L-U1", 2)]["rbr"] *= 1.22  # above L-FM in this seed, but not on average
-    assert "; 2 of 3 seeds | not shown |" in chain(results, "RBR", "rbr", place, groups)[0]
-    results[Task(*place, "L-U1", 2)]["rbr"] *= 2
-    assert "; 2 of 3 seeds | **no** |" in chain(results, "RBR", "rbr", place, groups)[0]
-    assert chain({}, "RBR", "rbr", place, groups) == []
-
-
-def test_report_of_all_results(results: dict[Task, dict[str, Any]]) -> None:
-    lines = report(results, 50)
-    text = "\n".join(lines)
-    assert lines[0].startswith("50 jobs on 128 nodes; 3 seed(s)")
-    assert "| Mean response time: PSS < AC | W1 M1 | 1.00 / 1.40 of PSS; 3 of 3 seeds | yes |" in lines
-    assert "| Mean response time: L-R against PSS -40 % or more | W3 M1 | -55.0 ± 0.0 | yes |" in lines
-    assert "| W1 M1 | published | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
-    same = "+40.0 ± 0.0 | -10.0 ± 0.0 | -30.0 ± 0.0 | -40.0 ± 0.0 | -50.0 ± 0.0 | -45.0 ± 0.0 | -55.0"
-    assert f"| W1 M1 | measured | {same} ± 0.0 |" in lines
-    assert "|  | difference | - | - | -7.0 | 0.0 | - | - | -7.0 |" in lines
-    assert "| RBR | L-R against L-U1 | W1 | -19.0 | -10.0 ± 0.0 | +9.0 |" in lines
-    assert "| L-R | W3 | published | 222 | 87 | 48 | 25 | 20 | 17 | 4 |" in lines
-    assert "| L-R | W3 | all searches | 40 | 20 | 10 | 8 | 6 | 5 | 3 |" in lines
-    assert "| L-R W3 | whole | 0.50 | 0.50 | 0.80 | 0.75 | 0.83 |" in lines
-    assert "| gaps | W1 | L-R | 3 | -55.0 ± 0.0 | -55.0 ± 0.0 | +122.2 ± 0.0 | -55.0 ± 0.0 |" in text
-    tables = [line.count("|") for line in lines if line.startswith("|")]
-    assert min(tables) >= 5
-    for before, line in pairwise(lines):  # every table is a rectangle
+def check_tables(lines: list[str]) -> None:
+    """Check that every table is a rectangle."""
+    for before, line in pairwise(lines):
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line
 
 
-def test_report_of_incomplete_results(results: dict[Task, dict[str, Any]]) -> None:
-    few = {task: result for task, result in results.items() if task.workload == "W2" and task.variant == BASE}
-    few = {task: result for task, result in few.items() if task.seed == 1 and task.form == BASE_FORM}
-    text = "\n".join(report(few, 50))
-    assert "| W2 M1 | measured | +40.0 | -10.0 | -30.0 | -40.0 | -50.0 | -45.0 | -55.0 |" in text
-    assert "## Table 5" not in text
-    assert "## Experiments" not in text
-    assert report({}, 50)
-
-
 def test_published_values_are_of_known_runs() -> None:
-    assert {scheduler for table in AGAINST_PSS.values() for row in table.values() for scheduler in row} <= {*SCHEDULERS}
-    assert {place for table in AGAINST_PSS.values() for place in table} <= {*CELLS}
-    assert set(TABLE_5) == set(TRACED)
+    assert {name for table in AGAINST_PSS.values() for row in table.values() for name in row} <= {*lomarc.SCHEDULERS}
+    assert {place for table in AGAINST_PSS.values() for place in table} <= {*lomarc.WORKLOADS}
+    assert set(TABLE_5) == set(lomarc.TRACED)
     for rows in TABLE_5.values():
-        assert set(rows) == set(AARR)
+        assert tuple(rows) == lomarc.M1
         for row in rows.values():
             assert list(row[:-1]) == sorted(row[:-1], reverse=True)
+    for table in PUBLISHED.values():
+        assert set(table) == set(rua.WORKLOADS)
+        assert {len(row) for row in table.values()} == {len(rua.POLICIES) - 1}
 
 
-def test_bars_have_their_published_points(results: dict[Task, dict[str, Any]]) -> None:
-    task = Task("W1", "M1", "L-R")
-    bar = relative(results, "rbr", task)
-    assert bar is not None
-    assert bar == pytest.approx((0.45, 0.0, 0.5))
-    hours = absolute(results, "response_s", task, 1 / 3600)
-    assert hours is not None
-    assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
-    assert relative({}, "rbr", task) is None
+# ---------------------------------------------------------------- RUA
 
 
-def test_a_claim_is_not_shown_where_chance_may_explain_it() -> None:
-    below = [-10.0, -12.0, -14.0]  # -12 ± 5.0
-    assert shown_by_interval(below, lambda mean: mean <= -7)
-    assert not shown_by_interval(below, lambda mean: mean <= -8)
-    assert shown_by_interval([-8.0], lambda mean: mean <= -8)
-    assert [shown_by_seeds(held, 10) for held in (7, 8, 9, 10)] == [False, False, True, True]
-    assert [shown_by_seeds(held, 3) for held in (2, 3)] == [False, True]
-    assert [claim("c", "", "m", *flags)[-len(" not shown |") :] for flags in ((True, False), (False, False))] == [
-        " not shown |",
-        "m | **no** |",
-    ]
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Return a folder with logs of a few jobs; every third one ran past its estimate."""
+    rows = []
+    for job in range(1, 61):
+        length, size = 600 if job % 3 else 1200, 1 + 40 * (job % 7)
+        rows.append(f"{job} {60 * job} -1 {length} {size} -1 -1 {size} 900 -1 1 1 1 1 1 -1 -1 -1\n")
+    for file, processors in rua.LOGS.values():
+        with gzip.open(tmp_path / file, "wt") as stream:
+            stream.write(f"; MaxProcs: {processors}\n" + "".join(rows))
+    return tmp_path
+
+
+def test_kills_beyond_the_estimate_are_told_apart(logs: Path) -> None:
+    table = rua.experiment(Size(60, 1), logs)
+    chosen = {"workloads": ["CTC HIGH"], "variants": [rua.BASE], "policies": ["FF", "LC"]}
+    baseline = {"policy": "FF", "shakes": 0}
+    result = cosched_emulator.study({**table, "runs": [chosen], "baseline": baseline}, jobs=1)
+    assert not result.failures
+    first = result.rows[0]
+    assert first["killed_count"] == first["killed_beyond"] + first["killed_within"]
+    assert first["killed_beyond"] > 0
+
+
+def test_rua_has_its_experiments(logs: Path) -> None:
+    plan = make_plan(read_experiment(rua.experiment(Size(60, 3), logs)))
+    assert {run.names["variants"] for run in plan.cells} == {rua.BASE, *rua.VARIANTS}
+    demands = {run.names["variants"]: run.scenario.workload.demand_high for run in plan.cells}
+    assert [demands[name][0] for name in (rua.BASE, "1700", "1800", "1677")] == [2000, 1700, 1800, 1677]
+    assert {run.policy for run in plan.cells if run.key in plan.baselines} == {"LC", "RUA"}
+
+
+def test_rua_compares_with_ff() -> None:
+    killed = {policy: 100.0 - 10 * rank for rank, policy in enumerate(rua.POLICIES)}
+    figures = fake_figures(
+        {
+            Where(workload, policy): {
+                KILLED: [killed[policy], 2 * killed[policy]],
+                "killed_within": [1.0, 1.0],
+                "killed_beyond": [killed[policy] - 1, 2 * killed[policy] - 1],
+                **{key: [rank + 1.0, rank + 1.0] for key in PUBLISHED if key != KILLED},
+            }
+            for workload in rua.WORKLOADS
+            for rank, policy in enumerate(rua.POLICIES)
+        },
+        rua.USUAL,
+    )
+    lines = figure_table(figures, KILLED)
+    same = " | ".join(f"{level:.2f} ({level:.2f} to {level:.2f})" for level in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4))
+    assert f"|  | measured / FF | 1 | {same} |" in lines
+    assert "|  | within a quarter | - | - | no | no | no | no | - |" in lines
+    rows = [claim.row for claim in rua_claims(figures)]
+    assert "| killed: FF / RUA, within a quarter | CTC HIGH | 3 x | 2.50 (2.50 to 2.50) | 2 | yes |" in rows
+    assert "| killed: RUA / LC, below 1 | CTC MED | substantially fewer | 0.44 (0.44 to 0.44) | 2 | yes |" in rows
+    assert "| penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | **no** |" in rows
+    check_tables(rua_report(figures, Size(50, 2)))
+
+
+# ---------------------------------------------------------------- tables
 
 
 def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
@@ -409,9 +392,3 @@ def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
     lines = wrapped("- " + "word " * 40)
     assert (len(lines), lines[1][:6]) == (2, "  word")
     assert all(len(line) <= 120 for line in lines)
-
-
-def test_jobs_that_respond_later_are_counted() -> None:
-    mine, theirs = {1: 100, 2: 151, 3: 99, 5: 1}, {1: 100, 2: 100, 3: 100, 4: 1}
-    assert later(mine, theirs, [1, 2, 3, 4, 5], 1.0) == later(mine, theirs, [1, 2, 3], 1.5) == pytest.approx(100 / 3)
-    assert later(mine, theirs, [1, 2, 3], 2.0) == 0

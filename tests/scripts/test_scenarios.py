@@ -73,6 +73,7 @@ def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str],
     assert done.code == 0, done.err or done.out
     assert {path.name for path in out.iterdir()} == runs | {"comparison.png", "schedule.png"}
     assert said in done.out
+    assert "jobs that completed in both:" in done.out
     assert (out / "comparison.png").stat().st_size > 10_000
 
 

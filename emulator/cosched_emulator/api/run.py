@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosched_emulator.api.policies import check_plain
-from cosched_emulator.api.tables import AllocationTable, JobTable, allocation_table, job_table
 from cosched_emulator.api.trace import read_records
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
@@ -27,6 +26,7 @@ from cosched_plugin.protocol.messages import NodeClass
 if TYPE_CHECKING:
     import pandas
 
+    from cosched_emulator.api.tables import AllocationTable, JobTable
     from cosched_emulator.results.harm.figures import LaterRule
     from cosched_emulator.results.harm.harm import Harm
     from cosched_emulator.results.harm.outcomes import LoserClasses
@@ -95,11 +95,15 @@ class Run:
     @cached_property
     def jobs(self) -> JobTable:
         """Return the jobs as numpy columns, in order of submission."""
+        from cosched_emulator.api.tables import job_table  # noqa: PLC0415 - the command does not need the tables
+
         return job_table(self.finished.jobs, self.finished.prepared.workload)
 
     @cached_property
     def allocations(self) -> AllocationTable:
         """Return the allocations as numpy columns."""
+        from cosched_emulator.api.tables import allocation_table  # noqa: PLC0415 - likewise
+
         return allocation_table(self.finished.jobs, self.finished.stays)
 
     @property

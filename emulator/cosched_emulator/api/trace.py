@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.results.files.trace_place import in_run_folder, place_trace
 from cosched_emulator.run.coupling import TraceRecord, TraceSink
 
@@ -57,6 +56,8 @@ def read_records(file: str) -> list[TraceRecord]:
     """Return the records of a trace in a file, empty if the scheduler decided nothing; raises InputError."""
     if Path(file).is_file() and not Path(file).stat().st_size:
         return []
+    from cosched_emulator.explain.trace_reader import read_trace  # noqa: PLC0415 - few runs have a trace
+
     return [dict(record) for record in read_trace(file)]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -20,6 +21,8 @@ from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
+
+_OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
 
 
 @contextmanager
@@ -60,20 +63,24 @@ def warn(text: str) -> None:
 
 
 def report(
-    finished: Finished, policy: str, began: float, *, as_json: bool, settings: Mapping[str, Any] = MappingProxyType({})
+    finished: Finished,
+    policy: str,
+    began: float,
+    out: str | None,
+    *,
+    as_json: bool,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Print the summary. Raises EmulatorError if jobs never ended although nothing was due any more.
 
-    ``settings`` are the policy's, as far as they are known; ``began`` is the time of `time.perf_counter` when reading began.
-    Warnings of the workload are printed before the run, not here.
+    ``settings`` are the policy's, as far as they are known; ``began`` is the time of `time.perf_counter` when reading began;
+    ``out`` is the run folder that was written. Warnings of the workload are printed before the run, not here.
     """
     unfinished = finished.unfinished
     if as_json:
         click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
-        for note in finished.prepared.workload.notes:
-            if not note.startswith(WARNING):
-                click.echo(note, err=True)
+        _tell_workload(finished.prepared.workload.notes)
         prepared = finished.prepared
         if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
             click.echo(sharing_note([policy]), err=True)
@@ -84,6 +91,8 @@ def report(
         simulated = _speed(jobs, finished.wall_s)
         total = _speed(jobs, time.perf_counter() - began)
         click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
+        if out is not None:
+            click.echo(f"run folder: {out}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
@@ -92,6 +101,14 @@ def report(
     if unfinished:
         shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
+
+
+def _tell_workload(notes: Sequence[str]) -> None:
+    """Print the notes on the workload; what was repaired in the rows of a log is one line. Warnings were printed before."""
+    told = [note for note in notes if not note.startswith(WARNING)]
+    repairs = [note for note in told if _OF_ROWS.match(note)]
+    for line in [*(["; ".join(repairs)] if repairs else []), *[note for note in told if note not in repairs]]:
+        click.echo(line, err=True)
 
 
 def _speed(jobs: int, wall_s: float) -> str:

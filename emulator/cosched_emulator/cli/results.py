@@ -11,16 +11,17 @@ from typing import Any
 import click
 
 from cosched_emulator.cli.commands.results import DISTRIBUTIONS
+from cosched_emulator.cli.comparing import are_alike, compare_columns, compare_runs, repeat_note
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-from cosched_emulator.results.files.completed import same_jobs_completed, with_common_jobs
 from cosched_emulator.results.files.folder import read_summary
-from cosched_emulator.results.files.policy_of_run import configuration_of, part_name, policy_settings
+from cosched_emulator.results.files.policy_of_run import configuration_of, policy_settings
 from cosched_emulator.results.files.reader import StoredRun, read_machine, read_run
-from cosched_emulator.results.files.workload_key import workload_key
+from cosched_emulator.results.files.seed_columns import SeedColumn, seed_columns
 from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
+from cosched_emulator.statistics.by_seed import all_equal
 
 NOT_ALIKE = "note: the runs are of different workloads: no best is marked"
 OTHER_JOBS = "note: not the same jobs completed, or count, in all runs: the best is marked for numbers of jobs only"
@@ -46,33 +47,23 @@ def compare(
         raise click.UsageError("--common and --jobs all exclude each other: a killed job has no response to compare")
     names = run_names(run_dirs)
     summaries = [read_summary(folder) for folder in run_dirs]
-    alike = _are_alike(run_dirs)
-    if common:
-        if not alike:
-            raise ConfigurationError("--common", "runs of the same workload", "runs of different workloads")
-        summaries, population = with_common_jobs(run_dirs, summaries), comparison.COMMON
-    same_jobs = alike and same_jobs_completed(run_dirs, summaries)
+    columns = seed_columns(run_dirs, names)
+    several = len(columns) < len(run_dirs)
+    compared = (compare_columns if several else compare_runs)(run_dirs, columns, summaries, population, common=common)
     if plot_file is not None:
-        best = same_jobs or (alike and common)
-        pictures.plot_comparison(plot_file, names, summaries, population, title, mark_best=best)
+        compared.draw(plot_file, title)
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "summary": summary}
-            for name, folder, summary in zip(names, run_dirs, summaries, strict=True)
+            for name, folder, summary in zip(names, run_dirs, compared.summaries, strict=True)
         ]
-        click.echo(json.dumps({"runs": runs}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps({"runs": runs, **compared.intervals}, indent=2, ensure_ascii=False))
         return
-    for note in _notes(alike=alike, same_jobs=same_jobs, common=common) + _sharing_notes(names, run_dirs):
+    notes = _notes(alike=compared.alike, same_jobs=compared.same_jobs, common=common)
+    for note in notes + compared.notes + _sharing_notes(compared.headings, compared.folders):
         click.echo(note, err=True)
     show = comparison.markdown_table if markdown else comparison.text_table
-    shapes = [part_name(policy_settings(configuration_of(folder)), "shape") for folder in run_dirs]
-    rows = comparison.compare(summaries, population, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
-    click.echo(show(names, rows), nl=False)
-
-
-def _are_alike(run_dirs: Sequence[Path]) -> bool:
-    """Tell whether the runs are of the same workload."""
-    return len({workload_key(folder) for folder in run_dirs}) == 1
+    click.echo(show(compared.headings, compared.rows), nl=False)
 
 
 def _notes(*, alike: bool, same_jobs: bool, common: bool) -> list[str]:
@@ -116,7 +107,7 @@ def classes(
         ]
         click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
         return
-    alike = _are_alike(run_dirs)
+    alike = are_alike(run_dirs)
     same_jobs = len(set(completed)) == 1
     if not alike or not same_jobs:
         click.echo(OTHER_JOBS if alike else NOT_ALIKE, err=True)
@@ -144,8 +135,13 @@ def plot(
             raise click.UsageError("--from-h and --to-h belong to gantt and load")
         names = run_names(run_dirs)
         runs = [read_run(folder) for folder in run_dirs]
+        columns = seed_columns(run_dirs, names)
+        repeating = [column for column in columns if all_equal([runs[run].summary for run in column.runs])]
+        for note in repeat_note([column.name for column in repeating]):
+            click.echo(note, err=True)
         key, label, floor = DISTRIBUTIONS[quantity]
-        pictures.plot_distribution(out, _series(names, runs, key, population), label, title, floor)
+        pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
+        click.echo(f"picture: {out}")
         return
     if len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
@@ -153,6 +149,7 @@ def plot(
     window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
+    click.echo(f"picture: {out}")
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -169,8 +166,14 @@ def run_names(folders: Sequence[Path]) -> list[str]:
         depth += 1
 
 
-def _series(names: Sequence[str], runs: Sequence[StoredRun], key: str, population: str) -> list[pictures.Series]:
+def _series(
+    columns: Sequence[SeedColumn], runs: Sequence[StoredRun], key: str, population: str
+) -> list[pictures.Series | pictures.SeedSeries]:
+    """Return a sample for each column of one run, and the samples of all seeds for the others."""
+    samples = [metrics.quantity(run.jobs, key, metrics.population(run.jobs, population, run.selection)) for run in runs]
     return [
-        pictures.Series(name, metrics.quantity(run.jobs, key, metrics.population(run.jobs, population, run.selection)))
-        for name, run in zip(names, runs, strict=True)
+        pictures.SeedSeries(column.heading, tuple([samples[run] for run in column.runs]))
+        if len(column.runs) > 1
+        else pictures.Series(column.name, samples[column.runs[0]])
+        for column in columns
     ]

@@ -149,4 +149,4 @@ def _serve_virtual(
             link.close()
         if out is not None:
             store(finished, out, policy={"name": policy}, link="zmq", force=force, files=files, began=began)
-    report(finished, policy, began, as_json=as_json)
+    report(finished, policy, began, out, as_json=as_json)

@@ -50,4 +50,4 @@ def simulate(
             warn=warn,
             began=began,
         )
-    report(made.finished, made.policy, began, as_json=as_json, settings=made.settings)
+    report(made.finished, made.policy, began, out, as_json=as_json, settings=made.settings)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from cosched_emulator.studies.results.result import read_study
 from cosched_emulator.studies.results.series import check_figure, interval_rows
 from cosched_emulator.studies.results.table import RESULTS
 from cosched_emulator.studies.results.text import losers_text, study_text
-from cosched_emulator.studies.runs.runner import Made, Way, run_plan, workers_of
+from cosched_emulator.studies.runs.runner import Made, Way, check_measures, run_plan, workers_of
 from cosched_emulator.studies.runs.work import Failure
 
 
@@ -33,7 +36,9 @@ def run(
     as_json: bool,
 ) -> None:
     """Run what is not done yet of an experiment, and write its tables."""
-    plan = make_plan(read_experiment(experiment))
+    with redirect_stdout(sys.stderr):  # modules that the experiment names may print
+        plan = make_plan(read_experiment(experiment))
+        check_measures(plan)
     folder = StudyFolder(out)
     if dry_run:
         _list(plan, folder, as_json=as_json)
@@ -48,7 +53,7 @@ def run(
     if as_json:
         click.echo(json.dumps(_made_table(made, out), indent=2, ensure_ascii=False))
     else:
-        where = f"on {dask}" if dask else f"by {workers_of(way.jobs)} processes"
+        where = f"on {dask}" if dask else f"by {min(workers_of(way.jobs), made.wanted - made.done_before)} processes"
         click.echo(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
             f"{len(made.failures)} failed; table in {out / RESULTS}"
@@ -149,9 +154,8 @@ def _made_table(made: Made, out: Path) -> dict[str, Any]:
 def _tell_failure(cell: Cell, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
     click.echo(f"failed: {_name(cell.number, cell.key)} ({cell.text}): {failure.text}", err=True)
     if cell.number:
-        click.echo(
-            f"  to repeat it: cosched-emulator study run {experiment} --out {out} --cell {cell.number}", err=True
-        )
+        again = shlex.join(["study", "run", experiment, "--out", str(out), "--cell", str(cell.number)])
+        click.echo(f"  to repeat it: cosched-emulator {again}", err=True)
     if details and failure.details:
         click.echo(failure.details, err=True, nl=False)
 

@@ -113,8 +113,9 @@ class SchedulerPort:
 
     @property
     def standby(self) -> str:
-        """Return the declared standby that waits, empty if none does."""
-        return self._standby.instance(time.monotonic())
+        """Return the declared standby that waits, empty if none does; one that has taken over does not."""
+        waiting = self._standby.instance(time.monotonic())
+        return "" if waiting == self.instance else waiting
 
     def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
         """Begin a conversation with the next scheduler that says hello."""

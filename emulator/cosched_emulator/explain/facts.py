@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.funnel import Record, by_profit, chosen_job, position, profit_rank
@@ -12,6 +13,11 @@ from cosched_emulator.explain.sentences import rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 
 Facts = dict[str, Any]  # JSON-ready
+
+# Fields of a start that are handed on as they are.
+_TOLD: Final = (
+    "reason", "waiting", "free_threads", "factor", "promised_us", "together", "host", "chosen_by", "slowdown",
+)  # fmt: skip
 
 
 def explain(records: Iterable[Record], job: int, file: str) -> Facts:
@@ -24,7 +30,11 @@ def explain(records: Iterable[Record], job: int, file: str) -> Facts:
         collector.take(record)
     if not collector.starts:
         if not collector.mentioned:
-            raise InputError(file, f"a job that the trace mentions, and job {job} is not", None)
+            raise InputError(
+                file,
+                f"a job that the trace mentions, and job {job} is not: it did not start, and the policy said nothing of it",
+                None,
+            )
         raise EmulatorError(f"{file}: job {job} never started{collector.so_far()}")
     return {"job": job, "starts": collector.starts, "rejected": collector.rejected}
 
@@ -47,6 +57,8 @@ class _Collector:
     def _wait(self) -> None:
         """Begin to collect the records until the next start."""
         self._head: list[Facts] = []
+        self._waits: list[Facts] = []
+        self._started = array("q")  # of each job that starts meanwhile: submission, id, start
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
@@ -66,6 +78,8 @@ class _Collector:
                 self._reserve(record, mine=mine)
             case "promise" if mine:
                 self._promises.append({"at_us": at_us, "start_us": record.get("start_us")})
+            case "wait" if mine and (not self._waits or self._waits[-1]["reason"] != record["reason"]):
+                self._waits.append({"at_us": at_us, "reason": record["reason"]})
             case "expect" if mine:
                 self._response_us = record["response_us"]
             case "reject" if mine:
@@ -88,6 +102,8 @@ class _Collector:
         parts = [] if self.rejected is None else [rejected_text(self.rejected)]
         if self._head:
             parts.append("it was the reserved head of the queue")
+        if self._waits:
+            parts.append(f"the policy says of it {self._waits[-1]['reason']!r}")
         looked = self._looked_at.total()
         if looked:
             parts.append(f"times it was considered as a partner: {looked}")
@@ -111,6 +127,7 @@ class _Collector:
         if mine:
             self._own_start(record)
             return
+        self._started.extend((record["submit_us"], record["job"], record["at_us"]))
         if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
             self.starts[-1]["joined_by"].append(guest)
@@ -130,17 +147,7 @@ class _Collector:
             **{key: record[key] for key in ("processes", "estimate_us", "expected_us")},
             "places": places(record["runs"]),
         }
-        for key in (
-            "reason",
-            "waiting",
-            "free_threads",
-            "factor",
-            "promised_us",
-            "together",
-            "host",
-            "chosen_by",
-            "slowdown",
-        ):
+        for key in _TOLD:
             facts[key] = record.get(key)
         if record.get("reason") == "backfill" and self._reserved is not None:
             facts["before"] = {key: self._reserved[key] for key in ("job", "shadow_us")}
@@ -155,8 +162,11 @@ class _Collector:
             }
         )
         facts["unfair_to"] = record.get("unfair_to")
+        facts["refused_groups"] = record.get("refused_groups")
         facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
+        facts["waits"] = self._waits
+        facts["overtaken_by"] = self._overtaken_by((record["submit_us"], self._job), record["at_us"])
         facts["promises"] = self._promises
         facts["looked_at"] = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
         facts["no_search"] = record.get("no_search")
@@ -169,6 +179,12 @@ class _Collector:
         facts["joined_by"] = []
         self.starts.append(facts)
         self._wait()
+
+    def _overtaken_by(self, own: tuple[int, int], at_us: int) -> int:
+        """Return how many jobs behind ``own``, by (submission, id), started earlier than at ``at_us``."""
+        submits_us, jobs, starts_us = (self._started[column::3] for column in range(3))
+        others = zip(submits_us, jobs, starts_us, strict=True)
+        return sum((submit_us, job) > own and start_us < at_us for submit_us, job, start_us in others)
 
     def _count_look(self, search: Record) -> None:
         """Count the result for the job of another job's search for a partner."""

@@ -98,6 +98,10 @@ def _waiting(start: Facts) -> Iterator[str]:
         since, held_us = spell["from_us"] - submit_us, spell["until_us"] - spell["from_us"]
         head = f"it was the reserved head of the queue, for {span_text(held_us)}"
         yield f"From {span_text(since)} after its submission {head}: {expected}."
+    for wait in start["waits"]:
+        yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy said of it {wait['reason']!r}."
+    if start["overtaken_by"]:
+        yield f"{_count(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
     if start["promises"]:
         first = start["promises"][0]["start_us"]
         moved = len(start["promises"]) - 1
@@ -146,7 +150,10 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
         elif start["no_search"] is not None:
             yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
         if start["unfair_to"] is not None:
-            yield f"A group for it was given up, as {_unfair_job(job, start)} would have ended too late."
+            group = "A group for it was"
+            if (start["refused_groups"] or 0) > 1:
+                group = f"{start['refused_groups']} groups for it were"
+            yield f"{group} given up, as {_unfair_job(job, start)} would have ended too late."
 
 
 def _group_cause(job: int, start: Facts) -> Iterator[str]:

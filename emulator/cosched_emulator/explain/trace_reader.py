@@ -24,12 +24,13 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "resume": ("job",),
     "reject": ("job",),
     "expect": ("job", "response_us"),
+    "wait": ("job",),
     "slice": ("end_us",),
 }
 # Fields that a record of any kind may have. A third-party policy may add fields under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(
-        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to"),
+        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to", "refused_groups"),
         ("a whole number", (int,)),
     ),
     **dict.fromkeys(("factor", "slowdown", "measured_slowdown", "profit"), ("a number", (int, float))),
@@ -120,7 +121,7 @@ def _check(file: str, number: int, record: Record) -> None:
         if type(record.get(field)) is not int:
             raise InputError(file, "a whole number", short_repr(record.get(field)), number, field)
     _check_optional(file, number, record)
-    if kind == "reject" and "reason" not in record:
+    if kind in ("reject", "wait") and "reason" not in record:
         raise InputError(file, "a text", "nothing", number, "reason")
     if kind == "promise" and type(record.get("start_us", "")) not in (int, type(None)):
         got = short_repr(record["start_us"]) if "start_us" in record else "nothing"

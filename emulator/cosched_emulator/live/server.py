@@ -222,7 +222,8 @@ class LiveServer:
         live = self._live
         self._advance()
         if not isinstance(asked.request, CHANGES):
-            return answer_query(live, self._accounting, self.status.as_dict, asked.request)
+            served = bool(self._port.instance)
+            return answer_query(live, self._accounting, self.status.as_dict, asked.request, served=served)
         refused = live.refusal(asked.who, asked.request)
         if refused is not None:
             return refused

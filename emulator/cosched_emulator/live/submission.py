@@ -115,5 +115,5 @@ def _too_much(path: str, value: int, most: int) -> str:
     """Return the error text for a number that is too large, in the units of users."""
     if path.endswith("_us"):
         return f"expected at most {LONGEST_YEARS} years, got {value / SECOND_US:.0f} s"
-    unit = {"name": " bytes", "tasks": " tasks", "after": " dependencies", "memory_mb": " MB a process"}.get(path, "")
+    unit = {"name": " bytes", "tasks": " tasks", "after": " dependencies", "memory_mb": " MiB a process"}.get(path, "")
     return f"expected at most {most}{unit}, got {value}"

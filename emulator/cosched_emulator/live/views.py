@@ -44,15 +44,24 @@ NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
 QUEUED: Final = "Resources"  # the reason of a startable pending job; only the scheduler knows more
+UNSERVED: Final = "NoScheduler"  # the same while no scheduler is there
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 
 
 def answer_query(
-    live: LiveManager, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
+    live: LiveManager,
+    accounting: Accounting,
+    status: Callable[[], dict[str, Any]],
+    request: Request,
+    *,
+    served: bool = True,
 ) -> Done | Refused:
-    """Return the answer to a query; ``status`` returns the process's own state and that of its scheduler."""
+    """Return the answer to a query.
+
+    ``status`` returns the process's own state and that of its scheduler; ``served`` tells whether there is a scheduler.
+    """
     try:
-        return _answer(_View(live), accounting, status, request)
+        return _answer(_View(live, served=served), accounting, status, request)
     except AccountingError as error:
         return Refused("accounting", str(error))
 
@@ -86,8 +95,9 @@ def _answer(
 class _View:
     """A snapshot of a manager, with the data that several tables need."""
 
-    def __init__(self, live: LiveManager) -> None:
+    def __init__(self, live: LiveManager, *, served: bool) -> None:
         self.live = live
+        self._queued = QUEUED if served else UNSERVED
         self.manager = live.manager
         self.machine = live.manager.machine
         # Capacity of an empty node of each kind: (threads, memory); for the number of nodes that a pending job needs.
@@ -154,7 +164,7 @@ class _View:
             return waiting.reason
         if job_id not in self.manager.pending:
             return job.reason
-        return HELD if job.held else QUEUED
+        return HELD if job.held else self._queued
 
     def _waiting(self) -> int:
         return len(self.manager.pending) + len(self.live.waiting)

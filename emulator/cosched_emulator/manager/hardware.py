@@ -154,15 +154,21 @@ class Cluster:
         affected: set[int] = set()
         # A job's load is the same on most of its nodes.
         known: dict[tuple[int, float, tuple[Load, ...]], dict[int, float]] = {}
+        last: tuple[int, float, tuple[Load, ...]] | None = None  # the node before
+        penalties: dict[int, float] = {}
+        changed: tuple[dict[int, float], dict[int, float]] | None = None  # penalties before and after, examined last
         for node in self._touched:
             alike = (self._kinds[node], self.slow.get(node, 1.0), self._loads[node])
-            penalties = known.get(alike)
-            if penalties is None:
-                penalties = known[alike] = self._penalties_on(node)
+            if alike != last:  # mostly the same objects, which are compared in less time than they are hashed
+                last = alike
+                found = known.get(alike)
+                penalties = known[alike] = self._penalties_on(node) if found is None else found
             before = self._penalties[node]
             if penalties != before:
                 self._penalties[node] = penalties.copy()
-                affected.update([job_id for job_id, penalty in penalties.items() if before.get(job_id) != penalty])
+                if (before, penalties) != changed:
+                    changed = (before, penalties)
+                    affected.update([job_id for job_id, penalty in penalties.items() if before.get(job_id) != penalty])
         self._touched.clear()
         moved = []
         for job_id in sorted(affected):
@@ -195,14 +201,25 @@ class Cluster:
         return {load.job_id: penalty for load, penalty in zip(loads, penalties, strict=True)}
 
     def _add(self, loads: Sequence[tuple[int, Load]]) -> None:
+        last: tuple[tuple[Load, ...], Load] | None = None  # the node before, on which most was the same
+        after: tuple[Load, ...] = ()
         for node, load in loads:
             there = self._loads[node]
-            self._loads[node] = tuple(sorted((*there, load))) if there else (load,)
+            if last is None or there is not last[0] or load is not last[1]:
+                last = (there, load)
+                after = tuple(sorted((*there, load))) if there else (load,)
+            self._loads[node] = after
             self._touched[node] = None
 
     def _remove(self, loads: Sequence[tuple[int, Load]]) -> None:
+        last: tuple[tuple[Load, ...], Load] | None = None  # the node before, on which most was the same
+        after: tuple[Load, ...] = ()
         for node, load in loads:
-            self._loads[node] = tuple([other for other in self._loads[node] if other is not load])
+            there = self._loads[node]
+            if last is None or there is not last[0] or load is not last[1]:
+                last = (there, load)
+                after = tuple([other for other in there if other is not load])
+            self._loads[node] = after
             self._penalties[node].pop(
                 load.job_id, None
             )  # if it comes back at this instant, its end must be reported again

@@ -47,21 +47,23 @@ class JobRecord(NamedTuple):
     @property
     def last_stays(self) -> tuple[Interval, ...]:
         """Return the stays since the last start; empty if it never started."""
-        stays = self.stays
+        stays = self.intervals if self.present is None else self.stays
         first = len(stays) - 1
         while first > 0 and stays[first].resumed:
             first -= 1
-        return stays[first:] if stays else ()
+        return stays[first:] if first > 0 else stays
 
     @property
     def starts(self) -> int:
         """Return how many times it started: once, and again after each requeue."""
-        return sum([not stay.resumed for stay in self.stays])
+        stays = self.intervals if self.present is None else self.stays
+        return sum([not stay.resumed for stay in stays])
 
     @property
     def left_us(self) -> int:
         """Return when it last left its nodes, or the disk after them; IndexError if it never ran."""
-        return max([self.intervals[-1].end_us, *[time.end_us or 0 for time in self.disk]])
+        end_us = self.intervals[-1].end_us
+        return max([end_us, *[time.end_us or 0 for time in self.disk]]) if self.disk else end_us
 
     @property
     def swap_mb(self) -> int:

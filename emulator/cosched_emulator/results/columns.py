@@ -124,12 +124,13 @@ class ColumnBuilder:
         row = len(self._jobs)
         all_stays = record.stays
         stays = record.last_stays
+        wall_us = sum([stay.end_us - stay.start_us for stay in stays])
         self._jobs.add(
             spec.id,
             spec.submit_us,
             stays[0].start_us if stays else 0,
-            sum([stay.end_us - stay.start_us for stay in stays]),
-            sum([stay.end_us - stay.start_us for stay in all_stays]),
+            wall_us,
+            wall_us if all_stays is stays else sum([stay.end_us - stay.start_us for stay in all_stays]),
             record.end_us or 0,
             record.work_us if stays else 0,
             record.job.run_us,

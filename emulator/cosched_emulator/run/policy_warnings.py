@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
+from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_plugin.config import PolicyChoice
+from cosched_plugin.protocol.messages import NodeClass
 
+BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
     """Return the warnings before a run: first those about the policy, then those about the workload."""
-    of_policy = (idle_matching(choice, prepared), idle_slices(choice, prepared), sums_of_pairs(choice, prepared))
+    of_policy = [find(choice, prepared) for find in (idle_matching, idle_placement, idle_slices, sums_of_pairs)]
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
@@ -41,6 +45,29 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     return f"matching {name} will pair no jobs: the scheduler is told nothing {missing}"
 
 
+def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why a placement by bandwidth finds all nodes equally good; None: it does not, or there is none."""
+    name = part_name(choice.settings, "placement")
+    if name not in BY_BANDWIDTH:
+        return None
+    jobs, belief = columns_of(prepared.workload.jobs), prepared.belief
+    if belief.contention != "bandwidth" or not belief.resources:
+        missing = "the scheduler believes in no contention for bandwidth (--contention bandwidth)"
+    elif not jobs.knows(jobs.told_demand):
+        missing = "it knows no job's demand (--mix)"
+    elif not any(any(_limits_mbs(item, belief.resources)) for item in prepared.nodes):
+        missing = "no node has a limit of bandwidth (--node rua-4way, for example, or --bandwidth-gbs)"
+    else:
+        return None
+    return f"placement {name} finds all nodes equally good: {missing}"
+
+
+def _limits_mbs(nodes: NodeClass, resources: Collection[str]) -> list[int]:
+    """Return how much a node has of each of these resources; 0: no limit."""
+    limits = (nodes.memory_bandwidth_mbs, nodes.network_mbs, nodes.disk_mbs)
+    return [limit for name, limit in zip(RESOURCES, limits, strict=True) if name in resources]
+
+
 def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy's time slices may be unable to preempt jobs: too little swap space for their memory; None if they can."""
     name = part_name(choice.settings, "slices")
@@ -52,7 +79,7 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if not most_mb or room_mb >= max(item.memory_mb for item in prepared.nodes):
         return None
     return (
-        f"slices {name}: jobs with memory of up to {most_mb} MB a process, and nodes with {room_mb} MB of swap space for them "
+        f"slices {name}: jobs with memory of up to {most_mb} MiB a process, and nodes with {room_mb} MiB of swap space for them "
         "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in the slices of other jobs"
     )
 

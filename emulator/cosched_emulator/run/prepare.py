@@ -95,7 +95,7 @@ def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: W
         too_large = 0 if isinstance(jobs.memory_mb, Same) else sum(mb > most_mb for mb in jobs.each(jobs.memory_mb))
         if too_large:
             notes.append(
-                f"{WARNING}{too_large} jobs request more memory a process than any node has, {most_mb} MB, and cannot run "
+                f"{WARNING}{too_large} jobs request more memory a process than any node has, {most_mb} MiB, and cannot run "
                 "(--no-log-memory ignores what they request)"
             )
     return workload._replace(notes=(*workload.notes, *notes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
@@ -62,6 +61,8 @@ def _check_shape(name: str) -> None:
     """Raise ConfigurationError if ``preset`` is neither a layout nor the name of a preset."""
     presets = preset_names()
     if parse_layout(name) is None and name not in presets:
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
         close = get_close_matches(name, presets, n=1)
         expected = f"sockets x cores x threads, such as 2x16x2, or one of the presets {', '.join(presets)}"
         raise ConfigurationError("cluster.preset", expected, repr(name), close[0] if close else None)

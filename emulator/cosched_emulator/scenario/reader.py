@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,6 +58,8 @@ def read_faults(file: str) -> FaultsSection:
 
 
 def _parse(file: str) -> dict[str, Any]:
+    if file.endswith((".swf", ".swf.gz")):
+        raise InputError(file, "a scenario, in TOML", "a log by its name: name it by --swf")
     try:
         if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
@@ -76,11 +79,17 @@ def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     return table
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of a section's keys; a study reads thousands of scenarios."""
+    return typing.get_type_hints(kind)
+
+
 def _section(kind: type[Section], table: object, path: str, file: str) -> Section:
     """Build ``kind`` from a table whose keys are its fields."""
     if not isinstance(table, Mapping):
         raise ConfigurationError(path, "a table", repr(table), file=file)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]  # mypy: a type variable is not Hashable
     known = {item.name: item for item in fields(typing.cast(Any, kind))}
     values: dict[str, Any] = {}
     for key, value in table.items():

@@ -8,19 +8,16 @@ from typing import Literal, cast
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, with_self_belief
 from cosched_emulator.workload.beliefs.usage import UsageBelief, with_usage_belief
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.estimates import with_estimates
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.scaling.load import with_load
 from cosched_emulator.workload.scaling.shake import with_shaken_runs
-from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import DemandTuple
@@ -70,6 +67,8 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
+        from cosched_emulator.workload.swf.reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
+
         options = SwfOptions(
             cap_run_at_estimate=section.cap_runs,
             skip_bad_rows=section.skip_bad_rows,
@@ -79,6 +78,8 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
         return read_swf(section.swf, options, section.first, section.jobs)
     if section.lublin is None:
         return Workload((), None, "users")  # users will submit all jobs
+    from cosched_emulator.workload.lublin import LublinParameters, generate  # noqa: PLC0415 - only the model needs it
+
     parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
@@ -110,6 +111,11 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
     if section.self_slowdowns is not None:
         workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:
+        from cosched_emulator.workload.annotations import (  # noqa: PLC0415 - few workloads have a side file
+            read_annotations,
+            with_annotations,
+        )
+
         workload = with_annotations(workload, read_annotations(section.annotations))
     told = UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
     return with_usage_belief(workload, told, scenario.seed)

@@ -19,7 +19,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -35,6 +35,7 @@ from cosched_emulator.studies.runs.work import Failure, Result
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
 _PARTIAL: Final = ".partial"
+_DAMAGED: Final = "remove this file, and the run is made again"
 
 
 class StoredCell(NamedTuple):
@@ -73,7 +74,8 @@ class StudyFolder:
         Raises InputError for a folder that another process runs, that is no study's, or that cannot be written.
         """
         with self._writing():
-            if self.path.exists() and not (self.path / LOCK).exists() and any(self.path.iterdir()):
+            names = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
+            if PLAN not in names and names - {CELLS, LOCK, f".{PLAN}{_PARTIAL}"}:
                 raise InputError(str(self.path), "a new folder, or a study's", "another one, which is not empty")
             (self.path / CELLS).mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -151,7 +153,14 @@ class StudyFolder:
 
     def load(self, key: str) -> dict[str, Any] | None:
         """Return what a run has given: figures, notes, version, wall_s and total_s; None: it is not done. Raises InputError."""
-        return self._read(f"{CELLS}/{key}.json") if self.has(key) else None
+        if not self.has(key):
+            return None
+        name = f"{CELLS}/{key}.json"
+        content = self._read(name, _DAMAGED)
+        kinds = {field: type(content.get(field)) for field in ("figures", "notes", "version", "wall_s", "total_s")}
+        if [*kinds.values()] != [dict, list, str, float, float]:
+            raise InputError(str(self.path / name), "what a run has given", "something else", hint=_DAMAGED)
+        return content
 
     def jobs(self, key: str) -> Outcomes | None:
         """Return what became of a run's jobs; None: it is not done. Raises InputError for a file that is damaged."""
@@ -161,12 +170,12 @@ class StudyFolder:
         try:
             return unpack_outcomes(file.read_bytes())
         except (OSError, ValueError) as error:
-            raise InputError(str(file), "what became of jobs", str(error)) from error
+            raise InputError(str(file), "what became of jobs", str(error), hint=_DAMAGED) from error
 
     def write_failures(self, failures: Sequence[Failure]) -> None:
         """Write why runs have failed; without any there is no file."""
         if failures:
-            content = [failure._asdict() for failure in failures]
+            content = {"format": FORMAT, "failures": [failure._asdict() for failure in failures]}
             self.write(FAILURES, json.dumps(content, indent=1, ensure_ascii=False).encode())
         else:
             (self.path / FAILURES).unlink(missing_ok=True)
@@ -175,8 +184,11 @@ class StudyFolder:
         """Return the runs that failed, by key; those that are done by now are left out."""
         if not (self.path / FAILURES).exists():
             return {}
-        found: Iterable[dict[str, str]] = self._read(FAILURES)  # type: ignore[assignment]  # a list
-        return {item["key"]: Failure(**item) for item in found if not self.has(item["key"])}
+        try:
+            failures = [Failure(**item) for item in self._read(FAILURES)["failures"]]
+            return {failure.key: failure for failure in failures if not self.has(failure.key)}
+        except (KeyError, TypeError) as error:
+            raise InputError(str(self.path / FAILURES), "the failures of a study", str(error)) from error
 
     # ---------------------------------------------------------------- files
 
@@ -204,17 +216,18 @@ class StudyFolder:
             place = error.filename or str(self.path)
             raise InputError(str(place), "a place that can be written", error.strerror or str(error)) from error
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str, hint: str = "") -> dict[str, Any]:
         file = self.path / name
         try:
-            content: dict[str, Any] = json.loads(file.read_bytes())
+            content: Any = json.loads(file.read_bytes())
         except OSError as error:
             raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
         except ValueError as error:
-            raise InputError(str(file), "JSON", str(error)) from error
-        if name != FAILURES and content.get("format") != FORMAT:
-            raise InputError(str(file), str(FORMAT), repr(content.get("format")), field="format")
-        return content
+            raise InputError(str(file), "JSON", str(error), hint=hint) from error
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT:
+            raise InputError(str(file), str(FORMAT), repr(found), field="format", hint=hint)
+        return dict(content)
 
     def _cell(self, key: str, ending: str) -> Path:
         return self.path / CELLS / f"{key}.{ending}"

@@ -7,9 +7,11 @@ from cosched_hwmodel.units import SECOND_US
 
 def seconds_text(time_us: int) -> str:
     """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
-    sign = "-" if time_us < 0 else ""
-    whole, rest = divmod(abs(time_us), SECOND_US)
-    return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"
+    if time_us < 0:
+        return f"-{seconds_text(-time_us)}"
+    if rest := time_us % SECOND_US:  # a call of divmod takes longer
+        return f"{time_us // SECOND_US}.{rest:06d}".rstrip("0")
+    return f"{time_us // SECOND_US}"
 
 
 def parse_seconds(text: str) -> int:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +40,12 @@ class Planned(NamedTuple):
     job_id: int
 
 
+_load: Final = itemgetter(slice(3))  # the fields of a `Load`
+
+
 def loads_of(planned: Sequence[Planned]) -> tuple[Load, ...]:
     """Return the planned jobs without their ids: a key for caches that depend only on demand and time."""
-    return tuple([item[:3] for item in planned]) if planned else ()
+    return tuple(map(_load, planned)) if planned else ()
 
 
 class NodeTable:

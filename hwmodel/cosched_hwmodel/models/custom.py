@@ -5,7 +5,6 @@ A class with a method ``slowdown`` is a model of pairs (`PairModel`); one with `
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
@@ -93,17 +93,14 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
     """
     try:
         if ":" in name:
-            module, _, attribute = name.partition(":")
-            loaded = getattr(importlib.import_module(module), attribute)
+            loaded = import_named(name)
         else:
             points = installed()
             if name not in points:
                 raise UnknownNameError("contention model", name, [*known, *points])
-            loaded = points[name].load()
-    except UnknownNameError:
-        raise
-    except (Exception, SystemExit) as error:  # an imported module can raise anything
-        raise ContentionError(name, _text(error)) from error
+            loaded = import_named(f"{points[name].module}:{points[name].attr}")
+    except NamedImportError as error:
+        raise ContentionError(name, str(error)) from error
     if not callable(loaded):
         raise ContentionError(name, f"expected a class, got {loaded!r}")
     return CustomModel(name, loaded)

@@ -242,7 +242,7 @@ class ThreadPool:
                 if job.exclusive and mask != (1 << machine.threads_of[node]) - 1:
                     return f"node {node} is not taken whole for an exclusive job"
                 if ppn * job.memory_mb > self.free_memory_mb[node]:
-                    return f"node {node} has {self.free_memory_mb[node]} MB free, {ppn * job.memory_mb} wanted"
+                    return f"node {node} has {self.free_memory_mb[node]} MiB free, {ppn * job.memory_mb} wanted"
         if short > 1:
             return f"{short} nodes hold fewer than {job.ppn_min} processes"
         return None
@@ -271,7 +271,7 @@ class ThreadPool:
         """Return the reason why a job on ``runs`` cannot be suspended to disk, or None if it can."""
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_swap_mb[node]:
-                return f"node {node} has {self.free_swap_mb[node]} MB of swap space free, {processes * job.memory_mb} wanted"
+                return f"node {node} has {self.free_swap_mb[node]} MiB of swap space free, {processes * job.memory_mb} wanted"
         return None
 
     def return_refusal(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> str | None:
@@ -281,7 +281,7 @@ class ThreadPool:
                 return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
-                return f"node {node} has {self.free_memory_mb[node]} MB free, {processes * job.memory_mb} wanted"
+                return f"node {node} has {self.free_memory_mb[node]} MiB free, {processes * job.memory_mb} wanted"
         return None
 
     def to_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:

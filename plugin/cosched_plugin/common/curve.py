@@ -96,6 +96,8 @@ def read_secret(file: str | Path) -> tuple[bytes, bytes]:
     except OSError as error:
         raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
     if mode & 0o077:
+        if path.with_name(f"{path.name}_secret").exists():
+            raise UsageError(f"{file}: expected a secret key, got a public one; the secret key is {file}_secret")
         raise UsageError(
             f"{file}: expected a secret file that only its owner may read (chmod 600), got mode {stat.S_IMODE(mode):04o}"
         )

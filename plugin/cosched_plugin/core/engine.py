@@ -165,7 +165,7 @@ class SchedulerCore:
         except ContentionError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except (Exception, SystemExit) as error:
-            raise PolicyError(None, f"the policy failed: {_describe(error)}") from error
+            raise _failure(error, decision) from error
         if trace is not None:
             trace.forget()
         return actions
@@ -338,6 +338,17 @@ def _check_note(note: SetNote) -> None:
         if fault.code == "field" and fault.path.startswith("value"):
             text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
         raise PolicyError(note, text) from None
+
+
+def _failure(error: BaseException, decision: object) -> PolicyError:
+    """Return what went wrong in a policy, or in one of its decisions: the first call below the core's tells which."""
+    below = None if error.__traceback__ is None else error.__traceback__.tb_next
+    text = f"{type(error).__name__}: {error}"
+    if below is None:  # it could not be called, or its answer not be read
+        return PolicyError(None, f"the policy failed: expected decide(view) to yield decisions, got {text}")
+    if decision is not None and below.tb_frame.f_code.co_filename == __file__:
+        return PolicyError(decision, f"a field has another type than docs/records.md says: {text}")
+    return PolicyError(None, f"the policy failed: {_describe(error)}")
 
 
 def _describe(error: BaseException) -> str:

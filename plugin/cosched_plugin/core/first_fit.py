@@ -66,7 +66,7 @@ def any_layer(layers: Layers) -> NodeSet:
     nodes = 0
     for layer in layers:
         nodes |= layer
-    return NodeSet(nodes)
+    return nodes  # type: ignore[return-value]  # a call of NodeSet takes as long as the loop
 
 
 def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:

@@ -17,8 +17,8 @@ TraceSink: TypeAlias = Callable[[TraceRecord], None]
 
 # The order of the facts of cosched's own policies, the longest last; other facts follow.
 FACTS: Final = (
-    "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "unfair_to", "group",
-    "partners", "hosts",
+    "reason", "waiting", "free_threads", "factor", "promised_us", "host", "chosen_by", "slowdown", "no_search", "unfair_to",
+    "refused_groups", "group", "partners", "hosts",
 )  # fmt: skip
 
 

@@ -1,192 +1,255 @@
-"""The claims of the G-LOMARC-TS paper, each with what was measured, and whether the seeds show it."""
+"""The claims of the G-LOMARC-TS paper, each with what was measured with one try and with all, and whether the seeds show it."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
 
-from scripts.papers.glts.figures import Results, against, changes, values
-from scripts.papers.glts.published import BEST_BLOCK, ENOUGH_SLACK, GROUPS
-from scripts.papers.glts.runs import AARR, BASE, BLOCK, BLOCKS, GAP, SLACK, SLACKS, Task
-from scripts.tables import (
-    CLAIMS_HEAD,
-    VERDICTS,
-    cell,
-    claim,
-    number,
-    percent,
-    percent_cell,
-    shown_by_interval,
-    shown_by_seeds,
+from scripts.papers.figures import LEAST, NOT_RUN, QUARTER, Figures, Where, interval_text, percent_text
+from scripts.papers.glts.experiment import (
+    AARR,
+    BASE,
+    BLOCK,
+    BLOCKS,
+    SLACK,
+    SLACKS,
+    SSP,
+    TRIES,
+    policy,
 )
+from scripts.papers.glts.published import (
+    BEST_BLOCK,
+    CORE_UTILISATION,
+    DELAY,
+    ENOUGH_SLACK,
+    GROUPS,
+    RELATIVE_RESPONSE,
+    SSP_W2,
+)
+from scripts.tables import NOTHING, number, percent, table_head, table_row
 
-TITLES: Final[Mapping[str, str]] = {
-    "rr_60.medium": "RR of medium jobs",
-    "rr_60.long": "RR of long jobs",
-    "rr_60.all": "RR of all jobs, bound 60 s",
-    "rr_600.all": "RR of all jobs, bound 600 s",
-    "high_load.medium_or_long": "core utilisation in high-load phases",
-}
+from cosched_emulator.statistics.intervals import Interval, mean_interval
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+
 LITTLE: Final = 5.0  # percent that count as no difference
-FULL: Final = 1.02  # makespan over last submission from which on a scheduler does not keep up
+GROWS: Final = 2.0  # the queue of the second half over that of the first from which on it counts as growing
+# By class as the paper names them: the relative responses that stand for them. The paper's cut-off is taken as 600 s.
+RESPONSES: Final = {"medium": "rr_60_medium", "long": "rr_60_long", "all": "rr_600_all"}
+HIGH_LOAD: Final = "high_load_medium_or_long"
+HEAD: Final = ("claim", "", "published", "one try", "verdict", "all tried", "verdict", "seeds")
 
 
-def claims(results: Results) -> list[str]:
-    """Return the table of the paper's claims; one whose runs are not there is left out."""
-    parts = (_response, _load, _utilisation, _groups, _delay, _blocks, _slack)
-    rows = [row for part in parts for row in part(results)]
-    return [VERDICTS, "", *CLAIMS_HEAD, *rows, ""]
+class Claim(NamedTuple):
+    """A claim of the paper, and what judges it."""
+
+    text: str
+    where: str
+    published: str
+    found: Callable[[str], Interval | None]  # by number of tries: the figure; None: not run
+    judge: Callable[[Interval], Verdict]
+    shown: Callable[[Interval | None], str] = percent_text
+
+    @property
+    def row(self) -> str:
+        """Return the row of the table."""
+        intervals = [self.found(tries) for tries in TRIES]
+        cells = [cell for found in intervals for cell in (self.shown(found), self._verdict(found))]
+        seeds = max([found.n for found in intervals if found is not None], default=0)
+        return table_row((self.text, self.where), [self.published, *cells, str(seeds or NOTHING)])
+
+    def _verdict(self, found: Interval | None) -> str:
+        if found is None:
+            return NOT_RUN
+        verdict = self.judge(found)
+        return f"**{verdict}**" if verdict == Verdict.NO else str(verdict)
 
 
-def task_of_block(size: int, scheduler: str = "GLTS") -> Task:
+def claims_table(figures: Figures) -> list[str]:
+    """Return the table of all claims."""
+    parts = (_response, _utilisation, _groups, _load, _delay, _variants, _blocks, _slack)
+    return [*table_head(HEAD), *(claim.row for part in parts for claim in part(figures)), ""]
+
+
+def where_of_block(size: int, scheduler: str, tries: str) -> Where:
     """Return the runs with blocks of so many jobs."""
-    return Task("W2", scheduler, variant=BASE if size == BLOCK else f"block-{size}")
+    return Where("W2", policy(scheduler, tries), BASE if size == BLOCK else f"block-{size}")
 
 
-def task_of_slack(factor: str) -> Task:
+def where_of_slack(factor: str, tries: str) -> Where:
     """Return the runs with this slack factor; ``none``: no group is refused for fairness."""
-    return Task("W1", "GLTS", variant=BASE if factor == SLACK else f"slack-{factor}")
+    return Where("W1", policy("GLTS", tries), BASE if factor == SLACK else f"slack-{factor}")
 
 
-def task_of_gap(gap: str) -> Task:
-    """Return GLTS at W1 with gaps between arrivals multiplied by so much."""
-    return Task("W1", "GLTS", variant=BASE if gap == GAP else f"gap-{gap}")
+def _rival(workload: str, name: str, tries: str) -> Where:
+    return Where(workload, name if name == SSP else policy(name, tries))
 
 
-def descending(results: Results, key: str, workload: str, names: Sequence[str], factor: float = 1.0) -> list[str]:
-    """Return the row that says whether each scheduler's figure is above the next one's, and in how many seeds it is."""
-    found = {name: values(results, key, Task(workload, name)) for name in names}
-    seeds = set.intersection(*(set(by) for by in found.values()))
-    if not seeds:
-        return []
-    means = [statistics.fmean([found[name][seed] for seed in seeds]) for name in names]
-    held = sum([_falls([found[name][seed] for name in names]) for seed in seeds])
-    measured = f"{', '.join(number(factor * mean) for mean in means)}; {held} of {len(seeds)} seeds"
-    text = f"{TITLES[key]}: {' > '.join(names)}"
-    return [claim(text, workload, measured, _falls(means), shown_by_seeds(held, len(seeds)))]
+def _glts(workload: str, tries: str) -> Where:
+    return Where(workload, policy("GLTS", tries))
 
 
-def _falls(levels: Sequence[float]) -> bool:
-    return all(before > after for before, after in pairwise(levels))
+def _close(text: str, published: float, found: Callable[[str], Interval | None]) -> Claim:
+    """Return the claim that a change at W1 is as published: within a quarter of that, or two points if that is more."""
+    points = max(LEAST, QUARTER * abs(published))
+    return Claim(f"{text}: within {points:.2g} points", "W1", percent(published), found, _within(published, points))
 
 
-def _response(results: Results) -> Iterator[str]:
-    for key in ("rr_60.all", "rr_600.all"):
-        found = list(against(results, key, Task("W1", "GLTS"), "SSP").values())
-        yield from _within(f"{TITLES[key]}: GLTS at least 25 % below SSP", "W1", found, lambda mean: mean <= -25)
-    by_class = [against(results, key, Task("W1", "GLTS"), "SSP").values() for key in ("rr_60.medium", "rr_60.long")]
-    if all(by_class):
-        medium, long = [statistics.fmean(changed) for changed in by_class]
-        measured = f"{percent(medium)}, {percent(long)} % against SSP"
-        more = [mine - theirs for theirs, mine in zip(*by_class, strict=True)]
-        shown = shown_by_interval(more, lambda difference: difference < 0)
-        yield claim("long jobs benefit more than medium ones", "W1", measured, long < medium, shown)
+def _within(share: float, size: float) -> Callable[[Interval], Verdict]:
+    return partial(verdict_within, low=share - size, high=share + size)
+
+
+def _response(figures: Figures) -> Iterator[Claim]:
+    for rival, by_class in RELATIVE_RESPONSE.items():
+        for name, published in by_class.items():
+
+            def found(tries: str, rival: str = rival, name: str = name) -> Interval | None:
+                return figures.change(RESPONSES[name], _glts("W1", tries), _rival("W1", rival, tries))
+
+            text = f"GLTS against {rival}, RR of {name} jobs, %"
+            yield Claim(f"{text}: lower", "W1", percent(published), found, verdict_below)
+            yield _close(text, published, found)
+    yield Claim(
+        "long jobs gain more from GLTS than medium ones, points",
+        "W1",
+        percent(RELATIVE_RESPONSE[SSP]["long"] - RELATIVE_RESPONSE[SSP]["medium"]),
+        lambda tries: _more_for_long(figures, tries),
+        verdict_below,
+    )
+
+
+def _more_for_long(figures: Figures, tries: str) -> Interval | None:
+    """Return how much further the RR of long jobs is below SSP's than that of medium ones, in points, paired by seed."""
+    changes: list[Mapping[int, float]] = []
+    for name in ("long", "medium"):
+        mine, theirs = (figures.values(RESPONSES[name], where) for where in (_glts("W1", tries), Where("W1", SSP)))
+        changes.append({seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)})
+    more = [value - changes[1][seed] for seed, value in changes[0].items() if seed in changes[1]]
+    return mean_interval(more) if more else None
+
+
+def _utilisation(figures: Figures) -> Iterator[Claim]:
+    for rival, published in CORE_UTILISATION.items():
+
+        def found(tries: str, rival: str = rival) -> Interval | None:
+            return figures.change(HIGH_LOAD, _glts("W1", tries), _rival("W1", rival, tries))
+
+        text = f"GLTS against {rival}, core utilisation in high-load phases, %"
+        yield Claim(f"{text}: higher", "W1", percent(published), found, verdict_above)
+        yield _close(text, published, found)
+
+
+def _groups(figures: Figures) -> Iterator[Claim]:
+    def of_w1(name: str) -> Callable[[str], Interval | None]:
+        return lambda tries: figures.mean(f"groups_{name}", _glts("W1", tries))
+
+    in_percent = partial(interval_text, factor=100.0)
+    share, few = GROUPS["W1"]["share"], GROUPS["W1"]["few_candidates"]
+    text = f"medium and long jobs in groups, %: within {LITTLE:g} points"
+    yield Claim(text, "W1", number(100 * share), of_w1("share"), _within(share, LITTLE / 100), in_percent)
     for workload in AARR:
-        for key in ("rr_60.medium", "rr_60.long", "rr_60.all", "rr_600.all"):
-            yield from descending(results, key, workload, ("SSP", "CSTWS", "CST", "GLTS"))
-    for rival in ("GLTS-FBO", "GLTS-NS", "GLTS-NH"):
-        for key in ("rr_60.medium", "rr_60.long"):
-            found = list(changes(results, key, Task("W1", rival), Task("W1", "GLTS")).values())
-            text = f"{TITLES[key]}: {rival} no different from GLTS (within {LITTLE:g} %)"
-            yield from _within(text, "W1", found, lambda mean: abs(mean) <= LITTLE)
+        size = GROUPS[workload]["size"]
+
+        def found(tries: str, workload: str = workload) -> Interval | None:
+            return figures.mean("groups_size", _glts(workload, tries))
+
+        yield Claim("jobs a group: within 0.25", workload, number(size), found, _within(size, 0.25), interval_text)
+    text = "searches with fewer than 4 candidates, %: within 10 points"
+    yield Claim(text, "W1", number(100 * few), of_w1("few_candidates"), _within(few, 0.1), in_percent)
+    yield Claim(
+        "more jobs in groups at W2 than at W1, %: 20 to 38",
+        "W2",
+        "a quarter to a third",
+        lambda tries: figures.change("groups_jobs", _glts("W2", tries), _glts("W1", tries)),
+        lambda interval: verdict_within(interval, 20, 38),
+    )
 
 
-def _load(results: Results) -> Iterator[str]:
-    for scheduler, holds in (("GLTS", True), ("SSP", False)):
-        lengths = values(results, "makespan_s", Task("W2", scheduler))
-        last = values(results, "last_submission_s", Task("W2", scheduler))
-        ratios = [lengths[seed] / last[seed] for seed in lengths if last.get(seed)]
-        if ratios:
-            halves = [
-                statistics.fmean(values(results, key, Task("W2", scheduler)).values())
-                for key in ("queue_first_half", "queue_second_half")
-            ]
-            mean = statistics.fmean(ratios)
-            text = "keeps up" if holds else "does not keep up"
-            measured = f"{mean:.3f} of it; queue {halves[0]:.0f}, then {halves[1]:.0f}"
-            limit = f"makespan {'at most' if holds else 'above'} {FULL:g} of the last submission"
-            shown = shown_by_interval(ratios, lambda ratio, holds=holds: (ratio <= FULL) == holds)  # type: ignore[misc]
-            yield claim(f"{scheduler} {text}: {limit}", "W2", measured, (mean <= FULL) == holds, shown)
+def _load(figures: Figures) -> Iterator[Claim]:
+    for name, published in SSP_W2.items():
+        yield Claim(
+            f"RR of {name} jobs under SSP: within a quarter",
+            "W2",
+            number(published),
+            lambda _tries, name=name: figures.mean(RESPONSES[name], Where("W2", SSP)),  # type: ignore[misc]
+            lambda interval, published=published: verdict_within(
+                interval, (1 - QUARTER) * published, (1 + QUARTER) * published
+            ),  # type: ignore[misc]
+            interval_text,
+        )
+    growth = "waiting_growth"
+    text = "mean queue of the second half of the submissions over that of the first"
+    yield Claim(
+        f"SSP is saturated: {text} is above {GROWS:g}",
+        "W2",
+        "saturated",
+        lambda _tries: figures.mean(growth, Where("W2", SSP)),
+        lambda interval: verdict_above(interval, GROWS),
+        interval_text,
+    )
+    yield Claim(
+        f"GLTS is not: it is below {GROWS:g}",
+        "W2",
+        "not saturated",
+        lambda tries: figures.mean(growth, _glts("W2", tries)),
+        lambda interval: verdict_below(interval, GROWS),
+        interval_text,
+    )
 
 
-def _utilisation(results: Results) -> Iterator[str]:
-    key = "high_load.medium_or_long"
-    found = list(against(results, key, Task("W1", "GLTS"), "SSP").values())
-    yield from _within(f"{TITLES[key]}: GLTS at least 15 % above SSP", "W1", found, lambda mean: mean >= 15)
-    yield from descending(results, key, "W1", ("GLTS", "CST", "CSTWS", "SSP"), 100)
-
-
-def _groups(results: Results) -> Iterator[str]:
-    for workload in AARR:
-        found = list(values(results, "groups.size", Task(workload, "GLTS")).values())
-        yield from _within("two to three jobs in a group", workload, found, lambda mean: 2 <= mean <= 3, cell)
-    few, share = GROUPS["W1"]["few_candidates"], GROUPS["W1"]["share"]
-    found = [100 * value for value in values(results, "groups.share", Task("W1", "GLTS")).values()]
-    text = f"{100 * share:g} % of the eligible jobs are in groups (within 5 points)"
-    yield from _within(text, "W1", found, lambda mean: abs(mean - 100 * share) <= 5, cell)
-    found = [100 * value for value in values(results, "groups.few_candidates", Task("W1", "GLTS")).values()]
-    text = f"fewer than 4 candidates in {100 * few:g} % of cases (within 10 points)"
-    yield from _within(text, "W1", found, lambda mean: abs(mean - 100 * few) <= 10, cell)
-    found = list(changes(results, "groups.jobs_in_groups", Task("W2", "GLTS"), Task("W1", "GLTS")).values())
-    yield from _within("a quarter to a third more at W2", "jobs in groups", found, lambda mean: 20 <= mean <= 38)
-
-
-def _delay(results: Results) -> Iterator[str]:
+def _delay(figures: Figures) -> Iterator[Claim]:
+    titles = {"mean": "mean", "p75": "75th percentile", "p95": "95th percentile"}
     for name in ("medium", "long"):
-        for key, text, low, high in (
-            ("mean", "about 1 on average (within 0.15)", 0.85, 1.15),
-            ("p75", "75 % within 1.3 (1.35)", 0.0, 1.35),
-            ("p95", "95 % within 1.4 (1.5)", 0.0, 1.5),
-        ):
-            found = list(values(results, f"delay.{name}.{key}", Task("W1", "GLTS")).values())
-            title = f"response / expected response: {text}"
-            yield from _within(title, f"W1 {name}", found, lambda mean, low=low, high=high: low <= mean <= high, cell)  # type: ignore[misc]
+        for key, title in titles.items():
+
+            def found(tries: str, name: str = name, key: str = key) -> Interval | None:
+                return figures.mean(f"delay_{name}_{key}", _glts("W1", tries))
+
+            text = f"response / expected response of {name} jobs, {title}: within 0.1"
+            yield Claim(text, "W1", number(DELAY[key]), found, _within(DELAY[key], 0.1), interval_text)
 
 
-def _blocks(results: Results) -> Iterator[str]:
-    for key in ("rr_60.medium", "rr_60.long"):
-        found = {size: values(results, key, task_of_block(size)) for size in BLOCKS}
-        found = {size: by for size, by in found.items() if by}
-        seeds = set.intersection(*(set(by) for by in found.values())) if found else set()
-        if len(found) > 1 and seeds:
-            means = {size: statistics.fmean([by[seed] for seed in seeds]) for size, by in found.items()}
-            best = min(means, key=lambda size: means[size])
-            spread = 100 * (max(means.values()) / min(means.values()) - 1)
-            measured = f"best with {best}; from best to worst {spread:.1f} %"
-            lowest = sum([min(found, key=lambda size, seed=seed: found[size][seed]) == BEST_BLOCK for seed in seeds])  # type: ignore[misc]
-            shown = shown_by_seeds(lowest, len(seeds))
-            yield claim(f"{TITLES[key]}: lowest with blocks of {BEST_BLOCK}", "W2", measured, best == BEST_BLOCK, shown)
+def _variants(figures: Figures) -> Iterator[Claim]:
+    for rival in ("GLTS-FBO", "GLTS-NS", "GLTS-NH"):
+        for name, key in RESPONSES.items():
+
+            def found(tries: str, rival: str = rival, key: str = key, workload: str = "W1") -> Interval | None:
+                return figures.change(key, _rival(workload, rival, tries), _glts(workload, tries))
+
+            text = f"{rival} against GLTS, RR of {name} jobs, %: within {LITTLE:g}"
+            yield Claim(text, "W1", "little impact", found, _within(0, LITTLE))
+    for name, key in RESPONSES.items():
+
+        def at_w2(tries: str, key: str = key) -> Interval | None:
+            return figures.change(key, _rival("W2", "GLTS-NH", tries), _glts("W2", tries))
+
+        text = f"GLTS-NH against GLTS, RR of {name} jobs, %: higher"
+        yield Claim(text, "W2", "clearly worse", at_w2, verdict_above)
 
 
-def _slack(results: Results) -> Iterator[str]:
-    enough = task_of_slack(ENOUGH_SLACK)
+def _blocks(figures: Figures) -> Iterator[Claim]:
+    for size in BLOCKS:
+        if size != BEST_BLOCK:
+
+            def found(tries: str, size: int = size) -> Interval | None:
+                best, other = (where_of_block(number, "GLTS", tries) for number in (BEST_BLOCK, size))
+                return figures.change(RESPONSES["all"], best, other)
+
+            text = f"GLTS, RR of all jobs with blocks of {BEST_BLOCK} against {size}, %: lower"
+            yield Claim(text, "W2", "best size", found, verdict_below)
+
+
+def _slack(figures: Figures) -> Iterator[Claim]:
     for factor in SLACKS:
         if factor != ENOUGH_SLACK:
-            found = list(changes(results, "rr_600.all", task_of_slack(factor), enough).values())
             above = factor == "none" or float(factor) > float(ENOUGH_SLACK)
-            what = f"no different (within {LITTLE:g} %)" if above else "higher"
-            text = f"{TITLES['rr_600.all']}: slack {factor} against {ENOUGH_SLACK}: {what}"
-            yield from _within(text, "W1", found, _is_little if above else _is_above)
 
+            def found(tries: str, factor: str = factor) -> Interval | None:
+                usual, other = (where_of_slack(name, tries) for name in (ENOUGH_SLACK, factor))
+                return figures.change(RESPONSES["all"], other, usual)
 
-def _is_little(mean: float) -> bool:
-    return abs(mean) <= LITTLE
-
-
-def _is_above(mean: float) -> bool:
-    return mean > 0
-
-
-def _within(
-    text: str,
-    label: str,
-    found: Sequence[float],
-    holds: Callable[[float], bool],
-    shown: Callable[[Sequence[float]], str] | None = None,
-) -> Iterator[str]:
-    """Yield the row of a claim on a mean over seeds, percentages of change if nothing else; nothing where there are none."""
-    if found:
-        measured = f"{percent_cell(found)} %" if shown is None else shown(found)
-        yield claim(text, label, measured, holds(statistics.fmean(found)), shown_by_interval(found, holds))
+            what = f"within {LITTLE:g}" if above else "higher"
+            text = f"GLTS, RR of all jobs, slack {factor} against {ENOUGH_SLACK}, %: {what}"
+            yield Claim(
+                text, "W1", "no effect" if above else "higher", found, _within(0, LITTLE) if above else verdict_above
+            )

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.papers.glts.claims import task_of_block, task_of_gap, task_of_slack
-from scripts.papers.glts.figures import Results, changes, values
+from scripts.papers.figures import Figures, Where
+from scripts.papers.glts.claims import RESPONSES, where_of_block, where_of_slack
+from scripts.papers.glts.experiment import BASE, BLOCK, BLOCKS, GAP, GAPS, SCHEDULERS, SLACK, SLACKS, SSP, TRIES, policy
+from scripts.papers.glts.measures import TENTHS
 from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
-from scripts.papers.glts.runs import BLOCK, BLOCKS, GAPS, SCHEDULERS, SLACK, SLACKS, TENTHS, Task
-from scripts.papers.pictures import MARK, Axes, Point, bars, legend, point_of, pyplot, whisker
+from scripts.papers.pictures import MARK, Axes, Point, bars, legend, point_of, pyplot
+
+from cosched_emulator.statistics.intervals import Interval
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
-GROUPS: Final = {"medium": "rr_60.medium", "long": "rr_60.long", "all, 60 s": "rr_60.all", "all, 600 s": "rr_600.all"}
+TITLES: Final = {"one": "one try", "all": "all tried"}
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
     files = []
     for name, picture in {
@@ -29,7 +32,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         "-delay": _delay,
         "-load": _load,
     }.items():
-        figure = picture(results)
+        figure = picture(figures)
         if figure is not None:
             files.append(folder / f"g-lomarc-ts{name}.png")
             figure.savefig(files[-1], dpi=110)
@@ -37,152 +40,163 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return files
 
 
-def point(results: Results, key: str, task: Task) -> Point | None:
-    """Return a figure; published are those of SSP at W2, and GLTS against SSP of ours at W1, changed by the printed percentage."""
-    found = list(values(results, key, task).values())
+def point(figures: Figures, name: str, workload: str, scheduler: str, tries: str) -> Point | None:
+    """Return RR of a class; published are those of SSP at W2, and ours of SSP at W1, changed by the printed percentages."""
+    where = Where(workload, SSP if scheduler == SSP else policy(scheduler, tries))
+    found = [*figures.values(RESPONSES[name], where).values()]
     if not found:
         return None
-    which = key.partition(".")[2]
     published = None
-    if key in GROUPS.values() and (task.workload, task.scheduler, task.variant) == ("W2", "SSP", "base"):
-        published = SSP_W2[which]
-    elif key in GROUPS.values() and task.variant == "base" and task.workload == "W1" and task.scheduler != "SSP":
-        published = _from_percentages(results, key, task)
+    if (workload, scheduler) == ("W2", SSP):
+        published = SSP_W2[name]
+    elif workload == "W1" and scheduler != SSP:
+        published = _from_percentages(figures, name, scheduler)
     return point_of(found, published)
 
 
-def _from_percentages(results: Results, key: str, task: Task) -> float | None:
+def _from_percentages(figures: Figures, name: str, scheduler: str) -> float | None:
     """Return the level that the published percentages give a scheduler, with SSP's as we have it."""
-    which = key.partition(".")[2]
-    base = list(values(results, key, task.space_sharing).values())
-    if not base or (task.scheduler != "GLTS" and task.scheduler not in RELATIVE_RESPONSE):
+    base = [*figures.values(RESPONSES[name], Where("W1", SSP)).values()]
+    if not base or (scheduler != "GLTS" and scheduler not in RELATIVE_RESPONSE):
         return None
-    level = statistics.fmean(base) * (1 + RELATIVE_RESPONSE["SSP"][which] / 100)
-    return level if task.scheduler == "GLTS" else level / (1 + RELATIVE_RESPONSE[task.scheduler][which] / 100)
+    level = statistics.fmean(base) * (1 + RELATIVE_RESPONSE[SSP][name] / 100)
+    return level if scheduler == "GLTS" else level / (1 + RELATIVE_RESPONSE[scheduler][name] / 100)
 
 
-def _responses(results: Results) -> Any:
-    """Draw figure 6: relative responses by class and scheduler, and the same at W2."""
+def _responses(figures: Figures) -> Any:
+    """Draw figure 6: relative responses by class and scheduler, and the same at W2; one try above, all below."""
+    names = (SSP, *SCHEDULERS)
     panels = {
-        workload: {
-            scheduler: [point(results, key, Task(workload, scheduler)) for key in GROUPS.values()]
-            for scheduler in SCHEDULERS
+        (tries, workload): {
+            scheduler: [point(figures, name, workload, scheduler, tries) for name in RESPONSES] for scheduler in names
         }
+        for tries in TRIES
         for workload in ("W1", "W2")
     }
     if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
         return None
-    figure, axes = _figure(2)
-    for axis, (workload, rows) in zip(axes, panels.items(), strict=True):
-        bars(axis, rows, dict(zip(SCHEDULERS, COLOURS, strict=True)))
-        axis.set_xlim(-0.6, len(GROUPS) - 0.4)
-        axis.set_xticks(range(len(GROUPS)), list(GROUPS))
-        axis.set_title(f"{workload}: mean relative response (RR)", fontsize=9)
+    figure, axes = _figure(2, rows=2)
+    for axis, ((tries, workload), rows) in zip(axes, panels.items(), strict=True):
+        bars(axis, rows, dict(zip(names, COLOURS, strict=True)))
+        axis.set_xlim(-0.6, len(RESPONSES) - 0.4)
+        axis.set_xticks(range(len(RESPONSES)), ["all, 600 s" if name == "all" else name for name in RESPONSES])
+        axis.set_title(f"{workload}, {TITLES[tries]}: mean relative response (RR)", fontsize=9)
     legend(figure, axes[0])
     return figure
 
 
-def _blocks(results: Results) -> Any:
-    """Draw figure 8: relative responses by size of blocks, W2, against GLTS with the usual size."""
-    base = task_of_block(BLOCK)
+def _blocks(figures: Figures) -> Any:
+    """Draw figure 8: relative responses by size of blocks, W2, against the same search with the usual size."""
     found = {
         name: {
-            scheduler: _against(results, key, {size: task_of_block(size, scheduler) for size in BLOCKS}, base, "block-")
+            policy(scheduler, tries): [
+                (size, change)
+                for size in BLOCKS
+                if (change := figures.change(key, *_of_block(size, scheduler, tries))) is not None
+            ]
             for scheduler in ("GLTS", "GLTS-FBO", "GLTS-NS")
+            for tries in TRIES
         }
-        | {"GLTS-NH": _against(results, key, dict.fromkeys(BLOCKS, Task("W2", "GLTS-NH")), base, "block-")}
-        for name, key in list(GROUPS.items())[:2]
+        for name, key in [*RESPONSES.items()][:2]
     }
-    if not any(line for lines in found.values() for line in lines.values()):
+    if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
         return None
     figure, axes = _figure(2)
     for axis, (name, lines) in zip(axes, found.items(), strict=True):
         for rank, (scheduler, line) in enumerate(lines.items()):
-            _line(axis, [(size + 0.3 * (rank - 1.5), item) for size, item in line], scheduler, _colour(scheduler))
+            style = "-" if scheduler.endswith("/one") else "--"
+            _line(
+                axis,
+                [(size + 0.3 * (rank - 2.5), item) for size, item in line],
+                scheduler,
+                COLOURS[rank // 2 + 3],
+                style,
+            )
         axis.set_xticks(BLOCKS)
         axis.set_xlabel("size of blocks", fontsize=9)
-        axis.set_title(f"W2: RR of {name} jobs against GLTS with {BLOCK} [%]", fontsize=9)
+        axis.set_title(f"W2: RR of {name} jobs against blocks of {BLOCK} [%]", fontsize=9)
     legend(figure, axes[0])
     return figure
 
 
-def _slack(results: Results) -> Any:
+def _of_block(size: int, scheduler: str, tries: str) -> tuple[Where, Where]:
+    return where_of_block(size, scheduler, tries), where_of_block(BLOCK, scheduler, tries)
+
+
+def _slack(figures: Figures) -> Any:
     """Draw figure 9: relative responses by slack factor, W1, against the usual factor."""
-    tasks = {rank: task_of_slack(factor) for rank, factor in enumerate(SLACKS)}
-    lines = {name: _against(results, key, tasks, task_of_slack(SLACK), "slack-") for name, key in GROUPS.items()}
-    if not any(lines.values()):
+    found = {
+        tries: {
+            name: [
+                (rank + 0.07 * (place - 1), change)
+                for rank, factor in enumerate(SLACKS)
+                if (change := figures.change(key, where_of_slack(factor, tries), where_of_slack(SLACK, tries)))
+                is not None
+            ]
+            for place, (name, key) in enumerate(RESPONSES.items())
+        }
+        for tries in TRIES
+    }
+    if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
         return None
-    figure, axes = _figure(1)
-    for rank, (name, line) in enumerate(lines.items()):
-        _line(axes[0], [(x + 0.07 * (rank - 1.5), item) for x, item in line], name, LINES[rank])
-    axes[0].set_xticks(range(len(SLACKS)), SLACKS)
-    axes[0].set_xlabel("slack factor", fontsize=9)
-    axes[0].set_title(f"W1: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
+    figure, axes = _figure(2)
+    for axis, (tries, lines) in zip(axes, found.items(), strict=True):
+        for colour, (name, line) in zip(LINES, lines.items(), strict=False):
+            _line(axis, line, name, colour)
+        axis.set_xticks(range(len(SLACKS)), SLACKS)
+        axis.set_xlabel("slack factor", fontsize=9)
+        axis.set_title(f"W1, {TITLES[tries]}: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
     legend(figure, axes[0])
     return figure
 
 
-def _against(
-    results: Results, key: str, tasks: Mapping[int, Task], base: Task, prefix: str
-) -> list[tuple[float, Point]]:
-    """Return by how many percent tasks are above ``base``, over the seeds that variants of this prefix have."""
-    seeds = {task.seed for task in results if task.variant.startswith(prefix)}
-    line: list[tuple[float, Point]] = []
-    for x, task in tasks.items():
-        found = [change for seed, change in changes(results, key, task, base).items() if seed in seeds]
-        if found:
-            line.append((x, point_of(found)))
-    return line
-
-
-def _delay(results: Results) -> Any:
+def _delay(figures: Figures) -> Any:
     """Draw how response / expected response is distributed over the jobs of all seeds."""
     panels = {
-        workload: {name: share_within(results, Task(workload, "GLTS"), name) for name in ("medium", "long")}
+        (workload, tries): {
+            name: share_within(figures, Where(workload, policy("GLTS", tries)), name) for name in ("medium", "long")
+        }
+        for tries in TRIES
         for workload in ("W1", "W2")
     }
     if not any(line for lines in panels.values() for line in lines.values()):
         return None
-    figure, axes = _figure(2)
-    for axis, (workload, lines) in zip(axes, panels.items(), strict=True):
+    figure, axes = _figure(2, rows=2)
+    for axis, ((workload, tries), lines) in zip(axes, panels.items(), strict=True):
         for colour, (name, line) in zip(LINES, lines.items(), strict=False):
             if line:  # the last bin has no upper end
                 axis.plot([tenth / 10 for tenth in range(TENTHS)], [0.0, *line[:-1]], color=colour, label=name)
         if workload == "W1":
             axis.plot([DELAY["p75"], DELAY["p95"]], [0.75, 0.95], "D", color=MARK, markersize=4, label="published")
         axis.set_xlim(0, 2.5)
-        axis.set_title(f"{workload}, GLTS: share of jobs within response / expected response", fontsize=9)
+        axis.set_title(f"{workload}, GLTS, {TITLES[tries]}: share of jobs within response / expected", fontsize=9)
     legend(figure, axes[0])
     return figure
 
 
-def share_within(results: Results, task: Task, name: str) -> list[float]:
+def share_within(figures: Figures, where: Where, name: str) -> list[float]:
     """Return the share of a class's jobs up to the end of each tenth, over all seeds; nothing where nothing was expected."""
-    found = [
-        result["delay"][name]["tenths"]
-        for other, result in results.items()
-        if other.series == task.series and result["delay"].get(name)
-    ]
-    counts = list(itertools.accumulate([sum(column) for column in zip(*found, strict=True)]))
+    series = figures.series(where)
+    found = [row[f"delay_{name}_tenths"] for row in (series.rows if series else ()) if row.get(f"delay_{name}_tenths")]
+    counts = [*itertools.accumulate([sum(column) for column in zip(*found, strict=True)])]
     return [count / counts[-1] for count in counts]
 
 
-def _load(results: Results) -> Any:
+def _load(figures: Figures) -> Any:
     """Draw how much lower GLTS's relative responses are than others', by load."""
-    seeds = {task.seed for task in results if task.variant.startswith("gap-")}
-    if not seeds:
+    if not any(figures.seeds(Where("W1", SSP, f"gap-{gap}")) for gap in GAPS):
         return None
     figure, axes = _figure(2)
-    for axis, rival in zip(axes, ("SSP", "CST"), strict=True):
-        for rank, (name, key) in enumerate(GROUPS.items()):
+    for axis, rival in zip(axes, (SSP, "CST"), strict=True):
+        for tries, (colour, (name, key)) in itertools.product(TRIES, zip(LINES, RESPONSES.items(), strict=False)):
             line = []
             for gap in GAPS:
-                task = task_of_gap(gap)
-                changed = changes(results, key, task, task._replace(scheduler=rival))
-                found = [change for seed, change in changed.items() if seed in seeds]
-                if found:
-                    line.append((1 / float(gap) + 0.003 * (rank - 1.5), point_of(found)))
-            _line(axis, line, name, LINES[rank])
+                variant = BASE if gap == GAP else f"gap-{gap}"
+                other = SSP if rival == SSP else policy(rival, tries)
+                change = figures.change(key, Where("W1", policy("GLTS", tries), variant), Where("W1", other, variant))
+                if change is not None:
+                    line.append((1 / float(gap), change))
+            _line(axis, line, f"{name}, {TITLES[tries]}", colour, "-" if tries == "one" else "--")
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)
         axis.set_title(f"RR of GLTS against {rival} [%]", fontsize=9)
@@ -190,29 +204,28 @@ def _load(results: Results) -> Any:
     return figure
 
 
-def _line(axis: Axes, points: Sequence[tuple[float, Point]], label: str, colour: str) -> None:
+def _line(axis: Axes, points: Sequence[tuple[float, Interval]], label: str, colour: str, style: str = "-") -> None:
+    halves = [
+        (max(0.0, item.mean - item.low), max(0.0, item.high - item.mean)) if item.exists else (0.0, 0.0)
+        for _, item in points
+    ]
     axis.errorbar(
         [x for x, _ in points],
         [item.mean for _, item in points],
-        yerr=[whisker(item) for _, item in points],
+        yerr=[*zip(*halves, strict=True)] if halves else None,
         color=colour,
         label=label,
         marker="o",
         markersize=3,
         linewidth=1.2,
+        linestyle=style,
         elinewidth=0.7,
         capsize=2,
     )
 
 
-def _colour(scheduler: str) -> str:
-    return COLOURS[tuple(SCHEDULERS).index(scheduler)]
-
-
-def _figure(columns: int) -> tuple[Any, Sequence[Axes]]:
-    figure, axes = pyplot().subplots(
-        1, columns, figsize=(10.2 if columns > 1 else 6.4, 3.6), layout="constrained", squeeze=False
-    )
-    for axis in axes[0]:
+def _figure(columns: int, rows: int = 1) -> tuple[Any, Sequence[Axes]]:
+    figure, axes = pyplot().subplots(rows, columns, figsize=(10.2, 3.6 * rows), layout="constrained", squeeze=False)
+    for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
-    return figure, axes[0]
+    return figure, [*axes.flat]

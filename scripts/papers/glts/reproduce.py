@@ -1,14 +1,14 @@
 """Reproduce the G-LOMARC-TS paper (its figures 6 to 9 and the figures of section 5); see docs/reproducing.md.
 
-Every run's figures are kept as one JSON file, so that an interrupted reproduction goes on where it stopped.
+It is a study: runs that are done are not made again, so that an interrupted reproduction goes on where it stopped.
 """
 
 from __future__ import annotations
 
-from scripts.papers.command import Paper, reproduce
+from scripts.papers.glts.experiment import JOBS, QUICK_JOBS, SEEDS, USUAL, experiment
 from scripts.papers.glts.pictures import draw
 from scripts.papers.glts.report import report
-from scripts.papers.glts.runs import JOBS, QUICK_JOBS, SEEDS, simulate, tasks_of, tell
+from scripts.papers.study import Paper, reproduce
 
 PAPER = Paper(
     name="g-lomarc-ts",
@@ -18,9 +18,8 @@ PAPER = Paper(
     jobs=JOBS,
     quick_jobs=QUICK_JOBS,
     seeds=SEEDS,
-    tasks_of=lambda seeds, quick: tasks_of(seeds, quick=quick),
-    simulate=simulate,
-    tell=tell,
+    experiment=experiment,
+    usual=USUAL,
     report=report,
     draw=draw,
 )

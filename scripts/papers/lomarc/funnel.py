@@ -5,31 +5,26 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from scripts.papers.figures import Figures, Where
+from scripts.papers.lomarc.experiment import FORM, FORMS, M1, TRACED
+from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
-from scripts.papers.lomarc.runs import AARR, BASE_FORM, FORMS, FUNNEL, TRACED, Task
-from scripts.tables import NOTHING, number
+from scripts.tables import NOTHING, number, table_row
 
-Results: TypeAlias = Mapping[Task, Mapping[str, Any]]  # of traced runs
 Row: TypeAlias = Sequence[float | None]  # in the order of STAGES
 
-CONSTRAINTS: Final = ("all", "short", "size", "memory", "type", "slowdown")  # as a decision trace names them
-# Over which searches for a partner the mean is taken: the paper does not say.
-SEARCHES: Final = {"mean": "all searches", "mean_matched": "searches that matched"}
+# Over which searches for a partner the mean is taken: the paper does not say. By prefix of the measure's figures.
+SEARCHES: Final = {"funnel": "all searches", "funnel_matched": "searches that matched"}
+QUEUE: Final = f"funnel_matched_{CONSTRAINTS[0]}"  # the kind of searches that is nearer to the paper
 
 
-def stages(results: Results, task: Task, which: str) -> Row | None:
-    """Return the row of table 5 for a task, as means over the seeds that are there; ``which``: a key of `SEARCHES`."""
-    found = [
-        result["funnel"]["partners"]
-        for other, result in results.items()
-        if other.series == task.series and result["funnel"]["partners"]["searches"]
-    ]
-    if not found:
-        return None
-    rows = [[*(partners["left"][name][which] for name in CONSTRAINTS), partners["position"]] for partners in found]
-    return [_mean(column) for column in zip(*rows, strict=True)]
+def stages(figures: Figures, where: Where, searches: str) -> Row | None:
+    """Return the row of table 5 for a scheduler, as means over the seeds that are there; ``searches``: a key of `SEARCHES`."""
+    names = (*(f"{searches}_{name}" for name in CONSTRAINTS), "funnel_position")
+    row = [_mean([*figures.values(name, where).values()]) for name in names]
+    return None if row[0] is None else row
 
 
 def shares_of_stages(row: Row) -> Row:
@@ -40,7 +35,7 @@ def shares_of_stages(row: Row) -> Row:
     ]
 
 
-def funnel_table(results: Results) -> list[str]:
+def funnel_table(figures: Figures) -> list[str]:
     """Return table 5, published beside measured."""
     lines = [
         "The queue is what a search for a partner looks at, the searching job not counted; the selected one is counted among the"
@@ -50,45 +45,55 @@ def funnel_table(results: Results) -> list[str]:
         "|---|---|---|" + "---:|" * len(STAGES),
     ]
     for scheduler in TRACED:
-        for workload in AARR:
+        for workload in M1:
             rows: list[tuple[str, Row | None]] = [("published", TABLE_5[scheduler][workload])]
-            task = Task(workload, "M1", scheduler, variant=FUNNEL)
-            rows += [(text, stages(results, task, which)) for which, text in SEARCHES.items()]
+            rows += [(text, stages(figures, Where(workload, scheduler), which)) for which, text in SEARCHES.items()]
             lines += [f"| {scheduler} | {workload} | {text} | {_cells(row, number)} |" for text, row in rows if row]
     return [*lines, ""]
 
 
-def shares_table(results: Results) -> list[str]:
+def shares_table(figures: Figures) -> list[str]:
     """Return the share that passes each constraint, published and under each form of the slowdown: which did the authors run?"""
     head = ["| | | " + " | ".join(STAGES[1:-1]) + " |", "|---|---|" + "---:|" * len(STAGES[1:-1])]
-    kinds = [(form, which) for form in FORMS for which in SEARCHES]
+    kinds = [(form, which) for form in (FORM, *FORMS) for which in SEARCHES]
     rows: dict[tuple[str, str], dict[str, Row]] = {kind: {} for kind in (("published", ""), *kinds)}
     for scheduler in TRACED:
-        for workload in AARR:
+        for workload in M1:
             label = f"{scheduler} {workload}"
             rows["published", ""][label] = shares_of_stages(TABLE_5[scheduler][workload])
             for form, which in kinds:
-                row = stages(results, Task(workload, "M1", scheduler, variant=FUNNEL, form=form), which)
+                row = stages(figures, Where(workload, scheduler, None if form == FORM else form), which)
                 if row is not None:
                     rows[form, which][label] = shares_of_stages(row)
-    lines = [
-        "The forms of the slowdown differ in the last constraint."
-        f" Means over all searches, but where it says so; the page's other tables are of `{BASE_FORM}`.",
-        "",
-        "Mean over schedulers and workloads:",
-        "",
-        *head,
-    ]
+    lines = ["Mean over the schedulers and workloads that have run:", "", *head]
     for (form, which), found in rows.items():
         if found:
-            mean = [_mean(column) for column in zip(*found.values(), strict=True)]
-            lines.append(f"| {form} | {SEARCHES.get(which, '')} | {_cells(mean, _share)} |")
-    lines += ["", "Each:", "", *head]
-    for label in rows["published", ""]:
-        for (form, which), found in rows.items():
-            if label in found and (form == BASE_FORM or which != "mean_matched"):
-                name = f"{form}, {SEARCHES[which]}" if which == "mean_matched" else form
-                lines.append(f"| {label} | {name} | {_cells(found[label], _share)} |")
+            mean = [
+                _mean([value for value in column if value is not None]) for column in zip(*found.values(), strict=True)
+            ]
+            lines.append(table_row((form, SEARCHES.get(which, "")), [_share(value) for value in mean]))
+    lines += ["", f"Each, of `{FORM}`, over searches that matched:", "", *head]
+    for label, theirs in rows["published", ""].items():
+        mine = rows[FORM, "funnel_matched"].get(label)
+        if mine is not None:
+            lines += [f"| {label} | published | {_cells(theirs, _share)} |", f"| {label} | | {_cells(mine, _share)} |"]
+    return [*lines, ""]
+
+
+def pairs_table(figures: Figures, cells: Mapping[str, Where]) -> list[str]:
+    """Return how the pairs of some cells truly get on, over seeds."""
+    names = {
+        "pairs": "pairs",
+        "pairs_slowdown": "mean slowdown",
+        "pairs_not_slowed": "not slowed (exactly 1), share",
+        "pairs_above_limit": "above the limit of 1.6",
+        "pairs_above_memory": "do not fit into memory",
+    }
+    lines = ["| | | seeds | " + " | ".join(names.values()) + " |", "|---|---|---|" + "---:|" * len(names)]
+    for label, where in cells.items():
+        if figures.values("pairs", where):
+            row = [number(_mean([*figures.values(name, where).values()])) for name in names]
+            lines.append(table_row((label, where.policy, str(figures.seeds(where))), row))
     return [*lines, ""]
 
 
@@ -96,9 +101,8 @@ def _cells(row: Row, text: Callable[[float | None], str]) -> str:
     return " | ".join(text(value) for value in row)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return statistics.fmean(found) if found else None
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def _share(value: float | None) -> str:

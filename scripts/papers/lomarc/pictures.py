@@ -6,36 +6,33 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from scripts.papers.frame import by_seed
-from scripts.papers.lomarc.published import AGAINST_PSS
-from scripts.papers.lomarc.report import against_pss
-from scripts.papers.lomarc.runs import AARR, SCHEDULERS, Task
+from scripts.papers.figures import Figures, Where
+from scripts.papers.lomarc.experiment import M1, SCHEDULERS
+from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
 from scripts.papers.pictures import Point, bars, legend, point_of, pyplot
-
-Results: TypeAlias = Mapping[Task, Mapping[str, Any]]
 
 COLOURS: Final = ("#0b3954", "#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#1b4965", "#087e8b")
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
     pictures: Mapping[str, Sequence[Panel]] = {
         "lomarc": [
-            _headline(results, "response_s", "mean response, relative to PSS"),
-            _headline(results, "rbr", "mean relative bounded response (RBR), relative to PSS"),
+            _headline(figures, RESPONSE, "mean response, relative to PSS"),
+            _headline(figures, RBR, "mean relative bounded response (RBR), relative to PSS"),
         ],
-        "lomarc-response": [_workloads(results, "response_s", "mean response [hours]", 1 / 3600)],
-        "lomarc-rbr": [_workloads(results, "rbr", "mean relative bounded response (RBR)", 1.0)],
+        "lomarc-response": [_workloads(figures, RESPONSE, "mean response [hours]", 1 / 3600)],
+        "lomarc-rbr": [_workloads(figures, RBR, "mean relative bounded response (RBR)", 1.0)],
         "lomarc-efficiency": [
-            _workloads(results, "node_utilisation", "utilisation [%]", 100.0),
-            _workloads(results, "node_efficiency", "utilisation efficiency [%]", 100.0),
+            _workloads(figures, "node_utilisation", "utilisation [%]", 100.0),
+            _workloads(figures, EFFICIENCY, "utilisation efficiency [%]", 100.0),
         ],
         "lomarc-mixes": [
-            _mix(results, mix, *figure)
+            _mix(figures, mix, *figure)
             for mix in ("M2", "M3")
-            for figure in (("response_s", "mean response [hours]", 1 / 3600), ("rbr", "mean RBR", 1.0))
+            for figure in ((RESPONSE, "mean response [hours]", 1 / 3600), (RBR, "mean RBR", 1.0))
         ],
     }
     files = [_panels(folder / f"{name}.png", panels) for name, panels in pictures.items()]
@@ -51,43 +48,44 @@ class Panel(NamedTuple):
     line: float | None = None
 
 
-def absolute(results: Results, key: str, task: Task, factor: float) -> Point | None:
+def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point | None:
     """Return a figure as it is; the published one is PSS's of ours, changed by the published percentage."""
-    values = list(by_seed(results, key, task).values())
+    values = list(figures.values(key, where).values())
     if not values:
         return None
     scaled = [value * factor for value in values]
-    change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
-    base = list(by_seed(results, key, task.space_sharing).values())
+    change = AGAINST_PSS.get(key, {}).get(where.workload, {}).get(where.policy)
+    base = list(figures.values(key, Where(where.workload, "PSS")).values())
     if change is None or not base:
         return point_of(scaled)
     return point_of(scaled, statistics.fmean(base) * factor * (1 + change / 100))
 
 
-def relative(results: Results, key: str, task: Task) -> Point | None:
-    """Return a figure relative to PSS under the same jobs."""
-    values = [1 + change / 100 for change in against_pss(results, key, task).values()]
-    if not values:
+def relative(figures: Figures, key: str, where: Where) -> Point | None:
+    """Return a figure relative to PSS under the same jobs, with the larger half of its interval, which is not symmetric."""
+    found = figures.ratio(key, where, Where(where.workload, "PSS"))
+    if found is None:
         return None
-    change = AGAINST_PSS.get(key, {}).get((task.workload, task.mix), {}).get(task.scheduler)
-    return point_of(values, None if change is None else 1 + change / 100)
+    change = AGAINST_PSS.get(key, {}).get(where.workload, {}).get(where.policy)
+    half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan
+    return Point(found.mean, half, None if change is None else 1 + change / 100)
 
 
-def _headline(results: Results, key: str, title: str) -> Panel:
+def _headline(figures: Figures, key: str, title: str) -> Panel:
     shown = ("AM", "L-FM", "L-U1", "L-R")
-    return _panel(title, shown, tuple(AARR), lambda w, s: relative(results, key, Task(w, "M1", s)), 1.0)
+    return _panel(title, shown, M1, lambda w, s: relative(figures, key, Where(w, s)), 1.0)
 
 
-def _workloads(results: Results, key: str, title: str, factor: float) -> Panel:
-    return _panel(title, tuple(SCHEDULERS), tuple(AARR), lambda w, s: absolute(results, key, Task(w, "M1", s), factor))
+def _workloads(figures: Figures, key: str, title: str, factor: float) -> Panel:
+    return _panel(title, tuple(SCHEDULERS), M1, lambda w, s: absolute(figures, key, Where(w, s), factor))
 
 
-def _mix(results: Results, mix: str, key: str, title: str, factor: float) -> Panel:
+def _mix(figures: Figures, mix: str, key: str, title: str, factor: float) -> Panel:
     return _panel(
         f"{mix}: {title}",
         tuple(SCHEDULERS),
-        ("W1",),
-        lambda w, s: absolute(results, key, Task(w, mix, s), factor),
+        (f"W1 {mix}",),
+        lambda w, s: absolute(figures, key, Where(w, s), factor),
     )
 
 

@@ -1,14 +1,14 @@
 """Reproduce the LOMARC paper (its figures 6 to 9, table 5 and the percentages of section 6.2); see docs/reproducing.md.
 
-Every run's figures are kept as one JSON file, so that an interrupted reproduction goes on where it stopped.
+It is a study, so an interrupted reproduction goes on where it stopped.
 """
 
 from __future__ import annotations
 
-from scripts.papers.command import Paper, reproduce
+from scripts.papers.lomarc.experiment import JOBS, SEEDS, USUAL, experiment
 from scripts.papers.lomarc.pictures import draw
 from scripts.papers.lomarc.report import report
-from scripts.papers.lomarc.runs import JOBS, SEEDS, simulate, tasks_of, tell
+from scripts.papers.study import Paper, reproduce
 
 PAPER = Paper(
     name="lomarc",
@@ -18,9 +18,8 @@ PAPER = Paper(
     jobs=JOBS,
     quick_jobs=1_000,
     seeds=SEEDS,
-    tasks_of=lambda seeds, quick: tasks_of(seeds, variants=not quick),
-    simulate=simulate,
-    tell=tell,
+    experiment=experiment,
+    usual=USUAL,
     report=report,
     draw=draw,
 )

@@ -1,16 +1,16 @@
 """Reproduce the Resource-Usage-Aware backfilling paper (its tables 1 to 7, figures 8 and 9); see docs/reproducing.md.
 
-Each run's figures are one JSON file, so that an interrupted reproduction goes on where it stopped.
+It is a study, so an interrupted reproduction goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import os
 
-from scripts.papers.command import Paper, reproduce
+from scripts.papers.rua.experiment import JOBS, LOGS, QUICK_JOBS, SEEDS, USUAL, experiment
 from scripts.papers.rua.pictures import draw
 from scripts.papers.rua.report import report
-from scripts.papers.rua.runs import JOBS, QUICK_JOBS, SEEDS, TRACES, simulate, tasks_of, tell
+from scripts.papers.study import Paper, reproduce
 
 PAPER = Paper(
     name="rua",
@@ -23,10 +23,9 @@ PAPER = Paper(
     seeds=SEEDS,
     quick_seeds=1,
     workers=os.cpu_count() or 1,
-    logs=[file for file, _ in TRACES.values()],
-    tasks_of=lambda seeds, quick: tasks_of(seeds, variants=not quick),
-    simulate=simulate,
-    tell=tell,
+    logs=[file for file, _ in LOGS.values()],
+    experiment=experiment,
+    usual=USUAL,
     report=report,
     draw=draw,
 )

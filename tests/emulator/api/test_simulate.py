@@ -252,7 +252,7 @@ class Broken:
         ),
         (UsageError, "expected a name, or a file that ends in .toml, got a.json", {"policy": Path("a.json")}),
         (UsageError, "got an object of class Greedy", {"policy": Greedy()}),
-        (UsageError, "unexpected keyword argument 'depth'", {"policy": Greedy, "settings": {"depth": 1}}),
+        (UsageError, "no such setting 'depth'", {"policy": Greedy, "settings": {"depth": 1}}),
         (
             UsageError,
             "longest: expected a value that JSON",

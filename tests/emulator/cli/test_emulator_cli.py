@@ -256,9 +256,14 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
     ("arguments", "text"),
     [
         (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
+        (("--policy", "least_work.LeastWork"), "; a class of yours is MODULE:CLASS, such as least_work:LeastWork"),
+        (("--policy", "math:pi"), "policy math:pi: expected a class, got 3.14"),
         (("--policy", "none.toml"), "none.toml: No such file or directory"),
         (("--policy", ""), "no policy ''"),
-        (("--policy", "nomodule:X"), "policy nomodule:X: ModuleNotFoundError: No module named 'nomodule'"),
+        (
+            ("--policy", "nomodule:X"),
+            "policy nomodule:X: no module 'nomodule' on Python's path: set PYTHONPATH to the folder that holds nomodule.py",
+        ),
         (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
         (
             ("--policy", "lct", "--set", "placement.threshold=0.5"),

@@ -192,14 +192,14 @@ def test_nodes_prints_a_table(run: Run, endpoint: str) -> None:
     request, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes")
     assert request == ListNodes()
     assert [line.split() for line in ran.out.splitlines()] == [
-        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MB", "NODELIST", "REASON"],
+        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"],
         ["DRAINED", "1", "4", "0/4", "100", "3", "fans"],
         ["IDLE", "3", "4", "0/12", "100", "[1-2,4]", "-"],
         ["MIXED", "1", "4", "2/4", "100", "0", "-"],
     ]
     _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--long")
     assert [line.split() for line in ran.out.splitlines()][:3] == [
-        ["NODE", "STATE", "THREADS", "MEMORY_MB", "SLOWED", "JOBS", "REASON"],
+        ["NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"],
         ["0", "MIXED", "2/4", "7/100", "-", "1,2", "-"],
         ["1", "IDLE", "0/4", "0/100", "1.50", "-", "-"],
     ]
@@ -208,12 +208,15 @@ def test_nodes_prints_a_table(run: Run, endpoint: str) -> None:
 
 
 def test_job_prints_all_fields(run: Run, endpoint: str) -> None:
-    row = job_row(12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5)
+    row = job_row(
+        12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5, memory_mb=512
+    )
     request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "11_1")
     assert request == ShowJobs((Target(11, 1),))
     assert ran.out.startswith("job                    11_1\n")
     assert "allocation             [0,2,0x3,2]\n" in ran.out
     assert "exclusive              yes\n" in ran.out
+    assert "memory                 512 MiB\n" in ran.out
     assert "elapsed                1:01:01\n" in ran.out
     assert "submit                 500 ms\n" in ran.out
     request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": ["99"]}, "job", "11", "99", "--json")
@@ -573,4 +576,5 @@ def test_commands_with_a_manager_with_keys(commands: Commands) -> None:
     told = assert_one_line(commands.emulator("queue", "--timeout", "3"), 3)
     assert told.endswith("does not accept this connection: expected other keys, or another endpoint")
     commands.environment["COSCHED_KEY"] = "own/eve.key"
-    assert "expected a secret file" in assert_one_line(commands.emulator("queue"), 2)
+    told = assert_one_line(commands.emulator("queue"), 2)
+    assert told == "own/eve.key: expected a secret key, got a public one; the secret key is own/eve.key_secret"

@@ -66,6 +66,11 @@ def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
         assert start["suspended"] == []
 
 
+def test_the_explanation_of_refused_groups() -> None:
+    records = [START | {"job": 7, "reason": "order", "unfair_to": 4, "refused_groups": 3}]
+    assert "3 groups for it were given up, as job 4 would have ended too late." in lines_of(records, 7)
+
+
 def test_the_explanation_of_a_group() -> None:
     def start(job: int, at_s: int, **facts: Any) -> Record:
         return START | {"job": job, "at_us": at_s * 1_000_000, "reason": "promise", "promised_us": 95_000_000, **facts}
@@ -238,11 +243,40 @@ def test_the_explanation_of_a_head_a_requeue_and_a_suspension() -> None:
         "10 s after its start it was suspended because beside job 5 it took 1.750 times as long as alone; it was resumed 30 s later.",
         "Start 2 of 2:",
         "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:06:10 later, at 400 s (0:06:40).",
+        "1 job that was submitted later started before it.",
         "It started because of what the policy calls 'mine'.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node).",
     ]
     with pytest.raises(EmulatorError, match=r"t\.jsonl: job 3 never started; it was the reserved head of the queue$"):
         lines_of(records, 3)
+
+
+def test_why_a_job_of_a_policy_of_others_waited() -> None:
+    def other(at_s: int, job: int, submit_s: int) -> Record:
+        return START | {"at_us": at_s * 1_000_000, "job": job, "submit_us": submit_s * 1_000_000}
+
+    def wait(at_s: int, reason: str) -> Record:
+        return {"at_us": at_s * 1_000_000, "kind": "wait", "job": 7, "reason": reason}
+
+    records = [
+        other(20, 5, 10),
+        wait(35, "too little memory"),
+        wait(36, "too little memory"),
+        other(40, 8, 35),
+        other(50, 6, 30),  # submitted at the same time as job 7, and before it by number
+        other(60, 9, 36),
+        wait(60, "overdue"),
+        other(90, 10, 40),  # not earlier
+        START | {"reason": "overdue"},
+    ]
+    assert lines_of(records, 7)[1:5] == [
+        "5 s after its submission the policy said of it 'too little memory'.",
+        "30 s after its submission the policy said of it 'overdue'.",
+        "2 jobs that were submitted later started before it.",
+        "It started because of what the policy calls 'overdue'.",
+    ]
+    with pytest.raises(EmulatorError, match=r"t\.jsonl: job 7 never started; the policy says of it 'overdue'$"):
+        lines_of(records[:-1], 7)
 
 
 @pytest.mark.parametrize(

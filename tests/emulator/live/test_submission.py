@@ -153,7 +153,7 @@ def test_refusals_use_the_units_of_users() -> None:
         (submit(delay_us=10**18), "expected at most 10 years, got 1000000000000 s"),
         (submit(8, all_memory=True), "all memory of a node: expected a fixed number of processes on a node"),
         (submit(name="x" * 200), "expected at most 128 bytes, got 200"),
-        (submit(memory_mb=10**12), "expected at most 1000000000 MB a process, got 1000000000000"),
+        (submit(memory_mb=10**12), "expected at most 1000000000 MiB a process, got 1000000000000"),
     ):
         refused = site.live.refusal(ROOT, wish)
         assert isinstance(refused, Refused)

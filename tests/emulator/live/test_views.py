@@ -71,8 +71,9 @@ class Site:
         self.live.advance(round(at_s * SECOND))
         self.write_down()
 
-    def ask(self, request: Request) -> Done | Refused:
-        return answer_query(self.live, self.books, lambda: {"uptime_s": 5.0, "scheduler": {"policy": "easy"}}, request)
+    def ask(self, request: Request, *, served: bool = True) -> Done | Refused:
+        status = {"uptime_s": 5.0, "scheduler": {"policy": "easy"}}
+        return answer_query(self.live, self.books, lambda: status, request, served=served)
 
     def told(self, request: Request) -> dict[str, Any]:
         """Return an answer after encoding and decoding."""
@@ -132,6 +133,18 @@ def test_the_queue_has_jobs_in_every_state() -> None:
     assert [(row["array_id"], row["array_index"]) for row in rows[5:]] == [(6, 3), (6, 5), (6, 7)]
     assert [row["job_id"] for row in site.rows(ListJobs("bob"))] == [2]
     assert site.rows(ListJobs("nobody")) == []
+
+
+def test_pending_jobs_have_a_reason_without_a_scheduler() -> None:
+    site = Site(node_class(2, 4))
+    site.do(submit(1))
+    site.do(submit(1, held=True))
+    queue, shown = [site.ask(request, served=False) for request in (ListJobs(), ShowJobs((Target(1),)))]
+    assert isinstance(queue, Done)
+    assert isinstance(shown, Done)
+    assert [row["reason"] for row in as_maps(dict(queue.result))] == ["NoScheduler", "JobHeldUser"]
+    assert shown.result["jobs"][0]["reason"] == "NoScheduler"
+    assert [row["reason"] for row in site.rows(ListJobs())] == ["Resources", "JobHeldUser"]
 
 
 def test_nodes_are_shown_in_every_state() -> None:

@@ -123,7 +123,7 @@ def test_jobs_end_or_are_killed_at_their_limit(
         (m.ResumeJob(1), "job 1 is not suspended"),
         (m.ResumeJob(5), "job 5 is not suspended"),
         (m.StartJob(6, runs_on((0, 1, 2, 1)), 100, None), "node 0 is not taken whole for an exclusive job"),
-        (m.StartJob(7, runs_on((1, 1, 1, 1)), 100, None), "node 1 has 100 MB free, 101 wanted"),
+        (m.StartJob(7, runs_on((1, 1, 1, 1)), 100, None), "node 1 has 100 MiB free, 101 wanted"),
     ],
 )
 def test_each_illegal_action_is_refused_with_its_reason_and_changes_nothing(action: m.Action, reason: str) -> None:
@@ -193,7 +193,7 @@ def test_exclusive_jobs_share_no_node() -> None:
 
 def test_memory_is_given_back() -> None:
     managed = with_jobs(job(1, memory_mb=60), job(2, memory_mb=60))
-    assert refusals(managed, start(1, mask=1), start(2, mask=2)) == ["node 0 has 40 MB free, 60 wanted"]
+    assert refusals(managed, start(1, mask=1), start(2, mask=2)) == ["node 0 has 40 MiB free, 60 wanted"]
     managed.commit(3, 10, (m.JobEnded(1, m.COMPLETED),), ())
     assert refusals(managed, start(2, mask=2)) == []
 

@@ -179,8 +179,8 @@ def test_swap_space_is_taken_and_given_back(contention: bool) -> None:
         [job(1, memory_mb=40), job(2, memory_mb=30), job(3)],
         on=manager(node_class(1, swap_mb=60), node_class(1), contention=contention),
     )
-    full = "node 0 has 20 MB of swap space free, 30 wanted"
-    assert reasons(player.batches) == [full, "node 0 has 30 MB of swap space free, 40 wanted"]
+    full = "node 0 has 20 MiB of swap space free, 30 wanted"
+    assert reasons(player.batches) == [full, "node 0 has 30 MiB of swap space free, 40 wanted"]
     assert (records[1].state, stays(records[1])) == (SUSPENDED, [(0, 10), (20, 30)])
     assert records[1].disk == (OnDisk(10, 20), OnDisk(30, None))
     assert (records[1].work_us, records[1].left_us, records[1].starts) == (20, 30, 1)
@@ -194,7 +194,7 @@ def test_swap_space_is_taken_and_given_back(contention: bool) -> None:
     ("other", "reason"),
     [
         (start(2), "node 0 is not free there"),
-        (start(2, mask=2), "node 0 has 40 MB free, 50 wanted"),
+        (start(2, mask=2), "node 0 has 40 MiB free, 50 wanted"),
     ],
 )
 def test_a_job_returns_only_when_its_threads_and_memory_are_free(

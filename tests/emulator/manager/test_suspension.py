@@ -205,7 +205,7 @@ def test_a_suspended_job_keeps_its_threads_and_its_memory(contention: bool) -> N
         on=manager(contention=contention),
     )
     reasons = [e.reason for _, _, events in player.batches for e in events if isinstance(e, m.ActionRefused)]
-    assert reasons == ["node 0 is not free there", "node 0 has 40 MB free, 60 wanted"]
+    assert reasons == ["node 0 is not free there", "node 0 has 40 MiB free, 60 wanted"]
     assert list(managed.running) == [1]
 
 

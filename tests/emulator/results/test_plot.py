@@ -14,8 +14,18 @@ from tests.emulator.results.samples import TWO_NODES, six_jobs
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import plot
+from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.figures.plot import Series, plot_comparison, plot_distribution, plot_gantt, plot_load
+from cosched_emulator.results.figures.plot import (
+    SeedSeries,
+    Series,
+    plot_comparison,
+    plot_distribution,
+    plot_gantt,
+    plot_load,
+    plot_seed_comparison,
+)
+from cosched_emulator.results.figures.seed_comparison import Policy, compare_seeds
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
 JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())
@@ -107,6 +117,22 @@ def test_the_comparison_shows_values_and_names(tmp_path: Path, texts: list[str])
 def test_a_comparison_of_runs_without_figures_is_drawn(tmp_path: Path, texts: list[str]) -> None:
     plot_comparison(tmp_path / "x.png", ["nothing"], [summarise([], TWO_NODES)])
     assert texts.count("–") == 5  # noqa: RUF001
+
+
+def test_several_seeds_have_error_bars_and_a_band(tmp_path: Path, texts: list[str]) -> None:
+    waits: list[Any] = [SUMMARY, SUMMARY | {"finished": SUMMARY["all"]}]  # mean waits of 26.67 and 22.5 s
+    rows = compare_seeds(
+        [Policy("easy", (1, 2), waits), Policy("one", (1,), waits[:1])], figures=COMPARED, paired=False
+    )
+    plot_seed_comparison(tmp_path / "x.png", ["easy (2 seeds)", "one"], rows, "finished")
+    # 12.706 x 4.1667 / 2 = 26.47.
+    assert {"easy (2 seeds)", "24.58 ± 26.47", "26.67"} <= set(texts)
+    assert any("Error bars: 95 % intervals over seeds." in text for text in texts)
+    band = "Bands: 95 % intervals over seeds, at each value."
+    assert band not in texts
+    samples = (np.array([1.0, 2, 5]), np.zeros(0), np.array([2.0, 9]))  # nothing completed under one seed
+    plot_distribution(tmp_path / "y.png", [SeedSeries("rua (3 seeds)", samples)], "wait [s]", floor=1)
+    assert {"rua (3 seeds)", band} <= set(texts)
 
 
 def test_the_schedule_shows_jobs_and_sharing(tmp_path: Path, texts: list[str]) -> None:

@@ -165,7 +165,7 @@ class Wrong(Table):
         ("truth", {"contention": "tables"}, "truth.contention: expected one of bandwidth, lomarc, none, statistical, got 'tables'"),
         ("truth", {"contention": "statistic"}, "did you mean 'statistical'?"),
         ("belief", {"contention": "no.module:X"}, "belief.contention: expected a model that can be imported, got "
-         "contention no.module:X: ModuleNotFoundError"),
+         "contention no.module:X: no module 'no' on Python's path"),
         ("belief", {"contention": CROWD}, "belief.contention: expected a model of pairs of jobs"),
         ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected valid parameters of "),
         ("truth", {"contention": CROWD, "parameters": {"jobs": 3}}, "jobs is no parameter: it stands for the jobs by id"),

@@ -16,7 +16,6 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.run.policy_warnings import idle_matching, idle_slices
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
@@ -437,6 +436,10 @@ def test_other_files_are_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a regular file"):
         read_scenario(str(tmp_path), {})
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(
+        InputError, match=r"^my\.swf\.gz: expected a scenario, in TOML, got a log by its name: name it by --swf$"
+    ):
+        read_scenario("my.swf.gz", {})
     with pytest.raises(InputError, match=r"binary\.toml: expected TOML"):
         read_scenario(str(tmp_path / "binary.toml"), {})
     with pytest.raises(InputError, match=r"expected TOML, got .*line 2"):
@@ -513,57 +516,6 @@ def test_processors_count_cores(preset: str, processors: int, classes: list[tupl
         prepared = prepare(table)
         assert [item[:4] for item in prepared.nodes] == classes
         assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
-
-
-USAGE = {"characteristics": "M1"}
-LOMARC = {"contention": "lomarc"}
-STATISTICAL = {"contention": "statistical"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "sections", "told"),
-    [
-        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
-        ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
-         "of how jobs use their nodes (belief.usage, belief.usage_missing)"),
-        ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
-        ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
-        ("lomarc-r", {"truth": STATISTICAL}, None),
-        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
-        ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
-        ("glts", {"truth": STATISTICAL}, None),
-        ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
-        ("glts", {"workload": USAGE, "truth": LOMARC}, None),
-        ("ssp", {}, None),
-        ("ac", {}, None),
-        ("easy", {}, None),
-    ],
-)  # fmt: skip
-def test_a_matching_without_knowledge_of_pairs_gives_a_warning(
-    policy: str, sections: dict[str, Any], told: str | None
-) -> None:
-    table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
-    choice = choose(policy)
-    found = idle_matching(choice, prepare(table))
-    expected = f"matching {choice.settings['matching']['name']} will pair no jobs: the scheduler is told nothing {told}"
-    assert found == (None if told is None else expected)
-
-
-@pytest.mark.parametrize(
-    ("policy", "memory_mb", "swap_mb", "warns"),
-    [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],
-)
-def test_slices_without_swap_space_give_a_warning(policy: str, memory_mb: int, swap_mb: int, *, warns: bool) -> None:
-    table = {
-        "cluster": {"nodes": 4, "preset": "g-lomarc-2x2", "swap_mb": swap_mb},
-        "workload": {"lublin": 3, "memory_mb": memory_mb},
-    }
-    found = idle_slices(choose(policy), prepare(table))
-    assert (found is not None) == warns
-    if found is not None:
-        assert "nodes with 0 MB of swap space" in found
 
 
 def test_an_empty_path_stays_empty(tmp_path: Path) -> None:

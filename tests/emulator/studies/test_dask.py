@@ -66,6 +66,13 @@ def test_no_scheduler_is_an_error_within_seconds(tmp_path: Path) -> None:
     assert study(TWO_POLICIES, tmp_path / "s", jobs=1).done  # the folder is as good as new
 
 
+@pytest.mark.parametrize("address", ["", "head", "head:x", "ftp://head:1", "tcp://"])
+def test_what_is_no_address_is_an_error_at_once(address: str, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(UsageError, match=f"^--dask {address}: expected an address such as tcp://head:8786: "):
+        study(TWO_POLICIES, tmp_path / "s", dask=address)
+
+
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'cosched\[cluster\]'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,36 @@ def test_the_same_run_has_the_same_key_whatever_it_is_called(tmp_path: Path) -> 
     assert renamed != plan_of(seeds=[2]).cells[0].key
 
 
+def test_a_log_that_changes_between_two_studies_of_a_session_is_read_again(tmp_path: Path) -> None:
+    log, keys = tmp_path / "a.swf", set()
+    for run_s in (10, 11):
+        log.write_text(f"; MaxProcs: 4\n1 0 0 {run_s} 1 -1 -1 1 {run_s} -1 1 1 -1 -1 -1 -1 -1 -1\n")
+        keys.add(make_plan(read_experiment({"scenario": {"workload": {"swf": str(log)}}})).cells[0].key)
+    assert len(keys) == 2
+
+
+def test_loads_that_differ_in_a_late_digit_have_different_names() -> None:
+    loads = [0.7, 0.70000001, 1.0]
+    assert names(plan_of(loads=loads, runs=[{"loads": loads}]).cells) == [
+        f"load={load} policy=easy" for load in ("0.7", "0.70000001", "1")
+    ]
+
+
+def test_a_baseline_that_was_run_without_measures_is_another_run_once_it_is_a_cell() -> None:
+    measures = ["tests.emulator.studies.test_running:count_waiting"]
+    alone = plan_of(policies=["easy", "fcfs"], runs=[{"policies": ["fcfs"]}], measures=measures)
+    both = plan_of(policies=["easy", "fcfs"], measures=measures)
+    assert alone.extra[0].key != both.cells[0].key
+    assert alone.cells[0].key == both.cells[1].key
+
+
+def test_many_cells_are_planned_quickly() -> None:
+    began = time.process_time()
+    plan = plan_of(seeds="1-20000", runs=[{"seeds": "1-20000"}], exclude=[{"seeds": "5-20000"}])
+    assert len(plan.cells) == 4
+    assert time.process_time() - began < 5
+
+
 def test_the_source_of_a_policy_s_module_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     keys = []
@@ -140,6 +171,28 @@ def test_a_baseline_that_is_not_declared_is_made_without_the_variant_s_settings_
     assert set(plan.baselines.values()) == {(base.key,)}
 
 
+def test_only_the_chosen_cells_are_compared_with_a_baseline() -> None:
+    chosen = {"policy": "PSS", "shakes": 1, "runs": [{"loads": [0.7], "seeds": [2]}]}
+    plan = make_plan(read_experiment({**TWO_POLICIES, "baseline": chosen}))
+    (mine,) = (cell for cell in plan.cells if cell.key in plan.baselines)
+    assert mine.text == "load=0.7 policy=lomarc-r seed=2"
+    assert len(plan.extra) == 1
+
+
+def test_a_run_that_is_only_a_baseline_is_not_that_of_a_cell_with_measures() -> None:
+    table = {**TWO_POLICIES, "measures": ["builtins:dict"]}
+    alone = make_plan(read_experiment({**table, "runs": [{"policies": ["lomarc-r"]}]}))
+    declared = make_plan(read_experiment(table))
+    shaken = {cell.key for cell in declared.extra}
+    assert shaken < {cell.key for cell in alone.extra}
+    assert not {cell.key for cell in alone.extra} & {cell.key for cell in declared.cells}
+
+
+def test_products_are_made_one_after_the_other() -> None:
+    plan = plan_of(policies=["easy", "sjbf"], seeds="1-2", runs=[{"policies": ["sjbf"]}, {"policies": ["easy"]}])
+    assert [(cell.policy, cell.stage) for cell in plan.cells] == [("sjbf", 0)] * 2 + [("easy", 1)] * 2
+
+
 WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
     ({"policys": ["easy"]}, "policys: expected one of .*; did you mean 'policies'"),
     ({"policies": "easy"}, "policies: expected a list"),
@@ -169,9 +222,18 @@ WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
         {"policies": ["easy", {"name": "E", "policy": "easy"}]},
         "runs: expected cells that differ, got the same run: policy=easy and policy=E",
     ),
+    ({"loads": [float("inf")]}, r"loads\[0\]: expected an offered load above 0, got inf"),
+    ({"loads": [10**400]}, r"loads\[0\]: expected an offered load above 0, got 1000"),
+    ({"seeds": [2**63]}, "seeds: expected whole numbers of at most 64 bits"),
+    ({"title": "a\nb"}, r"title: expected a text of one line, got 'a\\nb'"),
+    ({"scenario": 3}, "scenario: expected a table, or the name of a scenario's file, got 3"),
+    ({"runs": [{"policies": []}]}, r"runs\[0\].policies: expected at least one name, got none"),
+    ({"runs": [{"seeds": [1]}]}, r"runs\[0\].seeds: expected an axis that the experiment declares, got seeds"),
+    ({"seeds": "1-100000", "loads": [*range(1, 12)]}, "runs: expected at most 1,000,000 cells, got 1,100,000"),
     ({"baseline": {"policy": "pss"}}, "baseline.policy: expected one of easy, got 'pss'"),
     ({"baseline": {"shakes": -1}}, "baseline.shakes: expected a whole number from 0 to 1,000, got -1"),
     ({"baseline": {"shake": 0}}, "baseline.shake: expected a number above 0"),
+    ({"baseline": {"runs": [{"policies": ["pss"]}]}}, r"baseline.runs\[0\].policies: expected one of easy, got 'pss'"),
     ({"measures": "m:f"}, "measures: expected a list of texts"),
 )  # fmt: skip
 

@@ -16,9 +16,12 @@ from tests.emulator.studies.experiments import SMALL, TWO_POLICIES, toml
 
 from cosched_emulator import simulate, study
 from cosched_emulator.cli.main import cli
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.student import t_critical
+from cosched_emulator.studies.results.pictures import plot_study
 from cosched_emulator.studies.results.result import StudyResult
-from cosched_emulator.studies.results.series import base_of, series_of
+from cosched_emulator.studies.results.series import base_of, check_figure, series_of
+from cosched_emulator.studies.results.text import losers_text
 
 MODULE = "tests.emulator.studies.test_running"
 
@@ -173,6 +176,10 @@ def test_one_run_has_intervals_within_it_and_says_whether_its_queue_grows(tmp_pa
     assert [row["saturated"] for row in result.rows] == ["no", "no", "yes", "yes", "yes", "yes"]
     twice = result.series[2]
     assert twice.repeats
+    one, change = twice.interval("makespan_s"), result.series[3].change("wait_s_mean", twice)
+    assert one is not None
+    assert change is not None
+    assert (one.n, one.exists, change.n, change.exists) == (1, False, 1, False)  # the same runs, twice
     interval = result.within(twice, "wait_s_mean")
     assert interval is not None
     assert interval.mean == pytest.approx(result.rows[2]["wait_s_mean"])
@@ -220,3 +227,32 @@ def test_pictures_show_intervals(result: StudyResult, folder: Path, tmp_path: Pa
     text = file.read_text()
     assert "lomarc-r" in text
     assert ("PSS" in text) == (more != ("--x", "load", "--figure", "harm_h1")) or "PSS" in text
+
+
+def test_names_with_dollars_and_underscores_are_drawn_as_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    policies = [{"name": "_one", "policy": "easy"}, {"name": "$x^{$", "policy": "fcfs"}]
+    result = study({"title": "$y^{$", "scenario": SMALL, "policies": policies}, tmp_path / "s", jobs=1)
+    plot_study(tmp_path / "p.svg", result, "response_s_mean")
+    text = (tmp_path / "p.svg").read_text()
+    assert all(f"<!-- {name} -->" in text or f">{name}<" in text for name in ("$y^{$", "$x^{$", " _one"))
+
+
+def test_a_baseline_that_fails_is_told_where_the_losers_would_stand(tmp_path: Path) -> None:
+    bad = {"name": "B", "policy": f"{MODULE}:Sometimes", "set": {"otherwise": "raise"}}
+    table = {
+        "scenario": {**SMALL, "cluster": {"nodes": 9}},
+        "policies": [bad, "easy"],
+        "baseline": {"policy": "B", "shakes": 0},
+    }
+    result = study(table, tmp_path / "s", jobs=1)
+    assert result.harm.missing == (2,)
+    note = "note: who is worse off in 1 cells is not known: runs of the baseline are not done\n"
+    assert losers_text(result) == note
+    assert command("table", tmp_path / "s").stdout.endswith(note)
+    with pytest.raises(
+        ConfigurationError, match=r"--change: expected a figure above 0 that the baseline B has, too, got"
+    ):
+        plot_study(tmp_path / "p.svg", result, "response_s_mean", change=True)
+    with pytest.raises(ConfigurationError, match="that holds numbers, got 'wait_mean'; did you mean 'wait_s_mean'"):
+        check_figure("wait_mean", result.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import resource
@@ -11,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
 from tests.processes import environment, run_command
@@ -23,7 +26,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.plan.cells import make_plan
 from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.result import StudyResult
+from cosched_emulator.studies.results.result import StudyResult, read_study
 from cosched_emulator.studies.runs.runner import Made, Way, run_plan
 from cosched_plugin.api import Action, StartJob, View, first_fit
 
@@ -41,6 +44,8 @@ class Sometimes:
         if view.machine.nodes > 8:
             if self.otherwise == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.otherwise == "interrupt":
+                raise KeyboardInterrupt
             if self.otherwise == "hang":
                 time.sleep(3600)
             raise RuntimeError("no idea\nat all")
@@ -127,6 +132,7 @@ def test_a_larger_experiment_runs_only_what_is_new(tmp_path: Path) -> None:
     ("otherwise", "expected"),
     [
         ("raise", "RuntimeError: no idea at all"),
+        ("interrupt", "KeyboardInterrupt"),
         ("die", r"the worker process was killed by SIGKILL \(out of memory\?\)"),
         ("hang", r"no result within 1 s \(--timeout\)"),
     ],
@@ -181,9 +187,10 @@ def test_a_folder_has_one_runner(tmp_path: Path) -> None:
 
 def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
+    (tmp_path / "lock").touch()
     with pytest.raises(InputError, match="expected a new folder, or a study's, got another one, which is not empty"):
         run_into(tmp_path, {"scenario": SMALL})
-    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["letter.txt", "lock"]
 
 
 def test_run_folders_are_kept_only_on_request(tmp_path: Path) -> None:
@@ -198,13 +205,73 @@ def test_run_folders_are_kept_only_on_request(tmp_path: Path) -> None:
     assert run_into(tmp_path / "s", table, keep=True).made == 0
 
 
+@pytest.mark.parametrize("way", [{"jobs": -1}, {"timeout_s": 0}, {"timeout_s": float("nan")}])
+def test_ways_to_run_that_make_no_sense_are_refused(way: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^(jobs|timeout_s): expected"):
+        study({"scenario": SMALL}, **way)
+
+
 def test_from_python_a_study_needs_no_folder() -> None:
     result = study({"scenario": SMALL, "seeds": [1, 2]}, jobs=1)
     assert isinstance(result, StudyResult)
     assert result.folder is None
-    assert result.columns["seed"].tolist() == ["1", "2"]
+    assert result.columns["seed"].tolist() == [1, 2]
+    assert np.isnan(result.columns["load"]).all()  # not declared
     assert result.columns["makespan_s"].dtype == float
     assert result.columns["states_COMPLETED"].tolist() == [12, 12]
+
+
+def test_a_worker_with_another_source_of_a_policy_makes_no_run(tmp_path: Path) -> None:
+    plan = make_plan(read_experiment(sometimes("raise")))
+    other = [cell._replace(sources={MODULE: "another"}) if cell.sources else cell for cell in plan.cells]
+    made = run_plan(replace(plan, cells=tuple(other)), StudyFolder(tmp_path / "s"), Way(jobs=1))
+    assert [cell.number for cell, _ in made.failures] == [2, 4]
+    assert {failure.text for _, failure in made.failures} == {
+        f"this worker has another version of {MODULE}: start the workers again"
+    }
+
+
+def test_what_a_policy_prints_stays_out_of_the_output(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "import os\nprint('imported')\nclass P:\n    def decide(self, view):\n"
+        "        print('deciding')\n        os.system('echo more')\n        return ()\n"
+    )
+    (tmp_path / "e.toml").write_text(toml({"scenario": SMALL, "policies": [{"name": "P", "policy": "loud:P"}]}))
+    command = [sys.executable, "-m", "cosched_emulator", "study", "run", "e.toml", "--out", "s", "--json"]
+    done = subprocess.run(
+        command, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert json.loads(done.stdout)["made"] == 1
+    assert {"imported", "deciding", "more"} <= {*done.stderr.splitlines()}
+
+
+def test_files_that_are_damaged_are_named_with_what_helps(tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    run_into(out, {"scenario": SMALL, "policies": ["easy", "fcfs"]})
+    folder = StudyFolder(out)
+    key = folder.read_plan().cells[1].key
+    figures, jobs = out / "cells" / f"{key}.json", out / "cells" / f"{key}.npz"
+    for file, content in (
+        (figures, b"[]"),
+        (figures, b"{"),
+        (figures, b'{"format": 0}'),
+        (figures, b'{"format": 1}'),
+        (jobs, jobs.read_bytes()[:-400]),
+        (jobs, jobs.read_bytes().replace(b"PK", b"KP")),
+        (jobs, bytearray(jobs.read_bytes())[:60] + bytes(200) + jobs.read_bytes()[260:]),
+    ):
+        whole = file.read_bytes()
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=rf"{file}: .*remove this file, and the run is made again"):
+            read_study(folder)
+        file.write_bytes(whole)
+    for name, content in (("study.json", b"[]"), ("study.json", b'{"format": 1}'), ("failures.json", b"[3]")):
+        whole = (out / name).read_bytes() if (out / name).exists() else b'{"format": 1, "failures": []}'
+        (out / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{out / name}: "):
+            read_study(folder)
+        (out / name).write_bytes(whole)
+    assert len(read_study(folder).rows) == 2
 
 
 @pytest.mark.parametrize("limit", [600, 6_000])  # bytes of a file: too few for the plan, for a run's figures

@@ -211,7 +211,7 @@ MACHINE = Machine((nodes_of(2, 4, 16), nodes_of(1, 2, 16)))
         ({"processes": 1, "threads_per_process": 2}, ((0, 1, 1, 1),), "1 threads to 1 processes of 2"),
         ({"processes": 3, "ppn_max": 2}, ((0, 1, 7, 3),), "3 processes on a node, at most 2 wanted"),
         ({"processes": 2, "ppn_min": 2}, ((0, 1, 1, 1), (2, 1, 1, 1)), "2 nodes hold fewer than 2 processes"),
-        ({"processes": 2, "memory_mb": 9}, ((0, 1, 3, 2),), "node 0 has 16 MB free, 18 wanted"),
+        ({"processes": 2, "memory_mb": 9}, ((0, 1, 3, 2),), "node 0 has 16 MiB free, 18 wanted"),
         ({"processes": 2, "exclusive": True}, ((0, 1, 3, 2),), "node 0 is not taken whole"),
         ({"processes": 2, "exclusive": True}, ((0, 1, 15, 2),), None),
         ({"processes": 2, "exclusive": True}, ((2, 1, 3, 2),), None),

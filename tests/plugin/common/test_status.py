@@ -78,7 +78,7 @@ def test_as_dict_has_the_fields_and_the_counters() -> None:
     }  # fmt: skip
     lines = status_lines({**told, "resident_bytes": 3 * 2**20, "now_us": 1_500_000, "served": True, "new\x1b": None})
     assert lines[0].split() == ["state", "served"]
-    assert "latency_s p99     250.000 ms" in lines
+    assert "latency p99       250.000 ms" in lines
     assert [line.split()[1] for line in lines[-4:]] == ["3.0", "1.500000", "yes", "-"]
 
 

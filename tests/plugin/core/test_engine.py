@@ -399,6 +399,32 @@ def test_an_exception_in_a_policy_is_a_policy_error(error: BaseException) -> Non
         SchedulerCore(Failing(error), WELCOME).handle(NOW_US + 1, [])
 
 
+def policy_of(decide: Callable[..., Any]) -> Any:
+    return type("Answering", (), {"decide": decide})()
+
+
+@pytest.mark.parametrize(
+    ("decide", "text"),
+    [
+        (
+            lambda _self, _view: None,
+            r"the policy failed: expected decide\(view\) to yield decisions, got TypeError: 'NoneType'",
+        ),
+        (
+            lambda: None,
+            r"the policy failed: expected decide\(view\) to yield decisions, got TypeError: .* takes 0 positional",
+        ),
+        (
+            lambda _self, view: [StartJob(view.queue[0].id, (0,), 10, None)],  # type: ignore[arg-type]
+            r"impossible decision StartJob\(.*\): a field has another type than docs/records\.md says: TypeError: ",
+        ),
+    ],
+)
+def test_answers_that_are_no_decisions(decide: Callable[..., Any], text: str) -> None:
+    with pytest.raises(PolicyError, match=rf"^{text}"):
+        SchedulerCore(policy_of(decide), WELCOME).handle(NOW_US + 1, [])
+
+
 class Endless:
     """A policy that decides endlessly."""
 

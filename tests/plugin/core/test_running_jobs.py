@@ -238,7 +238,7 @@ def test_an_image_stays_on_a_node_that_is_out_of_service() -> None:
 def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
     core = core_with(welcome=SWAPPING._replace(nodes=tuple(item._replace(swap_mb=3) for item in NODES)))
     assert list(core.view.free_swap_mb) == [3, 3, 3]
-    with pytest.raises(PolicyError, match="node 0 has 3 MB of swap space free, 4 wanted"):
+    with pytest.raises(PolicyError, match="node 0 has 3 MiB of swap space free, 4 wanted"):
         decide(core, NOW_US, SuspendJob(1, to_disk=True))
     decide(core, NOW_US, SuspendJob(2, to_disk=True))  # without memory
     core = handled(SuspendJob(1, to_disk=True), StartJob(5, runs_on((0, 1, 1, 1)), 100, None), welcome=SWAPPING)
@@ -295,7 +295,7 @@ def test_events_of_one_instant_count_in_their_order() -> None:
 # ---------------------------------------------------------------- impossible decisions
 
 IMPOSSIBLE: list[tuple[Action, str]] = [
-    (SuspendJob(1, to_disk=True), "node 0 has 0 MB of swap space free, 4 wanted"),
+    (SuspendJob(1, to_disk=True), "node 0 has 0 MiB of swap space free, 4 wanted"),
     (SuspendJob(4, to_disk=True), "job 4 is suspended"),
     (ReviseJob(99, 100, None), "job 99 does not run"),
     (ReviseJob(5, 100, None), "job 5 does not run"),  # it waits

@@ -49,6 +49,8 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
     {"preset": "lomarc-r", "slices": "classes"},
     {"preset": "lomarc-r", "fairness": "slack"},
     {"preset": "am", "slices": "classes", "fairness": "slack", "matching": {"weak_load": 1}},
+    {"preset": "glts", "slices": "none", "matching": {"fairness_tries": "all"}},
+    {"preset": "glts-nh", "slices": "none", "matching": {"fairness_tries": "one"}},
     {"preset": "glts", "slices": "none"},
     {"preset": "ssp", "slices": "none"},
 ]

@@ -40,7 +40,7 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 @click.option(
     "--common", is_flag=True, help="Only jobs that completed in all runs; the machine's figures do not change."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summaries as JSON, and the intervals over seeds.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option(
     "--plot", "plot_file", type=click.Path(path_type=Path), metavar="FILE", help="Also draw the main figures."
@@ -53,11 +53,15 @@ def compare() -> None:
     Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up. The best of a
     row is marked where the runs are of the same workload and completed the same jobs.
 
+    Runs that differ in the seed alone form one column: the mean over seeds, with its 95 % interval. Policies with the same
+    seeds are compared seed by seed: then the best is marked where the intervals of the differences exclude 0.
+
     \b
     Examples:
       cosched-emulator compare runs/fcfs runs/easy runs/rua
       cosched-emulator compare runs/* --jobs all --markdown
       cosched-emulator compare runs/easy runs/rua --plot easy-rua.png
+      cosched-emulator compare runs/easy-seed* runs/rua-seed*
     """
 
 
@@ -119,7 +123,8 @@ def plot() -> None:
     \b
     gantt  which job held which hardware threads, and which nodes were shared
     load   nodes in use and shared, threads held, and the queue, over time
-    ecdf   the distribution of a per-job quantity, for one run or several
+    ecdf   the distribution of a per-job quantity, for one run or several;
+           runs that differ in the seed alone are one line with a band
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
+from cosched_hwmodel.units import MIB
 from cosched_plugin.common.text_table import align
 
 Row = Mapping[str, Any]
@@ -16,6 +17,7 @@ SHORT_STATES: Final[Mapping[str, str]] = {
 UNKNOWN: Final = "-"
 UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
+_UNITS: Final = ("_s", "_mb", "_bytes")  # endings of names, for people behind the value
 
 
 def rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -69,7 +71,7 @@ _NUMBERS: Final = frozenset(
         "STARTS",
         "NODE",
         "THREADS",
-        "MEMORY_MB",
+        "MEMORY_MIB",
         "SLOWED",
     }
 )
@@ -134,7 +136,7 @@ def node_table(rows: Iterable[Row]) -> str:
         for (state, reason, threads, memory_mb), group in sorted(groups.items())
     ]
     return text_table(
-        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MB", "NODELIST", "REASON"), lines, _NUMBERS | {"USED"}
+        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, _NUMBERS | {"USED"}
     )
 
 
@@ -152,7 +154,7 @@ def long_node_table(rows: Iterable[Row]) -> str:
         )
         for row in rows
     ]
-    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MB", "SLOWED", "JOBS", "REASON"), lines, _NUMBERS)
+    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"), lines, _NUMBERS)
 
 
 def history_table(rows: Iterable[Row]) -> str:
@@ -201,7 +203,9 @@ def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
 
 
 def _words(key: str) -> str:
-    return key.removesuffix("_s").replace("_", " ")
+    for ending in _UNITS:
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
 
 
 def _value(key: str, value: Any) -> str:
@@ -211,6 +215,10 @@ def _value(key: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float) and key.endswith("_s"):
         return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
+    if isinstance(value, int) and key.endswith("_mb"):
+        return f"{value} MiB"
+    if isinstance(value, int) and key.endswith("_bytes"):
+        return f"{value / MIB:.0f} MiB"
     if isinstance(value, list | tuple):
         return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from cosched_plugin.common.text_table import align
 
 Kind = Literal["count", "figure", "seconds", "share"]
 Better = Literal["low", "high", ""]
+Value = TypeVar("Value")
 NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
 _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 
@@ -30,6 +31,7 @@ class Figure:
     unit: str = ""
     optional: bool = False  # left out if no run has it
     any_jobs: bool = False  # comparable also between runs that completed different jobs
+    change: bool = False  # over several seeds, also shown in percent of the first column's
 
 
 COMMON = "common"  # the population of jobs that completed in all runs; see `common_jobs`
@@ -42,18 +44,18 @@ FIGURES = (
     Figure("rejected", ("states", "REJECTED"), "count", any_jobs=True),
     Figure("killed at limit", ("killed", "count"), "count", any_jobs=True),
     Figure("killed, share", ("killed", "share"), "share", any_jobs=True),
-    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
-    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
-    Figure("response, mean", ("*", "response_s", "mean"), "seconds"),
-    Figure("response, p95", ("*", "response_s", "p95"), "seconds"),
-    Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean")),
-    Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95")),
-    Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean")),
-    Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95")),
-    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean")),
+    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds", change=True),
+    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds", change=True),
+    Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True),
+    Figure("response, p95", ("*", "response_s", "p95"), "seconds", change=True),
+    Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean"), change=True),
+    Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95"), change=True),
+    Figure("bounded slowdown 60 s, mean", ("*", "bounded_slowdown_60s", "mean"), change=True),
+    Figure("bounded slowdown 60 s, p95", ("*", "bounded_slowdown_60s", "p95"), change=True),
+    Figure("relative response 60 s, mean", ("*", "relative_response_60s", "mean"), change=True),
     Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
     Figure("penalised run time, p95", ("*", "penalised_percent", "p95"), unit="%"),
-    Figure("makespan", ("machine", "makespan_s"), "seconds"),
+    Figure("makespan", ("machine", "makespan_s"), "seconds", change=True),
     Figure("throughput", ("machine", "jobs_per_hour"), better="high", unit="jobs/h"),
     Figure("queue length, mean", ("machine", "mean_queue_length"), unit="jobs"),
     Figure("utilisation, threads", ("machine", "utilisation"), "share", ""),
@@ -97,15 +99,20 @@ def compare(
         values = [value_of(summary, figure, population) for summary in summaries]
         if figure.optional and all(value is None for value in values):
             continue
-        comparable = same_jobs or figure.any_jobs or (population == COMMON and figure.path[0] == "*")
+        comparable = is_comparable(figure, population, same_jobs=same_jobs)
         split = efficiency_rows(values, shapes) if figure is EFFICIENCY and shapes else [(figure, values)]
         rows += [_row(one, some, mark_best=mark_best and comparable) for one, some in split]
     return rows
 
 
+def is_comparable(figure: Figure, population: str, *, same_jobs: bool) -> bool:
+    """Tell whether a figure of runs of one workload can be compared; ``same_jobs``: the same jobs completed, and count, in all."""
+    return same_jobs or figure.any_jobs or (population == COMMON and figure.path[0] == "*")
+
+
 def efficiency_rows(
-    values: Sequence[float | None], shapes: Sequence[str | None]
-) -> list[tuple[Figure, list[float | None]]]:
+    values: Sequence[Value | None], shapes: Sequence[str | None]
+) -> list[tuple[Figure, list[Value | None]]]:
     """Return a row of `EFFICIENCY` for each shape, with the values of the runs that have it.
 
     On whole nodes (shape ``nodes``) a job's nodes are all its own or shared on purpose. Under ``threads`` a node counts for
@@ -123,9 +130,14 @@ def efficiency_rows(
 def value_of(summary: Mapping[str, Any], figure: Figure, population: str) -> float | None:
     """Return the figure of one summary, or None if it does not exist."""
     value: Any = summary
-    for key in figure.path:
-        value = value.get(population if key == "*" else key) if isinstance(value, Mapping) else None
+    for key in path_of(figure, population):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, int | float) else None
+
+
+def path_of(figure: Figure, population: str) -> tuple[str, ...]:
+    """Return where a figure of a population lies in a summary."""
+    return tuple([population if key == "*" else key for key in figure.path])
 
 
 def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
@@ -170,7 +182,8 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
     return [NOTHING if value is None else f"{round(value, places) + 0.0:,.{places}f}" for value in values]
 
 
-def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
+def figure_texts(figure: Figure, values: Sequence[float | None]) -> tuple[str, list[str]]:
+    """Return the unit that the values of a figure share, and the values as text."""
     unit = figure.unit
     match figure.kind:
         case "count":
@@ -183,6 +196,11 @@ def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> 
             texts = number_texts([None if value is None else 100 * value for value in values])
         case "figure":
             texts = number_texts(values)
+    return unit, texts
+
+
+def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
+    unit, texts = figure_texts(figure, values)
     return Row(figure.label, unit, tuple(texts), _best(figure.better if mark_best else "", values, texts))
 
 

@@ -33,6 +33,7 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.occupancy import exact_sum, occupancy, product_sum, swap_taken
+from cosched_emulator.results.figures.sweep import distinct
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
@@ -234,7 +235,7 @@ def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
     peak_mb = int(swap_taken(disk).values.max())
     return {
         "preemptions": len(disk),
-        "preemptions_per_job": _ratio(len(disk), np.unique(disk.job).size),
+        "preemptions_per_job": _ratio(len(disk), distinct(disk.job).size),
         **({"peak_swap_mb": peak_mb} if peak_mb else {}),
     }
 

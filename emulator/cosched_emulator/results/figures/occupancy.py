@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
-from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, sweep
+from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, distinct, sweep
 
 # Nodes are swept in groups of at most this many (stay, node) pairs: this bounds the memory on large machines.
 PAIRS_AT_ONCE = 100_000
@@ -28,8 +28,21 @@ class MachineUse(NamedTuple):
 def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
     """Return the totals of ``stays`` on a machine of ``nodes`` nodes."""
     thread_us = product_sum(stays.threads * stays.node_count, stays.end_us - stays.start_us)
-    held = nodes_held(stays, nodes)
-    return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
+    if _has_long_runs(stays):
+        held = nodes_held(stays, nodes)
+        return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
+    used_us = shared_us = 0
+    for first, last in _node_groups(stays, nodes):
+        times_us, jobs = _depths(stays, first, last)
+        spans_us = np.diff(times_us)
+        used_us += exact_sum(spans_us[jobs[:-1] >= 1])
+        shared_us += exact_sum(spans_us[jobs[:-1] >= 2])
+    return MachineUse(thread_us, used_us, shared_us)
+
+
+def _has_long_runs(stays: StayColumns) -> bool:
+    rows = stays.end_us > stays.start_us
+    return int(stays.node_count[rows].sum()) > LONG_RUN * int(np.count_nonzero(rows))
 
 
 def _integral(steps: Steps) -> int:
@@ -47,10 +60,10 @@ def steps_of(times_us: IntArray, changes: IntArray) -> Steps:
 def nodes_held(stays: StayColumns, nodes: int) -> Held:
     """Return over time the number of nodes with at least one job, and with at least two."""
     rows = np.flatnonzero(stays.end_us > stays.start_us)
-    if int(stays.node_count[rows].sum()) > LONG_RUN * rows.size:
+    if _has_long_runs(stays):
         columns = (stays.start_us[rows], stays.end_us[rows], stays.first_node[rows], stays.node_count[rows])
         return sweep(Block(*columns, np.zeros(rows.size, dtype=np.int64), (((0, 1),),)), nodes, 1)
-    times_us = np.unique(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
+    times_us = distinct(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
     changes = [np.zeros(times_us.size, dtype=np.int64) for _ in range(2)]
     for first, last in _node_groups(stays, nodes):
         at_us, depth = _depths(stays, first, last)

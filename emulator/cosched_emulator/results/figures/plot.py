@@ -17,8 +17,11 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import JobColumns, StayColumns
-from cosched_emulator.results.figures.comparison import COMMON, NOTHING, Figure, number_texts, time_unit, value_of
+from cosched_emulator.results.figures.bars import COMPARED, Bars, run_bars, seed_bars
+from cosched_emulator.results.figures.comparison import COMMON, time_unit
+from cosched_emulator.results.figures.distribution import Distribution, distribution, mean_distribution
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
+from cosched_emulator.results.figures.seed_comparison import SeedRow
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.sweep import Steps
 from cosched_hwmodel.units import SECOND_US
@@ -67,14 +70,6 @@ _METADATA: dict[str, dict[str, None]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
 }
-COMPARED = (
-    Figure("bounded slowdown, mean", ("*", "bounded_slowdown_10s", "mean")),
-    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds"),
-    Figure("penalised run time, mean", ("*", "penalised_percent", "mean"), unit="%"),
-    Figure("bounded slowdown, p95", ("*", "bounded_slowdown_10s", "p95")),
-    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds"),
-    Figure("jobs killed at their limit", ("killed", "count"), "count"),
-)
 
 
 class Series(NamedTuple):
@@ -82,6 +77,13 @@ class Series(NamedTuple):
 
     name: str
     values: npt.NDArray[np.float64]
+
+
+class SeedSeries(NamedTuple):
+    """A named sample of a per-job quantity for each of several seeds."""
+
+    name: str
+    samples: tuple[npt.NDArray[np.float64], ...]
 
 
 def plot_comparison(
@@ -94,15 +96,35 @@ def plot_comparison(
     mark_best: bool = True,
 ) -> None:
     """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold."""
+    shown = [run_bars(figure, summaries, population, mark_best=mark_best) for figure in COMPARED]
+    _draw_comparison(file, names, shown, population, title)
+
+
+def plot_seed_comparison(
+    file: str | os.PathLike[str], names: Sequence[str], rows: Sequence[SeedRow], population: str, title: str = ""
+) -> None:
+    """Draw means over seeds with error bars: one panel per row, which are those of `COMPARED`; the best is bold."""
+    note = "Error bars: 95 % intervals over seeds."
+    _draw_comparison(file, names, [seed_bars(row) for row in rows], population, title, note)
+
+
+def _draw_comparison(
+    file: str | os.PathLike[str],
+    names: Sequence[str],
+    shown: Sequence[Bars],
+    population: str,
+    title: str,
+    note: str = "",
+) -> None:
     with drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
         panels = picture.subplots(2, 3, sharey=True)
-        for panel, figure in zip(panels.flat, COMPARED, strict=True):
-            values = [value_of(summary, figure, population) for summary in summaries]
-            _draw_bars(panel, figure, names, values, mark_best=mark_best)
+        for panel, bars in zip(panels.flat, shown, strict=True):
+            _draw_bars(panel, names, bars)
         which = {COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
             population, "jobs that completed"
         )
-        caption(picture, title, f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}.")
+        less = f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}."
+        caption(picture, title, f"{less} {note}".rstrip())
 
 
 def plot_gantt(
@@ -187,27 +209,28 @@ def plot_load(
 
 
 def plot_distribution(
-    file: str | os.PathLike[str], series: Sequence[Series], label: str, title: str = "", floor: float | None = None
+    file: str | os.PathLike[str],
+    series: Sequence[Series | SeedSeries],
+    label: str,
+    title: str = "",
+    floor: float | None = None,
 ) -> None:
-    """Draw the share of jobs at or below a value (ECDF), a line per run, on a logarithmic axis if ``floor`` is given.
+    """Draw the share of jobs at or below a value (ECDF), a line per series, on a logarithmic axis if ``floor`` is given.
 
-    Values below ``floor`` are drawn at ``floor``, because a logarithmic axis has no zero.
+    A series of several seeds is drawn as the mean of its runs with a band (`distribution`). Values below ``floor`` are drawn at
+    ``floor``, because a logarithmic axis has no zero.
     """
     with drawing(file, 7.2, 4.4) as picture:
         axes = picture.subplots()
-        for index, (name, values) in enumerate(series):
-            if values.size == 0:
-                continue
-            ordered = np.sort(values if floor is None else np.maximum(values, floor))
-            share = np.arange(1, ordered.size + 1) / ordered.size
+        drawn = {index: found for index, each in enumerate(series) if (found := _distribution(each, floor)) is not None}
+        for index, found in drawn.items():
+            colour = RUN_COLOURS[index % len(RUN_COLOURS)]
+            if found.band is not None:
+                axes.fill_between(found.values, *found.band, step="post", color=colour, alpha=0.22, linewidth=0)
+            dashes = RUN_DASHES[index % len(RUN_DASHES)]
+            name = series[index].name
             axes.step(
-                np.concatenate([ordered[:1], ordered]),
-                np.concatenate([[0.0], share]),
-                where="post",
-                color=RUN_COLOURS[index % len(RUN_COLOURS)],
-                linestyle=RUN_DASHES[index % len(RUN_DASHES)],
-                linewidth=1.9,
-                label=name,
+                found.values, found.share, where="post", color=colour, linestyle=dashes, linewidth=1.9, label=name
             )
         if floor is not None:
             axes.set_xscale("log")
@@ -219,36 +242,43 @@ def plot_distribution(
         axes.set_xlabel(label)
         axes.set_ylabel("share of jobs at or below")
         axes.grid(color=GRID, linewidth=0.8)
-        if any(values.size for _, values in series):
+        if drawn:
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=9, handlelength=2.8,
                         borderaxespad=0.2)  # fmt: skip
-        caption(picture, title, "")
+        banded = any(found.band is not None for found in drawn.values())
+        caption(picture, title, "Bands: 95 % intervals over seeds, at each value." if banded else "")
 
 
 # ---------------------------------------------------------------- parts of pictures
 
 
-def _draw_bars(
-    axes: Axes, figure: Figure, names: Sequence[str], values: Sequence[float | None], *, mark_best: bool
-) -> None:
-    known = [value for value in values if value is not None]
-    size, unit = time_unit(max(known, default=0.0)) if figure.kind == "seconds" else (1.0, figure.unit)
-    scaled = [None if value is None else value / size for value in values]
-    texts = number_texts(scaled)
-    if figure.kind == "count":
-        texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
-    best = texts[values.index(min(known))] if mark_best and len(set(texts)) > 1 and known else None
+def _distribution(series: Series | SeedSeries, floor: float | None) -> Distribution | None:
+    """Return what is drawn of a series, None where it has no values."""
+    samples = series.samples if isinstance(series, SeedSeries) else (series.values,)
+    found = [each if floor is None else np.maximum(each, floor) for each in samples if each.size]
+    if not found:
+        return None
+    return distribution(found[0]) if isinstance(series, Series) else mean_distribution(found)
+
+
+def _draw_bars(axes: Axes, names: Sequence[str], bars: Bars) -> None:
     places = np.arange(len(names))
-    lengths = [0.0 if value is None else value for value in scaled]
+    lengths = [0.0 if value is None else value for value in bars.values]
     colours = [RUN_COLOURS[index % len(RUN_COLOURS)] for index in range(len(names))]
     axes.barh(places, lengths, height=0.68, color=colours)
-    low, high = min([0.0, *lengths]), max([0.0, *lengths]) or 1.0
-    axes.set_xlim(low, high + 0.24 * (high - low))
-    for place, length, text in zip(places, lengths, texts, strict=True):
-        weight = "bold" if text == best else "normal"
-        axes.annotate(text, (max(length, 0.0), place), xytext=(4, 0), textcoords="offset points", va="center",
-                      fontsize=9.5, fontweight=weight)  # fmt: skip
-    axes.set_title(f"{figure.label} [{unit}]" if unit else figure.label, pad=4)
+    ends = lengths
+    if bars.errors is not None:
+        ends = [length + above for length, above in zip(lengths, bars.errors[1], strict=True)]
+        for place, length, *errors in zip(places, lengths, *bars.errors, strict=True):
+            if any(errors):
+                sides = [[each] for each in errors]
+                axes.errorbar(length, place, xerr=sides, fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5)
+    low, high = min([0.0, *lengths]), max([0.0, *ends]) or 1.0
+    axes.set_xlim(low, high + (0.24 if bars.errors is None else 0.5) * (high - low))
+    for place, end, text, bold in zip(places, ends, bars.texts, bars.bold, strict=True):
+        axes.annotate(text, (max(end, 0.0), place), xytext=(4, 0), textcoords="offset points", va="center",
+                      fontsize=9.5, fontweight="bold" if bold else "normal")  # fmt: skip
+    axes.set_title(f"{bars.label} [{bars.unit}]" if bars.unit else bars.label, pad=4)
     axes.set_yticks(places, names)
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(left=False, bottom=False, labelbottom=False)

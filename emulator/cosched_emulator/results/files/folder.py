@@ -35,7 +35,6 @@ import numpy as np
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, SCHEDULE, RunFiles, run_files_of
-from cosched_emulator.workload.annotations import annotation_lines
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
@@ -134,6 +133,8 @@ def write_files(
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
     if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
+        from cosched_emulator.workload.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
+
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))

@@ -44,7 +44,7 @@ def completion(record: JobRecord) -> tuple[bool, int, int]:
 
 def csv_field(text: str) -> str:
     """Return ``text`` as one CSV field, quoted only if it must be (RFC 4180)."""
-    if any(character in text for character in ',"\r\n'):
+    if not text.isalnum() and any(character in text for character in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
     return text
 
@@ -57,8 +57,9 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
     if end_us is not None and record.state != REJECTED:
         finish = seconds_text(end_us)
         turnaround = seconds_text(end_us - spec.submit_us)
-    if record.stays:
-        stay = record.last_stays[0]
+    stays = record.last_stays
+    if stays:
+        stay = stays[0]
         wall_us = 0 if record.present is not None else record.left_us - stay.start_us
         start = seconds_text(stay.start_us)
         execution = "" if record.present is not None else seconds_text(wall_us)
@@ -67,7 +68,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
         if end_us is not None and wall_us > 0:
             # In integers: seconds_text of millionths is six places of the ratio, rounded half up.
             stretch = seconds_text(((end_us - spec.submit_us) * 2_000_000 + wall_us) // (2 * wall_us))
-    unfinished = "RUNNING" if record.stays else "SUBMITTED"
+    unfinished = "RUNNING" if stays else "SUBMITTED"
     state = unfinished if end_us is None else BATSIM_STATES[record.state]
     success = 1 if record.state == COMPLETED else 0
     asked = spec.processes * spec.threads_per_process
@@ -81,7 +82,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
 def _metadata(record: JobRecord) -> str:
     job = record.job
     text = f"state={record.state};run_s={seconds_text(job.run_us)}"
-    if record.stays:
+    if record.intervals or record.present is not None:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"

@@ -45,11 +45,11 @@ def schedule_row(record: JobRecord) -> str:
     submit_us = _whole(spec.submit_us)
     wait_us = run_us = None
     allocated = -1
-    if record.stays:
-        stay = record.last_stays[0]
+    if stays := record.last_stays:
+        stay = stays[0]
         start_us = _whole(stay.start_us)
         wait_us = start_us - submit_us
-        allocated = sum(count * mask.bit_count() for _, count, mask, _ in stay.runs)
+        allocated = sum([count * mask.bit_count() for _, count, mask, _ in stay.runs])
         if record.end_us is not None:
             run_us = _whole(record.left_us) - start_us
     elif record.end_us is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -13,7 +14,7 @@ from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
-from cosched_emulator.studies.plan.identity import key_of, scenario_identity
+from cosched_emulator.studies.plan.identity import forget_files, key_of, modules_in, scenario_identity, source_digests
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
@@ -28,8 +29,11 @@ class Cell(NamedTuple):
     scenario: Scenario
     argument: str  # what chooses the policy, with these settings on top
     settings: Mapping[str, Any]  # complete
+    measures: tuple[str, ...]  # none for a run that only serves as a baseline
+    sources: Mapping[str, str]  # module that is named -> digest of its source
     key: str
     group: str  # equal for cells of the same scenario
+    stage: int = 0  # index in ``runs`` of the product that it is in
 
     @property
     def text(self) -> str:
@@ -59,10 +63,11 @@ class Plan:
 
 def make_plan(experiment: Experiment) -> Plan:
     """Return the runs of an experiment; raises ConfigurationError, InputError or UsageError for the first that cannot be made."""
+    forget_files()
     maker = _Maker(experiment)
     cells: dict[str, Cell] = {}
-    for number, names in enumerate(_combinations(experiment), 1):
-        cell = maker.cell(number, names)
+    for number, (stage, names) in enumerate(_combinations(experiment), 1):
+        cell = maker.cell(number, names)._replace(stage=stage)
         same = cells.setdefault(cell.key, cell)
         if same is not cell:
             texts = f"{same.text} and {cell.text}" if same.text != cell.text else f"{cell.text}, twice"
@@ -74,31 +79,40 @@ def make_plan(experiment: Experiment) -> Plan:
     if experiment.baseline is not None:
         declared = {tuple(cell.names.values()): cell for cell in cells.values()}
         for cell in cells.values():
-            if cell.policy != experiment.baseline.policy:
+            if experiment.baseline.compares(cell.names):
                 found = [maker.baseline(cell, declared, shake) for shake in range(experiment.baseline.shakes + 1)]
+                found[0] = cells.get(maker.measured_key(found[0]), found[0])
                 extra.update({each.key: each for each in found if each.key not in cells})
                 baselines[cell.key] = tuple(each.key for each in found)
     return Plan(experiment, tuple(cells.values()), tuple(extra.values()), baselines)
 
 
-def _combinations(experiment: Experiment) -> Iterator[Names]:
-    """Yield the combinations of names that are wanted, in order; raises ConfigurationError for an exclusion without effect."""
+def _combinations(experiment: Experiment) -> Iterator[tuple[int, Names]]:
+    """Yield (index in ``runs``, names) of what is wanted, in order; raises ConfigurationError for an exclusion without effect."""
     left_out = [0] * len(experiment.exclude)
-    count = 0
-    for selector in experiment.runs:
-        lists = [selector.names.get(axis, tuple(value.name for value in experiment.axes[axis])) for axis in AXES]
+    values = {axis: tuple(value.name for value in experiment.axes[axis]) for axis in AXES}
+    products = [[selector.names.get(axis, values[axis]) for axis in AXES] for selector in experiment.runs]
+    count = sum(math.prod(map(len, lists)) for lists in products)
+    if count > MOST_CELLS:
+        raise ConfigurationError("runs", f"at most {MOST_CELLS:,} cells", f"{count:,}", file=experiment.file)
+    for stage, lists in enumerate(products):
         for combination in itertools.product(*lists):
-            count += 1
-            if count > MOST_CELLS:
-                raise ConfigurationError("runs", f"at most {MOST_CELLS:,} cells", "more", file=experiment.file)
             names = dict(zip(AXES, combination, strict=True))
             matches = [item.matches(names) for item in experiment.exclude]
             left_out = [number + match for number, match in zip(left_out, matches, strict=True)]
             if not any(matches):
-                yield names
+                yield stage, names
     for item, number in zip(experiment.exclude, left_out, strict=True):
         if not number:
             raise ConfigurationError(item.place, "cells to leave out", "none that match", file=experiment.file)
+
+
+class _Resolved(NamedTuple):
+    """A scenario with what its runs' keys need of it."""
+
+    scenario: Scenario
+    identity: str
+    modules: frozenset[str]
 
 
 class _Maker:
@@ -107,6 +121,7 @@ class _Maker:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.values = {axis: {value.name: value for value in values} for axis, values in experiment.axes.items()}
+        self.scenarios: dict[str, _Resolved] = {}
         self.choices: dict[tuple[str, tuple[str, ...]], PolicyChoice] = {}
         self.base = {key: value for key, value in experiment.base.items() if key != "policy"}
 
@@ -115,17 +130,38 @@ class _Maker:
     ) -> Cell:
         """Return the cell of a combination, without the variant's settings of the policy if ``settings`` is false."""
         values = [self.values[axis][name] for axis, name in names.items()]
-        scenario = self.scenario(names, [*(value.changes for value in values), *([shaken] if shaken else [])])
+        found = self.scenario(names, [*(value.changes for value in values), *([shaken] if shaken else [])])
         extra = self.values["variants"][names["variants"]].settings if settings else ()
         choice = self.choice(self.values["policies"][names["policies"]], extra)
-        table = scenario.as_dict()
-        key = key_of(table, choice.argument, choice.settings, self.experiment.measures)
-        return Cell(number, names, scenario, choice.argument, choice.settings, key, scenario_identity(table))
+        # A run that only serves as a baseline has no measures, so it is no cell's run in an experiment that declares it.
+        measures = self.experiment.measures if number else ()
+        sources = source_digests(found.modules | modules_in([choice.argument, choice.settings, measures]))
+        key = key_of(found.identity, choice.argument, choice.settings, measures, sources)
+        return Cell(
+            number, names, found.scenario, choice.argument, choice.settings, measures, sources, key, found.identity
+        )
 
-    def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> Scenario:
+    def measured_key(self, cell: Cell) -> str:
+        """Return the key that a run would have as a cell of the study."""
+        measures = self.experiment.measures
+        sources = {**cell.sources, **source_digests(modules_in(measures))}
+        return key_of(cell.group, cell.argument, cell.settings, measures, sources)
+
+    def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> _Resolved:
+        """Return the scenario of a combination; most are those of other policies, too."""
         table = self.base
         for change in changes:
-            table = _merged(table, change)
+            table = merged(table, change)
+        text = repr(table)
+        found = self.scenarios.get(text)
+        if found is None:
+            scenario = self.checked(names, table)
+            content = scenario.as_dict()
+            found = _Resolved(scenario, scenario_identity(content), modules_in(content))
+            self.scenarios[text] = found
+        return found
+
+    def checked(self, names: Names, table: Mapping[str, Any]) -> Scenario:
         try:
             scenario = scenario_of_table(table, {})
             check_bounds(scenario)
@@ -173,10 +209,10 @@ class _Maker:
         return found or self.cell(0, names, settings=False)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's table with the keys of ``changes`` replaced, section by section."""
-    merged = dict(table)
+    result = dict(table)
     for key, value in changes.items():
-        below = merged.get(key)
-        merged[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-    return merged
+        below = result.get(key)
+        result[key] = {**below, **value} if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+    return result

@@ -6,9 +6,9 @@
     loads = [0.7, 0.8, 0.9]       offered loads, by workload.load
     policies = ["easy", "sjbf"]   or [[policies]], see below
     [[workloads]] [[hardware]] [[beliefs]] [[variants]]
-    [[runs]]                      each a product of values; without any: the product of all values
+    [[runs]]                      each a product of values, made one after the other; without any: the product of all values
     [[exclude]]                   what is left out of that
-    [baseline]                    with which every job's response is compared
+    [baseline]                    with which every job's response is compared; its runs: the cells that are, by default all
     measures = ["module:function"]
 
 A value of an axis has a name and sections of a scenario, such as ``workload = {swf = "CTC.swf.gz"}``; a policy has
@@ -33,6 +33,10 @@ COLUMNS: Final = {
     "policies": "policy",
     "seeds": "seed",
 }
+# Columns of the table beside the figures: before them the place of a row, behind them where it comes from.
+PLACES: Final = ("cell", *COLUMNS.values())
+ORIGIN: Final = ("key", "version", "policy_settings", "scenario")
+HARM: Final = "harm_"  # columns of harm begin with it
 Names: TypeAlias = Mapping[str, str]  # axis -> name of its value
 
 
@@ -51,7 +55,7 @@ class Selector:
     """A product of values: the named ones of some axes, and all of the others."""
 
     place: str  # for errors: runs[0]
-    names: Mapping[str, tuple[str, ...]]  # axis -> names
+    names: Mapping[str, Mapping[str, None]]  # axis -> names, in order
 
     def matches(self, names: Names) -> bool:
         """Tell whether a combination is in the product."""
@@ -65,6 +69,12 @@ class Baseline:
     policy: str  # name of a value of the axis
     shakes: int = 0  # number of runs with shaken run times, beside the plain one
     shake: float = 0.0  # run times are multiplied by 1 - shake to 1 + shake
+    runs: tuple[Selector, ...] = ()  # the cells that are compared; empty: all
+
+    def compares(self, names: Names) -> bool:
+        """Tell whether the jobs of a cell are compared with the baseline's."""
+        chosen = not self.runs or any(selector.matches(names) for selector in self.runs)
+        return chosen and names["policies"] != self.policy
 
 
 @dataclass(frozen=True, slots=True)

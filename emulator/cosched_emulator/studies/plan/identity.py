@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -29,15 +29,16 @@ def version() -> str:
         return "unknown"
 
 
-def key_of(scenario: Mapping[str, Any], argument: str, settings: Mapping[str, Any], measures: Sequence[str]) -> str:
-    """Return the key of a run, 16 hexadecimal digits; raises InputError for a file that cannot be read."""
-    named = {*_modules(settings), *_modules([argument]), *_modules(scenario), *_modules(measures)}
+def key_of(
+    scenario: str, argument: str, settings: Mapping[str, Any], measures: Sequence[str], sources: Mapping[str, str]
+) -> str:
+    """Return the key of a run, 16 hexadecimal digits, from the identity of its scenario and the digests of modules' sources."""
     identity = {
         "version": version(),
-        "scenario": scenario_identity(scenario),
+        "scenario": scenario,
         "policy": [argument, settings],
         "measures": list(measures),
-        "modules": {name: _source_digest(name) for name in sorted(named)},
+        "modules": sources,
     }
     return _digest(json.dumps(identity, sort_keys=True, default=str).encode())[:16]
 
@@ -52,8 +53,17 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     return _digest(json.dumps(values, sort_keys=True, default=str).encode())
 
 
+def forget_files() -> None:
+    """Read files again: in a long session a log can change between two studies. A module cannot, once it is imported."""
+    _file_digest.cache_clear()
+
+
+def modules_in(value: object) -> frozenset[str]:
+    """Return the modules of all texts MODULE:NAME in a value."""
+    return frozenset(_modules(value))
+
+
 def _modules(value: object) -> Iterator[str]:
-    """Yield the modules of all texts MODULE:NAME in a value."""
     if isinstance(value, str):
         module, separator, name = value.partition(":")
         if separator and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
@@ -64,6 +74,11 @@ def _modules(value: object) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for item in value:
             yield from _modules(item)
+
+
+def source_digests(modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of the sources that this process has, or would import."""
+    return {name: _source_digest(name) for name in sorted(modules)}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from cosched_plugin.config import assignment_texts
 
 KEYS: Final = ("title", "scenario", *AXES, "runs", "exclude", "baseline", "measures")
 MOST_SEEDS: Final = 100_000
+LARGEST_SEED: Final = 2**63 - 1  # what SQLite holds
 MOST_SHAKES: Final = 1_000
 SHAKE: Final = 0.02
 LARGEST_SHAKE: Final = 0.5
@@ -37,19 +39,22 @@ class _Reader:
         self.table, self.file, self.folder = table, file, folder
 
     def error(self, place: str, expected: str, got: object) -> ConfigurationError:
-        return ConfigurationError(place, expected, got if isinstance(got, str) else repr(got), file=self.file)
+        plain = isinstance(got, str) and got != "" and got.isprintable()
+        return ConfigurationError(place, expected, str(got) if plain else repr(got), file=self.file)
 
     def experiment(self) -> Experiment:
         for key in self.table:
             self.check_key(key, key, KEYS)
         base = self.base()
         axes = {axis: self.axis(axis, base) for axis in AXES}
-        runs = tuple(self.selectors("runs", axes)) or (Selector("the product of all values", {}),)
+        runs = tuple(self.selectors("runs", self.table.get("runs", []), axes)) or (
+            Selector("the product of all values", {}),
+        )
         return Experiment(
             base,
             axes,
             runs,
-            tuple(self.selectors("exclude", axes)),
+            tuple(self.selectors("exclude", self.table.get("exclude", []), axes)),
             self.baseline(axes),
             self.texts("measures", self.table.get("measures", [])),
             self.text("title", self.table.get("title", "")),
@@ -61,6 +66,8 @@ class _Reader:
         given = self.table.get("scenario", {})
         if isinstance(given, str | os.PathLike):
             return read_table(str(self.folder / given))
+        if not isinstance(given, Mapping):
+            raise self.error("scenario", "a table, or the name of a scenario's file", given)
         return self.changes(given, "scenario")
 
     def changes(self, given: object, place: str) -> dict[str, Any]:
@@ -93,10 +100,11 @@ class _Reader:
             values = [read(axis, f"{axis}[{index}]", item) for index, item in enumerate(given)]
         if not values:
             raise self.error(axis, "at least one value", "none")
-        names = [value.name for value in values]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise self.error(f"{axis}[{index}]", "a name of its own", name)
+        names: set[str] = set()
+        for index, value in enumerate(values):
+            if value.name in names:
+                raise self.error(f"{axis}[{index}]", "a name of its own", value.name)
+            names.add(value.name)
         return tuple(values)
 
     def only_policy(self, base: Mapping[str, Any]) -> AxisValue:
@@ -114,15 +122,17 @@ class _Reader:
                 raise self.error("seeds", expected, given)
             if int(last) - int(first) >= MOST_SEEDS:
                 raise self.error("seeds", f"at most {MOST_SEEDS:,} seeds", given)
-            return [*range(int(first), int(last) + 1)]
+            given = range(int(first), int(last) + 1)
         if not isinstance(given, Sequence) or any(type(seed) is not int for seed in given):
             raise self.error("seeds", expected, given)
+        if any(not -LARGEST_SEED <= seed <= LARGEST_SEED for seed in given):
+            raise self.error("seeds", "whole numbers of at most 64 bits", given)
         return list(given)
 
     def load(self, _axis: str, place: str, given: object) -> AxisValue:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= sys.float_info.max:
             raise self.error(place, "an offered load above 0", given)
-        return AxisValue(f"{given:g}", {"workload": {"load": float(given)}})
+        return AxisValue(_load_name(given), {"workload": {"load": float(given)}})
 
     def value(self, axis: str, place: str, given: object) -> AxisValue:
         """Return a value that is a table, or the name of a policy."""
@@ -158,9 +168,8 @@ class _Reader:
 
     # ---------------------------------------------------------------- selection
 
-    def selectors(self, key: str, axes: Mapping[str, Sequence[AxisValue]]) -> Iterator[Selector]:
-        """Yield the products of ``[[runs]]`` or ``[[exclude]]``."""
-        given = self.table.get(key, [])
+    def selectors(self, key: str, given: object, axes: Mapping[str, Sequence[AxisValue]]) -> Iterator[Selector]:
+        """Yield the products of ``[[runs]]``, ``[[exclude]]`` or ``[[baseline.runs]]``."""
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise self.error(key, f"a list of tables [[{key}]]", given)
         for index, item in enumerate(given):
@@ -169,21 +178,25 @@ class _Reader:
                 raise self.error(place, "a table", item)
             for axis in item:
                 self.check_key(f"{place}.{axis}", axis, AXES)
+                if not axes[axis][0].name:
+                    raise self.error(f"{place}.{axis}", "an axis that the experiment declares", axis)
             yield Selector(place, {axis: self.names(axis, f"{place}.{axis}", item[axis], axes[axis]) for axis in item})
 
-    def names(self, axis: str, place: str, given: object, values: Sequence[AxisValue]) -> tuple[str, ...]:
-        """Return the names of some values of an axis."""
+    def names(self, axis: str, place: str, given: object, values: Sequence[AxisValue]) -> dict[str, None]:
+        """Return the names of some values of an axis, in order."""
         if axis == "seeds":
             names = [str(seed) for seed in self.seeds(given)]
         elif isinstance(given, Sequence) and not isinstance(given, str):
-            names = [f"{item:g}" if isinstance(item, int | float) else self.text(place, item) for item in given]
+            names = [_load_name(item) if isinstance(item, int | float) else self.text(place, item) for item in given]
         else:
             raise self.error(place, "a list of names", given)
-        known = [value.name for value in values]
+        if not names:
+            raise self.error(place, "at least one name", "none")
+        known = {value.name for value in values}
         for name in names:
             if name not in known:
                 raise ConfigurationError.unknown_name(place, name, known, self.file)
-        return tuple(names)
+        return dict.fromkeys(names)
 
     def baseline(self, axes: Mapping[str, Sequence[AxisValue]]) -> Baseline | None:
         """Return the baseline: the one of ``[baseline]``, else the first policy if there are several."""
@@ -194,7 +207,7 @@ class _Reader:
         if not isinstance(given, Mapping):
             raise self.error("baseline", "a table", given)
         for key in given:
-            self.check_key(f"baseline.{key}", key, ("policy", "shakes", "shake"))
+            self.check_key(f"baseline.{key}", key, ("policy", "shakes", "shake", "runs"))
         policy = given.get("policy", policies[0].name)
         shakes, shake = given.get("shakes", 9), given.get("shake", SHAKE)
         (name,) = self.names("policies", "baseline.policy", [policy], policies)
@@ -202,7 +215,8 @@ class _Reader:
             raise self.error("baseline.shakes", f"a whole number from 0 to {MOST_SHAKES:,}", shakes)
         if isinstance(shake, bool) or not isinstance(shake, int | float) or not 0 < shake <= LARGEST_SHAKE:
             raise self.error("baseline.shake", f"a number above 0, at most {LARGEST_SHAKE:g}", shake)
-        return Baseline(name, shakes, float(shake))
+        runs = tuple(self.selectors("baseline.runs", given.get("runs", []), axes))
+        return Baseline(name, shakes, float(shake), runs)
 
     # ---------------------------------------------------------------- plain values
 
@@ -211,7 +225,7 @@ class _Reader:
             raise ConfigurationError.unknown_name(place, key, known, self.file)
 
     def text(self, place: str, given: object) -> str:
-        if not isinstance(given, str) or "\n" in given:
+        if not isinstance(given, str) or not given.isprintable():
             raise self.error(place, "a text of one line", given)
         return given
 
@@ -219,3 +233,7 @@ class _Reader:
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise self.error(place, "a list of texts", given)
         return tuple(self.text(f"{place}[{index}]", item) for index, item in enumerate(given))
+
+
+def _load_name(load: float) -> str:
+    return f"{load:.12g}"

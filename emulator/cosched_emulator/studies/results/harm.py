@@ -9,7 +9,7 @@ from cosched_emulator.results.harm.figures import HarmFigures
 from cosched_emulator.results.harm.harm import Harm, measure_harm
 from cosched_emulator.results.harm.outcomes import Outcomes
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
-from cosched_emulator.studies.plan.experiment import COLUMNS
+from cosched_emulator.studies.plan.experiment import COLUMNS, HARM
 
 LOSERS_LISTED: Final = 5  # of each cell
 OF_ALL: Final = ("jobs", "h1", "hshk", "hshk_floor", "lost_s", "gained_s", "lost_share")
@@ -54,10 +54,10 @@ def _all_outcomes(folder: StudyFolder, keys: tuple[str, ...]) -> list[Outcomes] 
 
 def _columns(harm: Harm) -> Iterator[tuple[str, Any]]:
     """Yield the columns of a row; shares are between 0 and 1."""
-    yield from _some("harm_", OF_ALL, harm.figures)
-    yield "harm_killed", len(harm.killed)
+    yield from _some(HARM, OF_ALL, harm.figures)
+    yield f"{HARM}killed", len(harm.killed)
     for name, figures in harm.by_class.items():
-        yield from _some(f"harm_{name.replace(' ', '_')}_", OF_CLASS, figures)
+        yield from _some(f"{HARM}{name.replace(' ', '_')}_", OF_CLASS, figures)
 
 
 def _some(prefix: str, names: tuple[str, ...], figures: HarmFigures) -> Iterator[tuple[str, Any]]:

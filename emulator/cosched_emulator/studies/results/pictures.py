@@ -8,7 +8,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures.comparison import Figure, time_unit
+from cosched_emulator.results.figures.bars import error_lengths
+from cosched_emulator.results.figures.comparison import Figure
+from cosched_emulator.results.figures.interval_text import unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.results.result import StudyResult
@@ -52,16 +54,22 @@ def plot_study(
         raise ConfigurationError("--x", f"an axis that leaves 1 to {MOST_PANELS} panels", f"{axis}, with {len(panels)}")
     columns = min(_COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
+    shown = (_interval(result, series, figure, change=change, level=level) for series in result.series)
+    if all(found is None for found in shown):
+        expected = f"a figure above 0 that the baseline {result.baseline} has, too" if change else "a figure to draw"
+        raise ConfigurationError("--change" if change else "--figure", expected, f"{figure}, with nothing to draw")
     with drawing(file, 4.8 if columns == 1 else 3.4 * columns, 1.2 + 2.9 * lines) as picture:
         grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
         for panel, (heading, group) in zip(grid.flat, panels.items(), strict=False):
             _panel(panel, result, group, figure, axis, change=change, level=level)
-            panel.set_title(heading)
+            panel.set_title(_label(heading))
         for panel in grid.flat[len(panels) :]:
             panel.set_visible(False)
         grid.flat[0].legend(frameon=False, fontsize="small")
         what = f"Change against {result.baseline}, paired by seed" if change else "Means over seeds"
-        caption(picture, title or result.plan.title, f"{what}; bars are intervals of {100 * level:g} %.")
+        caption(
+            picture, _label(title or result.plan.title), f"{_label(what)}; bars are intervals of {100 * level:g} %."
+        )
 
 
 def _axis(all_series: Sequence[Series]) -> str:
@@ -79,20 +87,18 @@ def _panel(
     known = KNOWN.get(figure, Figure(figure, (figure,)))
     found = [(series, _interval(result, series, figure, change=change, level=level)) for series in group]
     means = [interval.mean for _, interval in found if interval is not None]
-    size, unit = (1.0, "%") if change else _unit(known, means)
+    size, unit = (1.0, "%") if change else unit_of(known, means)
     policies = [*dict.fromkeys(series.policy for series in group)]
     step = (max(places.values()) - min(places.values()) or 1.0) / 60  # so that bars do not hide each other
     for number, (policy, style) in enumerate(zip(policies, _styles(), strict=False)):
         aside = step * (number - (len(policies) - 1) / 2)
         points = [(places[s.places[axis]] + aside, i) for s, i in found if s.policy == policy and i is not None]
-        errors = [[(i.mean - i.low) / size if i.exists else 0.0 for _, i in points]]
-        errors.append([(i.high - i.mean) / size if i.exists else 0.0 for _, i in points])
         colour, dash, marker = style
         panel.errorbar(
             [x for x, _ in points],
             [i.mean / size for _, i in points],
-            yerr=errors,
-            label=policy,
+            yerr=error_lengths([i for _, i in points], size),
+            label=_label(policy),
             color=colour,
             linestyle=dash,
             marker=marker,
@@ -103,11 +109,16 @@ def _panel(
     if numbers:
         panel.set_xticks([*places.values()], names)
     else:
-        panel.set_xticks([*places.values()], [name or "all runs" for name in names])
+        panel.set_xticks([*places.values()], [_label(name) or "all runs" for name in names])
     if change:
         panel.axhline(0, color="#888888", linewidth=0.8)
     panel.set_xlabel("offered load" if numbers else axis if any(names) else "")
     panel.set_ylabel(f"{known.label}{' change' if change else ''}{f' [{unit}]' if unit else ''}")
+
+
+def _label(name: str) -> str:
+    """Return a name as matplotlib draws it: no formulas between dollars, and no line without an entry in the legend."""
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
 def _styles() -> zip[tuple[str, object, str]]:
@@ -119,10 +130,3 @@ def _interval(result: StudyResult, series: Series, figure: str, *, change: bool,
         return series.interval(figure, level)
     base = result.base(series)
     return None if base is None else series.change(figure, base, level)
-
-
-def _unit(figure: Figure, means: Sequence[float]) -> tuple[float, str]:
-    """Return (value of the unit, name)."""
-    if figure.kind == "seconds":
-        return time_unit(max(means, default=0.0))
-    return (0.01, "%") if figure.kind == "share" else (1.0, figure.unit)

@@ -14,7 +14,7 @@ from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
 from cosched_emulator.studies.results.harm import StudyHarm, harm_of
 from cosched_emulator.studies.results.series import Series, base_of, interval_rows, series_of
-from cosched_emulator.studies.results.table import Row, rows_of, write_table, write_timings
+from cosched_emulator.studies.results.table import Row, place_value, rows_of, write_table, write_timings
 from cosched_emulator.studies.results.within import within_run
 from cosched_emulator.studies.runs.work import Failure
 
@@ -38,7 +38,8 @@ class StudyResult:
     @property
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns: int64 where all values are whole numbers, float64 with NaN for what does not exist, else texts."""
-        return {name: _column([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
+        names = self.rows[0] if self.rows else ()
+        return {name: _column([place_value(name, row[name]) for row in self.rows]) for name in names}
 
     @property
     def series(self) -> list[Series]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.statistics.intervals import LEVEL, Interval, mean_interval, paired_difference, percent_change
-from cosched_emulator.studies.plan.experiment import AXES, COLUMNS
-from cosched_emulator.studies.results.table import ORIGIN, PLACES, Row
+from cosched_emulator.statistics.by_seed import all_equal, bounds_of, change_of, difference_of, interval_of
+from cosched_emulator.statistics.intervals import LEVEL, Interval
+from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, HARM, ORIGIN, PLACES
+from cosched_emulator.studies.results.table import Row
 
 SEED: Final = COLUMNS["seeds"]
 POLICY: Final = COLUMNS["policies"]
@@ -18,7 +20,7 @@ OF_SERIES: Final = tuple(COLUMNS[axis] for axis in AXES if axis != "seeds")
 OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Series:
     """The rows that differ in the seed alone."""
 
@@ -48,32 +50,42 @@ class Series:
 
     def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
         """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
-        values = [*self.by_seed(figure).values()]
-        return mean_interval(values, level) if values and all(map(math.isfinite, values)) else None
+        values = self.by_seed(figure)
+        if self.repeats and all_equal([*values.values()]):
+            values = dict([*values.items()][:1])
+        return interval_of(values, level)
 
     def change(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
         """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
 
         None where there are none, or where a figure is not above 0.
         """
-        mine, theirs = self._common(figure, base)
-        return percent_change(mine, theirs, level) if mine and min(*mine.values(), *theirs.values()) > 0 else None
+        return change_of(self._beside(figure, base), base.by_seed(figure), level)
 
     def difference(self, figure: str, base: Series, level: float = LEVEL) -> Interval | None:
         """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
-        mine, theirs = self._common(figure, base)
-        return paired_difference(mine, theirs, level) if mine else None
+        return difference_of(self._beside(figure, base), base.by_seed(figure), level)
 
-    def _common(self, figure: str, base: Series) -> tuple[dict[int, float], dict[int, float]]:
-        mine, theirs = self.by_seed(figure), base.by_seed(figure)
-        seeds = [seed for seed in mine if seed in theirs]
-        return {seed: mine[seed] for seed in seeds}, {seed: theirs[seed] for seed in seeds}
+    def _beside(self, figure: str, base: Series) -> dict[int, float]:
+        """Return a figure by seed for a comparison; a pair of runs that is the same under all seeds counts once."""
+        mine = self.by_seed(figure)
+        if self.repeats and base.repeats:
+            seeds = {int(row[SEED] or 0) for row in base.rows}
+            return dict([item for item in mine.items() if item[0] in seeds][:1])
+        return mine
 
-    @property
+    @cached_property
     def repeats(self) -> bool:
-        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn."""
-        figures = [{name: row[name] for name in row if name not in (*PLACES, *ORIGIN)} for row in self.rows]
-        return len(figures) > 1 and all(other == figures[0] for other in figures)
+        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn.
+
+        Figures of harm may differ all the same: the baselines' shaken run times are drawn.
+        """
+        figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
+        return any(figures) and all_equal(figures)
+
+
+def _of_run(column: str) -> bool:
+    return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
 
 
 def series_of(rows: Iterable[Row]) -> list[Series]:
@@ -107,8 +119,8 @@ def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL)
                     **series.places,
                     "figure": figure,
                     "seeds": found.n,
-                    **_bounds("", found),
-                    **_bounds("change_percent_", change),
+                    **bounds_of(found),
+                    **bounds_of(change, "change_percent_"),
                 }
 
 
@@ -122,13 +134,6 @@ def check_figure(figure: str, rows: Sequence[Row]) -> None:
     """Raise ConfigurationError for a figure that the table does not have."""
     known = figures_in(rows)
     if figure not in known:
-        raise ConfigurationError.unknown_name("--figure", figure, known)
-
-
-def _bounds(prefix: str, found: Interval | None) -> dict[str, Any]:
-    """Return mean and bounds as columns; None for what does not exist."""
-    values = (None, None, None) if found is None else found[:3]
-    return {
-        f"{prefix}{name}": None if value is None or math.isnan(value) else value
-        for name, value in zip(("mean", "low", "high"), values, strict=True)
-    }
+        close = get_close_matches(figure, known, n=1)
+        expected = "a column of results.csv that holds numbers"
+        raise ConfigurationError("--figure", expected, repr(figure), close[0] if close else None)

@@ -12,14 +12,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 from cosched_emulator.studies.folder import FORMAT, StoredCell, StudyFolder
-from cosched_emulator.studies.plan.experiment import COLUMNS
+from cosched_emulator.studies.plan.experiment import COLUMNS, ORIGIN, PLACES
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
-PLACES: Final = ("cell", *COLUMNS.values())
-ORIGIN: Final = ("key", "version", "policy_settings", "scenario")
 Row = dict[str, Any]
 
 
@@ -68,11 +66,21 @@ def csv_text(rows: Sequence[Row]) -> str:
     return stream.getvalue()
 
 
+def place_value(column: str, value: Any) -> Any:
+    """Return what a column of the table holds as a number, if it is a seed or a load; None if that axis is not declared."""
+    if column == COLUMNS["seeds"]:
+        return int(value) if value else None
+    if column == COLUMNS["loads"]:
+        return float(value) if value else None
+    return value
+
+
 def _database(tables: Mapping[str, Sequence[Row]]) -> bytes:
     """Return the tables as an SQLite database: the same rows give the same bytes."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"PRAGMA user_version = {FORMAT}")  # without any content a database has no bytes
-        for name, rows in tables.items():
+        for name, texts in tables.items():
+            rows = [{column: place_value(column, value) for column, value in row.items()} for row in texts]
             if rows:
                 columns = ", ".join(f"{_quoted(column)} {_kind(rows, column)}".rstrip() for column in rows[0])
                 database.execute(f"CREATE TABLE {_quoted(name)} ({columns})")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, number_texts, time_unit
+from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure
+from cosched_emulator.results.figures.interval_text import change_text, interval_texts
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import Series
@@ -60,8 +61,14 @@ def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 
 
 def losers_text(result: StudyResult, most: int = 5) -> str:
     """Return who is worse off than under the baseline, by policy, and the ``most`` largest losses; empty without a baseline."""
+    missing = len(result.harm.missing)
+    note = (
+        f"note: who is worse off in {missing} cells is not known: runs of the baseline are not done\n"
+        if missing
+        else ""
+    )
     if result.baseline is None or not result.harm.figures:
-        return ""
+        return note
     shakes = result.plan.baseline["shakes"] if result.plan.baseline else 0
     heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
     lines = [["policy", "cells", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
@@ -90,7 +97,7 @@ def losers_text(result: StudyResult, most: int = 5) -> str:
             for loser in worst
         ]
         text += "\n".join(["largest losses", *align(table, (0, 3, 4, 5, 6, 7))]) + "\n"
-    return text
+    return text + note
 
 
 def _mean_percent(rows: Sequence[Row], name: str) -> str:
@@ -114,11 +121,11 @@ def _block(
         figure = KNOWN.get(name, Figure(name, (name,)))
         intervals = [series.interval(name, level) for series in group]
         if any(found is not None for found in intervals):
-            within = [result.within(series, name, level) for series in group]
-            lines.append(_figure_line(figure, intervals, within))
+            unit, texts = interval_texts(figure, intervals, [result.within(series, name, level) for series in group])
+            lines.append([figure.label, unit, *texts])
             changes = [_change(result, series, name, level) for series in group]
             if name in changed and any(changes):
-                lines.append(["  change", "%", *map(_change_text, changes)])
+                lines.append(["  change", "%", *map(change_text, changes)])
     lines.append(["saturated runs", "", *map(_saturated, group)])
     yield f"{heading or 'all runs'} ({seeds} seed{'s' if counts[-1] > 1 else ''})"
     yield from align(lines, range(2, len(lines[0])))
@@ -142,34 +149,3 @@ def _count(series: Series, verdict: str) -> int:
 def _change(result: StudyResult, series: Series, name: str, level: float) -> Interval | None:
     base = result.base(series)
     return None if base is None else series.change(name, base, level)
-
-
-def _figure_line(figure: Figure, intervals: Sequence[Interval | None], within: Sequence[Interval | None]) -> list[str]:
-    size, unit = 1.0, figure.unit
-    means = [None if found is None else found.mean for found in intervals]
-    if figure.kind == "seconds":
-        size, unit = time_unit(max((mean for mean in means if mean is not None), default=0.0))
-    elif figure.kind == "share":
-        size, unit = 0.01, "%"
-    shown = number_texts([None if mean is None else mean / size for mean in means])
-    halves = number_texts([found.half / size if found is not None and found.exists else None for found in intervals])
-    return [figure.label, unit, *map(_cell, shown, halves, [_scaled(found, size) for found in within])]
-
-
-def _scaled(found: Interval | None, size: float) -> Sequence[str]:
-    """Return the bounds of an interval within a run as texts; nothing where there is none."""
-    return number_texts([found.low / size, found.high / size]) if found is not None and found.exists else ()
-
-
-def _cell(shown: str, half: str, bounds: Sequence[str]) -> str:
-    if bounds:
-        return f"{shown} [{bounds[0]} to {bounds[1]}]"
-    return shown if half == NOTHING else f"{shown} ± {half}"
-
-
-def _change_text(change: Interval | None) -> str:
-    if change is None:
-        return ""
-    if not change.exists:
-        return f"{change.mean:+.1f}"
-    return f"{change.mean:+.1f} ({change.low:+.1f} to {change.high:+.1f})"

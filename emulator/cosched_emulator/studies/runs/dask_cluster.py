@@ -24,7 +24,7 @@ class DaskCluster:
     """
 
     def __init__(self, address: str, timeout_s: float) -> None:
-        """Raises UsageError without the extra, LinkError where no scheduler answers at ``address``."""
+        """Raises UsageError without the extra and for what is no address, LinkError where no scheduler answers at ``address``."""
         try:
             distributed: Any = import_module("distributed")  # an extra
         except ImportError as error:
@@ -32,6 +32,11 @@ class DaskCluster:
                 "--dask needs dask.distributed, which is not installed: pip install 'cosched[cluster]'"
             ) from error
         self.address, self.timeout_s = address, timeout_s
+        try:
+            if not address.startswith(("ucx:", "inproc:")):  # for which there is no check
+                distributed.comm.get_address_host_port(address)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--dask {address}: expected an address such as tcp://head:8786: {error}") from error
         try:
             self.client: Any = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -74,10 +79,14 @@ class DaskCluster:
             raise LinkError(f"no run ended for {self.timeout_s:g} s (--timeout)", self.address)
 
     def _outcome(self, order: Order, future: Any) -> Result | Failure:
-        if future.status == "finished":
-            outcome: Result | Failure = future.result(timeout=_CONNECT_S)
-            future.release()
-            return outcome
-        if future.status == "error":
-            return Failure(order.key, " ".join(str(future.exception(timeout=_CONNECT_S)).split()))
+        try:
+            if future.status == "finished":
+                outcome: Result | Failure = future.result(timeout=_CONNECT_S)
+                future.release()
+                return outcome
+            if future.status == "error":
+                return Failure(order.key, " ".join(str(future.exception(timeout=_CONNECT_S)).split()))
+        except Exception as error:  # what a run raises is caught where it is made
+            text = f"the dask scheduler went away: {type(error).__name__}: {error}"
+            raise LinkError(text, self.address) from error
         raise LinkError(f"the dask scheduler gave up a run ({future.status})", self.address)

@@ -15,7 +15,8 @@ from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan
 from cosched_emulator.studies.plan.identity import version
 from cosched_emulator.studies.results.result import StudyResult, write_tables
-from cosched_emulator.studies.runs.work import Failure, Order, Result, load_measure
+from cosched_emulator.studies.runs.measures import load_measure
+from cosched_emulator.studies.runs.work import Failure, Order, Result
 from cosched_emulator.studies.runs.workers import Workers
 
 TIMEOUT_S: Final = 86_400.0
@@ -40,6 +41,13 @@ class Way:
     timeout_s: float = TIMEOUT_S  # longest time for one run
     only: tuple[int, ...] = ()  # numbers of cells; empty: all, with the baselines
 
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError."""
+        if self.jobs < 0:
+            raise ConfigurationError("jobs", "a number of processes, or 0", str(self.jobs))
+        if not self.timeout_s > 0:
+            raise ConfigurationError("timeout_s", "a time above 0", str(self.timeout_s))
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -59,14 +67,13 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
     A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
     """
     began = time.monotonic()
-    for name in plan.experiment.measures:
-        load_measure(name)  # fail now
+    check_measures(plan)
     wanted = _chosen(plan, way.only)
     with folder.locked() as lock:
         folder.write_plan(plan)
         known = folder.failures()
         left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
-        orders = [_order(plan, folder, cell, keep=way.keep) for cell in left]
+        orders = [_order(folder, cell, keep=way.keep) for cell in left]
         made = 0
         failed: dict[str, Failure] = {}
         try:
@@ -87,6 +94,12 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | Non
     return Made(len(wanted), len(wanted) - len(left), made - len(failed), in_order, time.monotonic() - began, result)
 
 
+def check_measures(plan: Plan) -> None:
+    """Raise ConfigurationError for a measure that cannot be imported."""
+    for name in plan.experiment.measures:
+        load_measure(name)
+
+
 def workers_of(jobs: int) -> int:
     """Return the number of processes: ``jobs``, or one for each core that this process may use."""
     return jobs or len(os.sched_getaffinity(0))
@@ -98,7 +111,7 @@ def _chosen(plan: Plan, only: Sequence[int]) -> tuple[Cell, ...]:
     for number in only:
         if not 1 <= number <= len(plan.cells):
             raise ConfigurationError("--cell", f"the number of a cell, 1 to {len(plan.cells)}", str(number))
-    return tuple(plan.cells[number - 1] for number in only)
+    return tuple(plan.cells[number - 1] for number in dict.fromkeys(only))
 
 
 def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
@@ -106,17 +119,18 @@ def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
     return kept and folder.has(cell.key)
 
 
-def _order(plan: Plan, folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
+def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
     keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
     return Order(
         cell.key,
         version(),
-        cell.group,
+        f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
         _absolute(cell.scenario),
         cell.argument,
         cell.settings,
-        plan.experiment.measures if cell.number else (),
+        cell.measures,
         keep_at,
+        cell.sources,
     )
 
 

@@ -5,28 +5,25 @@ A worker keeps the last scenario that it prepared, for the next run of the same 
 
 from __future__ import annotations
 
-import importlib
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.api.run import Run
 from cosched_emulator.api.simulate import simulate
-from cosched_emulator.errors import ConfigurationError, EmulatorError
+from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.harm.outcomes import outcomes
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.plan.identity import source_digests, version
 from cosched_emulator.studies.runs.figures import figures_of
+from cosched_emulator.studies.runs.measures import add_measure, load_measure
 from cosched_emulator.studies.runs.packing import pack_outcomes
 from cosched_emulator.studies.runs.state_figures import state_figures
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_plugin.common.errors import PluginError, UsageError
+from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
-
-Measure = Callable[[Run], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +32,13 @@ class Order:
 
     key: str
     version: str  # of cosched, where the study was planned
-    group: str  # of the scenario
+    group: str  # equal for orders of the same scenario that follow each other
     scenario: Scenario
     argument: str
     settings: Mapping[str, Any]
     measures: tuple[str, ...] = ()
     keep: str | None = None  # a new run folder
+    sources: Mapping[str, str] = field(default_factory=dict)  # module that is named -> digest of its source
 
 
 class Result(NamedTuple):
@@ -76,6 +74,9 @@ def carry_out(order: Order) -> Result | Failure:
     """Run one cell; whatever goes wrong is returned."""
     if order.version != version():
         return Failure(order.key, f"this worker has cosched {version()}, the study is of {order.version}")
+    other = [name for name, digest in source_digests(order.sources).items() if digest != order.sources[name]]
+    if other:  # a worker of a cluster lives long, and may be on another machine
+        return Failure(order.key, f"this worker has another version of {', '.join(other)}: start the workers again")
     try:
         return _run(order)
     except (EmulatorError, PluginError, HardwareModelError) as error:
@@ -83,7 +84,7 @@ def carry_out(order: Order) -> Result | Failure:
         return Failure(order.key, _one_line(error), "" if cause is None else "".join(traceback.format_exception(cause)))
     except MemoryError:
         return Failure(order.key, "out of memory")
-    except Exception as error:  # a policy or a measure of somebody else can raise anything
+    except BaseException as error:
         return Failure(order.key, f"{type(error).__name__}: {_one_line(error)}", traceback.format_exc())
 
 
@@ -101,10 +102,7 @@ def _run(order: Order) -> Result:
         "refused_actions": run.refused,
     }
     for name, measure in zip(order.measures, measures, strict=True):
-        for key, value in measure(run).items():
-            if key in figures:
-                raise UsageError(f"measure {name}: expected a name of its own, got {key!r}, which exists")
-            figures[key] = value
+        add_measure(figures, name, measure, run)
     jobs = pack_outcomes(outcomes(run.finished.jobs, run.machine, run.prepared.selection))
     return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, jobs)
 
@@ -116,23 +114,6 @@ def _prepared(order: Order) -> Prepared:
         _WARM.prepared = prepare(order.scenario)
         _WARM.group = order.group
     return _WARM.prepared
-
-
-def load_measure(name: str) -> Measure:
-    """Return the function of a measure, ``module:function``: it gets a `Run`, and returns names and plain values.
-
-    A function with a true attribute ``needs_trace`` gets a run with its decision trace. Raises ConfigurationError.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # an imported module can raise anything
-        raise ConfigurationError(
-            "measures", "functions, each as MODULE:FUNCTION", f"{name}: {_one_line(error)}"
-        ) from error
-    if not callable(found):
-        raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", name)
-    return found  # type: ignore[no-any-return]  # what it returns is checked where it is used
 
 
 def _one_line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -51,27 +52,26 @@ class Workers:
             tick()
             for worker in busy:
                 if worker.pipe in ready or worker.process.sentinel in ready or worker.late(self.timeout_s):
-                    yield self._take(worker)
-                    self._give(worker, queue)
+                    outcome, free = self._take(worker)
+                    self._give(free, queue)  # first, so that it does not wait until the outcome is stored
+                    yield outcome
 
     def _inherited(self) -> tuple[int, ...]:
         """Return the file descriptors that a new worker inherits and must not keep open."""
         return (*self.close, *(worker.pipe.fileno() for worker in self.workers if not worker.pipe.closed))
 
-    def _take(self, worker: _Worker) -> Result | Failure:
-        """Return what has come of the worker's run; replace the worker if it is dead, or late."""
+    def _take(self, worker: _Worker) -> tuple[Result | Failure, _Worker]:
+        """Return what has come of the worker's run, and the worker; another one in its place if it is dead, or late."""
         order, outcome = worker.order, worker.outcome(self.timeout_s)
         assert order is not None
         worker.order = None
         if isinstance(outcome, str):
             worker.kill()
             self.workers[self.workers.index(worker)] = replacement = _Worker(self._inherited())
-            worker.replaced_by = replacement
-            return Failure(order.key, outcome)
-        return outcome
+            return Failure(order.key, outcome), replacement
+        return outcome, worker
 
     def _give(self, worker: _Worker, queue: _Queue) -> None:
-        worker = worker.replaced_by or worker
         if (order := queue.next(worker.group)) is not None:
             worker.start(order)
 
@@ -88,7 +88,6 @@ class _Worker:
         self.order: Order | None = None
         self.group: str | None = None  # of the scenario that it keeps
         self.began = 0.0
-        self.replaced_by: _Worker | None = None
 
     def start(self, order: Order) -> None:
         self.order, self.group, self.began = order, order.group, time.monotonic()
@@ -158,6 +157,10 @@ def _work(pipe: Connection[Any, Any], inherited: Sequence[int], parent: int) -> 
     # A terminal sends Ctrl-C to all; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # What a policy and its programs print does not mix with what the command prints.
+    sys.stdout = sys.stderr
+    if None not in (sys.__stdout__, sys.__stderr__):
+        os.dup2(2, 1)
     while True:
         try:
             order = pipe.recv()

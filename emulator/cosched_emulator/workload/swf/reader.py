@@ -164,7 +164,7 @@ def load_swf(
         notes.append(_cut_note(cut))
     if options.memory and window.memory_mb.any():
         asking = np.count_nonzero(window.memory_mb)
-        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MB a process")
+        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MiB a process")
     if last - first < report.jobs:
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
     if count is not None and last - first < count:

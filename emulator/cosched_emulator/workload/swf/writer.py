@@ -92,8 +92,8 @@ def format_row(
         str(number), seconds_text(submit_us), _or_unknown(wait_us), _or_unknown(run_us),
         str(processes if allocated is None else allocated), UNKNOWN, UNKNOWN,
         str(processes), _or_unknown(estimate_us), str(memory_mb * _KB_OF_MB) if memory_mb else UNKNOWN,
-        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name), str(queue), str(partition),
-        UNKNOWN, UNKNOWN,
+        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name),
+        UNKNOWN if queue == -1 else str(queue), UNKNOWN if partition == -1 else str(partition), UNKNOWN, UNKNOWN,
     )  # fmt: skip
     return " ".join(fields)
 

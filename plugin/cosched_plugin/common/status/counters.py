@@ -123,10 +123,17 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
     lines = []
     for key, value in status.items():
         if isinstance(value, Mapping):
-            lines += [f"{key + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
+            lines += [f"{_words(key) + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
         else:
-            lines.append(f"{key:<18}{_for_people(key, value)}")
+            lines.append(f"{_words(key):<18}{_for_people(key, value)}")
     return lines
+
+
+def _words(key: str) -> str:
+    """Return a field's name without its unit, which stands behind the value."""
+    for ending in ("_us", "_s", "_bytes"):
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
 
 
 def _for_people(key: str, value: object) -> str:

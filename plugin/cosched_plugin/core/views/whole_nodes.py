@@ -121,7 +121,8 @@ class WholeNodesView(View):
 
     def firsts(self, nodes: NodeSet) -> Layers:
         """Return the first threads of the cores of ``nodes``."""
-        return cast("Layers", tuple([layer & nodes for layer in self._state.machine.first_threads]))
+        # A call of cast, or of NodeSet, takes as long as the operation on a set.
+        return tuple([layer & nodes for layer in self._state.machine.first_threads])  # type: ignore[misc]
 
     def open_to(self, job: JobSpec, free: Layers) -> Layers:
         """Return ``free``, and for an exclusive job the other threads of these nodes, too."""
@@ -148,25 +149,26 @@ class WholeNodesView(View):
         """Return the first expected end after which ``threads`` of these threads are free, and the number of extra ones."""
         state = self._state
         alike, up, running = self._alike, state.pool.up, state.running
+        two = state.machine.depth == 2
         soonest_us = state.now_us + 1
         found: tuple[int, int] | None = None
         at_us = 0
         busy = 0  # after `at_us`
         # From the last end backwards, as long as there are enough: a node is free once its last job has ended.
         for expected_us, job_id in reversed(state.releases):
-            end_us = expected_us if expected_us > soonest_us else soonest_us
             leaving = running[job_id]
             if leaving.on_disk:
                 continue
+            end_us = expected_us if expected_us > soonest_us else soonest_us
             if end_us != at_us:
-                nodes = NodeSet(up & ~busy)
-                extra = (nodes.bit_count() * alike if alike else size(self.firsts(nodes))) - threads
+                nodes = up & ~busy
+                extra = (nodes.bit_count() * alike if alike else size(self.firsts(NodeSet(nodes)))) - threads
                 if extra < 0:
                     return found
                 at_us = end_us
                 found = (at_us, extra)
             layers = leaving.layers
-            busy |= layers[0] | layers[1] if len(layers) == 2 else any_layer(layers)
+            busy |= layers[0] | layers[1] if two else any_layer(layers)
         return found
 
     def availability(self) -> Availability:

@@ -265,7 +265,7 @@ def paces(one: Work, other: Work, slowdown: float) -> tuple[SetNote, SetNote]:
 def pace_of(job_id: int, view: View) -> Pace | None:
     """Return the note of a job that shares its nodes."""
     note = view.note(job_id, NOTE)
-    if type(note) is tuple and [type(part) for part in note] == _PACE:
+    if type(note) is tuple and list(map(type, note)) == _PACE:
         return Pace(*note)  # type: ignore[arg-type]
     return None
 

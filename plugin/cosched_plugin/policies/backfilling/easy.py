@@ -97,7 +97,7 @@ class Easy(Backfill):
     def _backfill(self, look: _Look, context: Context) -> Generator[Action, None, bool]:
         """Yield the starts of candidates that do not delay the reserved job; tell whether a further scan may find more."""
         view, matching, reservation = context.view, context.matching, look.blocked.reservation
-        pending = look.blocked.pending
+        present = context  # without the jobs started since
         free = view.free_threads
         started: set[int] = set()
         place = 0
@@ -109,7 +109,7 @@ class Easy(Backfill):
                 continue
             if not view.work.pay(prices.CANDIDATE):
                 break
-            seat = backfill_seat(job, context.over(pending), reservation, may_join=may_join)
+            seat = backfill_seat(job, present, reservation, may_join=may_join)
             if seat is None:
                 continue
             if look.gate is reservation and seat.sole is not None and matching.may_host(job):
@@ -117,7 +117,7 @@ class Easy(Backfill):
                 place = look.others.index(job) + 1
             yield from take_seat(seat, "backfill", view)
             started.update(seat.job_ids)
-            pending = pending.without(seat.job_ids)
+            present = context.over(present.pending.without(seat.job_ids))
             free = view.free_threads
         return bool(started) and _may_find_more(look, matching.settled)
 

@@ -199,6 +199,11 @@ MATCHINGS: Mapping[str, Entry] = {
                 True,
                 "sort the jobs of a block by what they have left",
             ),
+            "fairness_tries": one_of(
+                "one",
+                "all",
+                text="windows of a primary job that are tried while they are refused: the best or first, or all",
+            ),
             "short_s": Parameter(
                 is_number(0, 1e9), "seconds, 0 or more", 600.0, "jobs up to this length are not co-located"
             ),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Set
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from cosched_plugin.api import (
@@ -14,12 +12,14 @@ from cosched_plugin.api import (
     Budget,
     Fairness,
     Matching,
+    NamedImportError,
     Order,
     Part,
     Placement,
     Shape,
     Slices,
     UsageError,
+    import_named,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES, Entry
 from cosched_plugin.policies.composition.parameters import Parameter
@@ -92,18 +92,16 @@ def _installed_path(key: str, group: str, name: str) -> str | None:
 
 def load(key: str, path: str) -> Any:
     """Return what ``module:Class`` names; UsageError, naming ``key``, where it cannot be imported."""
-    module, _, attribute = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for name in attribute.split("."):
-            found = getattr(found, name)
-    except (Exception, SystemExit) as error:  # a module from outside can raise anything
-        raise UsageError(f"{key}: {path}: {type(error).__name__}: {error}") from error
-    return found
+        return import_named(path)
+    except NamedImportError as error:
+        raise UsageError(f"{key}: {path}: {error}") from error
 
 
 def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
     """Return a hint at the nearest name, or at all names."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
     names = list(dict.fromkeys(known))
     close = get_close_matches(word, names, n=1)
     if close:
@@ -168,6 +166,17 @@ def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
             default = argument.default if _is_setting(argument.default) else REQUIRED
             found[argument.name] = Parameter(_is_setting, _SETTING, default, "")
     return found
+
+
+def settings_of(make: Callable[..., Any]) -> list[str] | None:
+    """Return the names of the keyword arguments of a class; None where it takes any, or does not tell."""
+    try:
+        arguments = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
+        return None
+    return list(_parameters_of(make))
 
 
 class _Required:

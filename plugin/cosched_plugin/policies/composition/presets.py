@@ -42,10 +42,15 @@ PRESETS: Mapping[str, Preset] = {
     "ssp": Preset("space sharing in time slices", _SCOJO),
     "glts": Preset("G-LOMARC-TS: groups in time slices", _groups()),
     "cst": Preset("G-LOMARC-TS with pairs only, the best", _groups(most=1, space=False)),
-    "cstws": Preset("G-LOMARC-TS with pairs only, the first", _groups(most=1, choice="first", sort=False, space=False)),
+    "cstws": Preset(
+        "G-LOMARC-TS with pairs only, the first",
+        _groups(most=1, choice="first", sort=False, space=False, fairness_tries="all"),
+    ),
     "glts-fbo": Preset("G-LOMARC-TS within the first block", _groups(blocks="first")),
     "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False)),
-    "glts-nh": Preset("G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first")),
+    "glts-nh": Preset(
+        "G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first", fairness_tries="all")
+    ),
 }
 ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets
 DEFAULTS: Table = {

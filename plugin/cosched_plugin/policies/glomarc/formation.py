@@ -31,6 +31,7 @@ class Search:
     choice: str = "best"  # or first: the first suitable group
     blocks: str = "all"  # or first: no job of the other blocks; none: all candidates are one block, and not sorted
     sort: bool = True  # whether jobs of a block are sorted by what they have left
+    fairness_tries: str = "one"  # windows of a primary that are tried in turn while they are refused; or all
 
 
 class Found(NamedTuple):
@@ -39,6 +40,7 @@ class Found(NamedTuple):
     primary: Member
     matched: tuple[Member, ...]
     outcome: Outcome
+    falls_back: bool = False  # whether it is tried only after those of the best windows
 
     @property
     def gain(self) -> float:
@@ -88,17 +90,32 @@ def groups(
     """Yield groups of candidates that have passed step 1, the best first, or in order of discovery where the first is wanted.
 
     ``fits`` tells whether there is a place for a group; ``must``: a job that every group must contain; it is the
-    first candidate.
+    first candidate. Where the best is wanted, the groups come from the best window and step 4 (as in the paper); under
+    ``fairness_tries = "all"``, those of the other windows of the first block follow.
     """
     if search.choice == "first":
         yield from _window_groups(primary, _blocks(candidates, search)[0], search, fits, must)
         return
     blocks = _blocks(candidates, search)
-    best = max(_window_groups(primary, blocks[0], search, fits, must), key=_gain, default=None)
+    windows = [*_window_groups(primary, blocks[0], search, fits, must)]
+    best = max(windows, key=_gain, default=None)
     if best is None:
         return
     stored = [_purify(found, must) for found in (best, *_fill(primary, best, blocks[1:], search, fits))]
     yield from sorted(stored, key=_gain, reverse=True)
+    if search.fairness_tries == "all":
+        others = [_purify(found, must) for found in windows if found is not best]
+        yield from sorted(_fall_backs(others, stored), key=_gain, reverse=True)
+
+
+def _fall_backs(others: Sequence[Found], stored: Sequence[Found]) -> Iterator[Found]:
+    """Yield the other groups, each once: step 5 may have made them equal to each other, or to a stored one."""
+    seen = {frozenset([member.job.id for member in group.matched]) for group in stored}
+    for group in others:
+        members = frozenset([member.job.id for member in group.matched])
+        if members not in seen:
+            seen.add(members)
+            yield group._replace(falls_back=True)
 
 
 def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import (
@@ -159,14 +160,12 @@ class Grouping(Matching):
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
         halves = self._halves_of(view)
-        seek = _Seeker(self._search, context.footprints, halves, view, slowdown)
+        seek = _Seeker(self._search, context.footprints, halves, view, slowdown, above)
         own = self._waiting(job, view)
         assert own is not None
         others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
         if job.processes == 1:
-            serial = seek.first_of(
-                seek.beside(own, [other for other in others if other.job.processes == 1]), gate, above
-            )
+            serial = seek.first_of(seek.beside(own, [other for other in others if other.job.processes == 1]), gate)
             if serial is not None:
                 return serial
         cases: list[Iterator[Found]] = [seek.beside(own, others)]
@@ -174,7 +173,10 @@ class Grouping(Matching):
             running = self._individuals(view, halves)
             cases.append(seek.beside(own, running))
             cases += [seek.beside(primary, [own, *others], must=job.id) for primary in running[: self._search.running]]
-        return seek.first_of((found for case in cases for found in case), gate, above)
+        group = seek.first_of((found for case in cases for found in case), gate)
+        if group is None and seek.refused:
+            view.explain(job.id, refused_groups=seek.refused)
+        return group
 
     def _waiting(self, job: JobSpec, view: View) -> Member | None:
         """Return a pending job as a possible member of a group; None if it cannot be one."""
@@ -246,12 +248,20 @@ def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
 
 
 class _Seeker:
-    """A search for groups at one instant."""
+    """A search for groups with one job at one instant; they must gain more than ``above``."""
 
     def __init__(
-        self, search: Search, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView, slowdown: Slowdown
+        self,
+        search: Search,
+        footprints: NodePlacement,
+        halves: NodeHalves,
+        view: WholeNodesView,
+        slowdown: Slowdown,
+        above: float,
     ) -> None:
+        self.refused = 0  # groups that were tried in vain
         self._search = search
+        self._above = above
         self._footprints = footprints
         self._halves = halves
         self._view = view
@@ -261,7 +271,7 @@ class _Seeker:
         self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and by whether they run
 
     def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
-        """Yield the groups of ``primary`` with some of the candidates, as `groups` does; ``must``: the first of them."""
+        """Yield the groups of ``primary`` with some of the candidates that are to be tried; ``must``: the first of them."""
         if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
             return  # no member brings nodes
         if not self._work.pay(prices.MEMBERS, len(candidates)):
@@ -271,20 +281,19 @@ class _Seeker:
         chosen = self._select_candidates(primary, candidates)
         if chosen:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
-            yield from groups(primary, chosen, self._search, self._fits, must)
+            found = groups(primary, chosen, self._search, self._fits, must)
+            good = (group for group in found if group.gain > self._above)
+            just_one = self._search.choice == "first" and self._search.fairness_tries == "one"
+            yield from islice(good, 1) if just_one else good
 
     def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
         return select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
 
-    def first_of(self, candidates: Iterator[Found], gate: Gate, above: float) -> Group | None:
-        """Return the best group that gains more than ``above`` and is admitted, or the first where that is wanted (step 6)."""
+    def first_of(self, candidates: Iterator[Found], gate: Gate) -> Group | None:
+        """Return the best group that is admitted, or the first where that is wanted (step 6)."""
         if self._search.choice == "best":
-            candidates = iter(sorted(candidates, key=lambda found: found.gain, reverse=True))
-        tried = 0
-        for found in candidates:
-            if found.gain <= above:
-                continue
-            tried += 1
+            candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -found.gain)))
+        for tried, found in enumerate(candidates, 1):
             if not self._work.pay(prices.GROUP_SEAT):
                 return None
             group = seat_group(found, self._footprints, self._halves, self._view)
@@ -292,6 +301,7 @@ class _Seeker:
                 for job_id in group.job_ids:
                     self._view.explain(job_id, partial(self._facts, group, tried))
                 return group
+            self.refused += 1
         return None
 
     def _fits(self, primary: Member, matched: Sequence[Member]) -> bool:

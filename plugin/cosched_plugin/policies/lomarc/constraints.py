@@ -106,7 +106,7 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
 
 def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: PairModel) -> float:
     """Return the slowdown of two jobs, the second on the nodes of the first; 0 where `apply_constraints` would not let them share."""
-    if guest.processes > host.processes or not (may_share(host, model) and may_share(guest, model)):
+    if guest.processes > host.processes or not (may_share(guest, model) and may_share(host, model)):
         return 0.0
     one, other = host.usage, guest.usage
     if model.by_usage and one is not None and other is not None:

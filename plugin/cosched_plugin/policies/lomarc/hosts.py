@@ -123,7 +123,8 @@ class Hosts:
             alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
             alone.sort(key=lambda running: (running.start_us, running.job.id))
             self._alone = [running.job.id for running in alone]
-            self._hospitable = [running.job.id for running in alone if may_share(running.job, view.pairs)]
+            model = view.pairs
+            self._hospitable = [running.job.id for running in alone if may_share(running.job, model)]
         running_jobs = view.running
         return [running_jobs[job_id] for job_id in self._alone]
 
@@ -131,7 +132,14 @@ class Hosts:
         """Return the running jobs that may be co-located."""
         if self._alone_at != view.version:
             self.available(view)
-        return [view.running[job_id] for job_id in self._hospitable]
+        running_jobs = view.running
+        return [running_jobs[job_id] for job_id in self._hospitable]
+
+    def any_hospitable(self, view: View) -> bool:
+        """Tell whether there are such jobs."""
+        if self._alone_at != view.version:
+            self.available(view)
+        return bool(self._hospitable)
 
     def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return the facts for a decision trace about a search; ``profits``: by host, of the hosts compared."""
@@ -165,8 +173,9 @@ class Hosts:
             elif len(slow[host.id]) < last:
                 slow[host.id] = np.concatenate((slow[host.id][:first], np.zeros(job_table.room - first)))
             if last - first < _FEW:
+                beside = slow[host.id]
                 for row in range(first, last):
-                    slow[host.id][row] = slowdown_beside(host, job_table.jobs[row], self._rules, model)
+                    beside[row] = slowdown_beside(host, job_table.jobs[row], self._rules, model)
             else:
                 rows = job_table.rows_within(host.processes, slice(first, last))
                 if len(rows):

@@ -118,7 +118,7 @@ class Lookahead(RemembersStarts, Matching):
 
     def has_hosts(self, view: View) -> bool:
         """Tell whether there are running jobs that may be co-located."""
-        return view.pairs is not None and bool(self._hosts.hospitable(view))
+        return view.pairs is not None and self._hosts.any_hospitable(view)
 
     def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
         """Return the pending jobs that would gain by joining a running one, without those that ``gate`` surely refuses."""

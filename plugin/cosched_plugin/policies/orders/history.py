@@ -64,7 +64,7 @@ class History(NamedTuple):
 def history(view: View) -> History:
     """Return the history in the note; an empty one where the note is missing or has another form."""
     note = view.note(None, NOTE)
-    if type(note) is tuple and [type(number) for number in note] == _NUMBERS:
+    if type(note) is tuple and list(map(type, note)) == _NUMBERS:
         waited_us, since_us, a, b, c, d = note
         return History(waited_us, since_us, Tally(a, b), Tally(c, d))  # type: ignore[arg-type]
     return History()

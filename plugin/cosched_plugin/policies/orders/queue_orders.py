@@ -46,15 +46,32 @@ class ClassPriority(RemembersStarts, Order):
         # In order of submission, jobs that have risen by two classes come first, then jobs that have risen by one.
         risen = bisect_right(jobs, once_us, key=_submission)
         twice = bisect_right(jobs, twice_us, 0, risen, key=_submission)
-        between, others = jobs[twice:risen], jobs[risen:]
+        between = jobs[twice:risen]
+        short, medium, long = _by_class(jobs[risen:])
         return [
             *jobs[:twice],
             *[job for job in between if job.estimate_us <= MEDIUM_US],
-            *[job for job in others if job.estimate_us <= SHORT_US],
+            *short,
             *[job for job in between if job.estimate_us > MEDIUM_US],
-            *[job for job in others if SHORT_US < job.estimate_us <= MEDIUM_US],
-            *[job for job in others if job.estimate_us > MEDIUM_US],
+            *medium,
+            *long,
         ]
+
+
+def _by_class(jobs: list[JobSpec]) -> tuple[list[JobSpec], list[JobSpec], list[JobSpec]]:
+    """Return the short, the medium and the long ones of ``jobs``, each in their order."""
+    short: list[JobSpec] = []
+    medium: list[JobSpec] = []
+    long: list[JobSpec] = []
+    for job in jobs:
+        estimate_us = job.estimate_us
+        if estimate_us <= SHORT_US:
+            short.append(job)
+        elif estimate_us <= MEDIUM_US:
+            medium.append(job)
+        else:
+            long.append(job)
+    return short, medium, long
 
 
 def _submission(job: JobSpec) -> int:

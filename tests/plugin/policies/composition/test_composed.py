@@ -41,6 +41,7 @@ GROUP = {
     "choice": "best",
     "blocks": "all",
     "sort": True,
+    "fairness_tries": "one",
     "short_s": 600.0,
     "space": True,
     "low_load": "all",
@@ -116,10 +117,10 @@ def test_presets_resolve_to_their_parts() -> None:
         "ssp": scojo() | {"matching": {"name": "none"}, "fairness": {"name": "none"}},
         "glts": scojo(),
         "cst": scojo(most=1, space=False),
-        "cstws": scojo(most=1, choice="first", sort=False, space=False),
+        "cstws": scojo(most=1, choice="first", sort=False, space=False, fairness_tries="all"),
         "glts-fbo": scojo(blocks="first"),
         "glts-ns": scojo(sort=False),
-        "glts-nh": scojo(blocks="none", choice="first"),
+        "glts-nh": scojo(blocks="none", choice="first", fairness_tries="all"),
     }
     assert resolve({}) == resolve({"preset": "easy"})
     assert resolve({"preset": "g-lomarc-ts"}) == resolve({"preset": "glts"})
@@ -145,7 +146,10 @@ def test_presets_resolve_to_their_parts() -> None:
         ),
         ({"preset": "lomarc-n", "matching": "u2"}, lomarc("u2", **MATCH)),
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
-        ({"preset": "glts-nh", "matching": {"block": 4}}, scojo(blocks="none", choice="first", block=4)),
+        (
+            {"preset": "glts-nh", "matching": {"block": 4}},
+            scojo(blocks="none", choice="first", block=4, fairness_tries="all"),
+        ),
         ({"preset": "cst", "matching": "group"}, scojo(most=1, space=False)),
         ({"preset": "glts", "slices": "none"}, scojo() | {"slices": {"name": "none"}}),
         (
@@ -298,6 +302,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "glts", "matching": {"most": True}}, "policy.matching.most: expected a whole number from 0 to"),
     ({"preset": "glts", "matching": {"blocks": "some"}}, "policy.matching.blocks: expected all, first or none, got"),
     ({"preset": "glts", "matching": {"choice": "any"}}, "policy.matching.choice: expected best or first, got 'any'"),
+    (
+        {"preset": "glts", "matching": {"fairness_tries": "two"}},
+        "policy.matching.fairness_tries: expected one or all, got 'two'",
+    ),
     ({"preset": "glts", "matching": {"sort": 1}}, "policy.matching.sort: expected true or false, got 1"),
 ]
 
@@ -458,9 +466,9 @@ def test_a_class_is_found_by_its_path(module: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "assignments", "message"),
     [
-        ("Patientt", [], "has no attribute 'Patientt'"),
+        ("Patientt", [], "has no 'Patientt'; did you mean"),
         ("NotAPolicy", [], "it has no method decide(view)"),
-        ("Patient", ["deep=3"], "unexpected keyword argument 'deep'"),
+        ("Patient", ["deep=3"], "no such setting 'deep'; did you mean 'depth'?"),
         ("Patient", ["depth=0"], "depth must be at least 1"),
     ],
 )

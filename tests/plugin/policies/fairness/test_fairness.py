@@ -32,8 +32,10 @@ from cosched_plugin.api import (
     View,
     WholeNodesView,
     bits_of,
+    prices,
 )
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.work import Price, Work
 from cosched_plugin.parts.matching import Context
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.fairness import slack as fairness
@@ -163,16 +165,20 @@ class Witness:
 
 
 @pytest.mark.parametrize(
-    ("policy", "slices"), [("glts", "none"), ("glts", "classes"), ("cstws", "none"), ("glts-nh", "classes")]
+    ("policy", "slices", "tries"),
+    [("glts", "none", "all"), ("glts", "classes", "one"), ("cstws", "none", "all"), ("glts-nh", "classes", "all")],
 )
-def test_fairness_checks_agree_with_the_reference(policy: str, slices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fairness_checks_agree_with_the_reference(
+    policy: str, slices: str, tries: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every expected response, forecast and decision is that of the reference; refused groups do delay a job too much."""
     witness = Witness(sliced=slices == "classes")
     witness.install(monkeypatch)
     for seed in range(2):
         random = Random(f"fair {seed}")
         jobs = draw_jobs(random, 30, NODES, gap_s=300, over=seed % 2 == 1)
-        play({"preset": policy, "slices": slices}, jobs, nodes_of(NODES, swap_mb=1_000_000))
+        table = {"preset": policy, "slices": slices, "matching": {"fairness_tries": tries}}
+        play(table, jobs, nodes_of(NODES, swap_mb=1_000_000))
     assert witness.seen["expected"] == 60
     assert witness.seen["fair"] > 5
     assert witness.seen["unfair"] > 0
@@ -224,6 +230,54 @@ def test_slack_is_a_factor_of_the_expected_response(factor: float, adjust: float
     _, started = decided(jobs, fairness={"name": "slack", "factor": factor, "adjust": adjust})
     assert (started == {1, 2}) == together
     assert 1 in started
+
+
+@pytest.mark.parametrize("choice", [{"choice": "best"}, {"choice": "first", "blocks": "none"}])
+def test_a_refused_window_is_followed_by_others_only_where_all_are_tried(
+    choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With job 2, the first and best partner, job 1 would end after 4163 s, beyond its 4100; with job 3 after 4007 s.
+
+    Both the best and the first suitable window are that of job 2. Each try is paid for: the nodes of a group, and simulations
+    of the three pending jobs, twice for the first one.
+    """
+    paid: list[tuple[Price, tuple[int, ...]]] = []
+
+    def pay(_work: Work, price: Price, *counts: int) -> bool:
+        paid.append((price, counts))
+        return True
+
+    monkeypatch.setattr(Work, "pay", pay)
+    monkeypatch.setattr(Work, "pay_in_full", pay)
+    jobs = [spec_of(number, 4, seconds, OWN) for number, seconds in ((1, 4000), (2, 4000), (3, 700))]
+    notes = [Note(1, "response", round(4100 * SECOND_US / 1.5))]
+
+    def tried(tries: str) -> tuple[set[int], dict[str, Any]]:
+        matching = {**TABLE["matching"], **choice, "fairness_tries": tries}
+        trace: list[dict[str, Any]] = []
+        table = {**TABLE, "matching": matching, "budget": {"name": "counted", "units": 10**6}}
+        paid.clear()
+        core = SchedulerCore(compose(table), told(nodes_of(2), jobs, notes=notes), trace=trace.append)
+        core.handle(NOW_US, ())
+        (start,) = [record for record in trace if record["kind"] == "start" and record["job"] == 1]
+        return set(core.view.running), start
+
+    started, start = tried("one")
+    assert started == {1}
+    assert (start["unfair_to"], start["refused_groups"]) == (1, 1)
+    assert "group" not in start
+    started, start = tried("all")
+    assert started == {1, 3}
+    assert (start["unfair_to"], start["group"]["matched"], start["group"]["tried"]) == (1, [3], 2)
+    assert "refused_groups" not in start
+    tries = [found for found in paid if found[0] in (prices.GROUP_SEAT, prices.SIMULATION)]
+    seat = (prices.GROUP_SEAT, ())
+    assert tries[1:] == [
+        seat,
+        (prices.SIMULATION, (6,)),
+        seat,
+        (prices.SIMULATION, (3,)),
+    ]  # tries[0]: expected responses
 
 
 def test_jobs_that_are_late_anyway_block_no_group() -> None:

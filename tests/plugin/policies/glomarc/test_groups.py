@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from random import Random
@@ -231,6 +232,33 @@ def test_without_blocks_and_sorting_the_first_suitable_group_is_taken(seed: int)
     ]
     found = [tuple(ids(group.matched)) for group in groups(primary, chosen, search, lambda _one, _others: True)]
     assert found == exact
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_all_windows_of_the_first_block_are_tried_where_that_is_wanted(variant: str) -> None:
+    """First the groups that are tried otherwise, then the reference's other windows of the first block after step 5, each once."""
+    more = 0
+    for seed in range(40):
+        random = Random(f"all {seed}")
+        case = Case(random, random.randint(1, 30), alike=seed % 4 == 0)
+        own = case.references[0]
+        changes, changed = VARIANTS[variant]
+        search = Search(min_gain=ANY_GAIN, block=6, fairness_tries="all", **changes)
+        chosen = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())
+        found = [*groups(case.members[0], chosen, search, lambda _one, _others: True)]
+        few = [*groups(case.members[0], chosen, replace(search, fairness_tries="one"), lambda _one, _others: True)]
+        first = glomarc.blocks_of([case.references[one.job.id] for one in chosen], 6, changed.get("sort", True))[:1]
+        windows = [glomarc.purify(own, shown, case.cos) for block in first for shown in glomarc.windows(own, block)]
+        expected = {frozenset(one.id for one in window) for window in windows}
+        expected |= {frozenset(ids(group.matched)) for group in few}
+        assert {frozenset(ids(group.matched)) for group in found} == expected
+        assert len(found) - len(few) == len(expected - {frozenset(ids(group.matched)) for group in few})
+        assert found[: len(few)] == few
+        rest = found[len(few) :]
+        assert all(group.falls_back for group in rest)
+        assert [group.gain for group in rest] == sorted([group.gain for group in rest], reverse=True)
+        more += len(found) > len(few)
+    assert more > 20
 
 
 @pytest.mark.parametrize("seed", range(30))

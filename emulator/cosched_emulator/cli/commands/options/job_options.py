@@ -110,7 +110,7 @@ def read_seconds(text: str) -> int:
 
 
 def read_memory(text: str) -> int:
-    """Return MB, rounded up, of a number with one of the suffixes K, M, G and T, or none."""
+    """Return MiB, rounded up, of a number with one of the suffixes K, M, G and T, or none."""
     factors = {"K": Decimal(1) / 1024, "M": Decimal(1), "G": Decimal(1024), "T": Decimal(1024**2)}
     unit = text[-1:].upper()
     expected = "an amount of memory above 0, such as 500, 500M or 2G"
@@ -122,7 +122,7 @@ def read_memory(text: str) -> int:
 
 
 def read_node_memory(text: str) -> int:
-    """Return MB as `read_memory` does, or 0 for all memory of a node."""
+    """Return MiB as `read_memory` does, or 0 for all memory of a node."""
     return 0 if re.fullmatch(r"0+[KMGTkmgt]?", text, re.ASCII) else read_memory(text)
 
 
@@ -207,9 +207,9 @@ def job_options() -> list[click.Option]:
         _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes for the processes."),
         _read(read_count, "N", "-c", "--cpus-per-task", text="Hardware threads of a process.  [default: 1]"),
         _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks the most."),
-        _read(read_memory, "MB", "--mem-per-task", text="Memory of a process; suffixes K, M, G, T."),
-        _read(read_memory, "MB", "--mem-per-cpu", text="Memory of each hardware thread of a process."),
-        _read(read_node_memory, "MB", "--mem", text="Memory of all processes on a node; 0: all memory of the node."),
+        _read(read_memory, "MIB", "--mem-per-task", text="Memory of a process in MiB; suffixes K, M, G, T."),
+        _read(read_memory, "MIB", "--mem-per-cpu", text="Memory of each hardware thread of a process."),
+        _read(read_node_memory, "MIB", "--mem", text="Memory of all processes on a node; 0: all memory of the node."),
         _read(read_time, "TIME", "-t", "--time", text=f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
         _read(read_span, "TIME", "--estimate", text="Expected run time.  [default: the time limit]"),
         click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: name of the script]"),

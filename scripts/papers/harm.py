@@ -1,0 +1,54 @@
+"""Who is worse off: the table of a paper's page that compares the jobs of each cell with those of its baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from scripts.papers.figures import Figures, Where, interval_text
+from scripts.tables import number, table_head, table_row
+
+from cosched_emulator.statistics.classes import CLASS_NAMES
+
+# By column of the study: heading, and what a value is multiplied by.
+COLUMNS: Final = {
+    "harm_h1": ("H1 %", 100.0),
+    "harm_hshk": ("Hshk %", 100.0),
+    "harm_hshk_floor": ("floor %", 100.0),
+    "harm_lost_share": ("lost, of all response time %", 100.0),
+    "harm_killed": ("killed, and not in the baseline", 1.0),
+}
+OF_CLASS: Final = ("h1", "hshk", "hshk_floor")
+
+
+def harm_tables(figures: Figures, baseline: str, cells: Sequence[Where], classes: Sequence[Where]) -> list[str]:
+    """Return what H1, Hshk and floor are, a row for each cell that is compared, and a table by class of jobs for some."""
+    lines = [
+        f"A job is later if its response is above 1.05 x that under {baseline} + 60 s. *H1*: share of the jobs that are later than"
+        f" under {baseline}; most of it is reshuffling, which any change of a schedule causes. *Hshk*: share of the jobs that are"
+        f" later than in every one of ten runs of {baseline}, nine of them with run times shaken by ± 2 %. *Floor*: what Hshk is of"
+        f" {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm.",
+        "",
+        *table_head(("", "", "seeds"), [title for title, _ in COLUMNS.values()]),
+    ]
+    for where in cells:
+        if figures.mean("harm_h1", where) is not None:
+            found = [interval_text(figures.mean(name, where), factor=factor) for name, (_, factor) in COLUMNS.items()]
+            lines.append(table_row((where.workload, where.policy, str(len(figures.values("harm_h1", where)))), found))
+    rows = [row for where in classes for row in _of_classes(figures, where)]
+    if rows:
+        head = table_head(("", "", "class of jobs"), ["jobs", "H1 %", "Hshk %", "floor %"])
+        text = "By class: short, medium, long by estimate (600 s, 10,800 s), wide above a quarter of the machine."
+        lines += ["", text, "", *head, *rows]
+    return [*lines, ""]
+
+
+def _of_classes(figures: Figures, where: Where) -> list[str]:
+    rows = []
+    for name in CLASS_NAMES:
+        column = f"harm_{name.replace(' ', '_')}"
+        jobs = figures.mean(f"{column}_jobs", where)
+        if jobs is not None and jobs.mean:
+            found = [interval_text(figures.mean(f"{column}_{item}", where), factor=100.0) for item in OF_CLASS]
+            rows.append(table_row((where.workload, where.policy, name), [number(round(jobs.mean)), *found]))
+    return rows

@@ -1,0 +1,188 @@
+"""The experiment of the LOMARC reproduction: which runs there are, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from scripts.papers.figures import Where
+from scripts.papers.study import Size
+
+JOBS: Final = 8_000
+SEEDS: Final = 10
+FEW: Final = 3  # seeds of a variant
+NODES: Final = 128
+AARR: Final = {"W1": 10.2303, "W2": 9.83, "W3": 8.83}
+WORKLOADS: Final = {
+    f"{workload} {mix}": {"aarr": AARR[workload], "characteristics": mix}
+    for workload, mix in (("W1", "M1"), ("W2", "M1"), ("W3", "M1"), ("W1", "M2"), ("W1", "M3"))
+}
+M1: Final = tuple(name for name in WORKLOADS if name.endswith("M1"))
+# The paper's names.
+SCHEDULERS: Final = {
+    "PSS": "pss",
+    "AC": "ac",
+    "AM": "am",
+    "L-N": "lomarc-n",
+    "L-FM": "lomarc-fm",
+    "L-U1": "lomarc-u1",
+    "L-U2": "lomarc-u2",
+    "L-R": "lomarc-r",
+}
+COSCHEDULERS: Final = tuple(name for name in SCHEDULERS if name != "PSS")
+LOMARC: Final = ("L-FM", "L-U1", "L-U2", "L-R")
+TRACED: Final = ("L-U1", "L-U2", "L-R")  # those of table 5
+STANDARD: Final = {"cluster": {"preset": "lomarc-standard"}, "truth": {"cpu": "standard"}}  # CPUs of L-N
+
+BASE: Final = "base"
+FORM: Final = "printed"  # name of the base runs' form of the slowdown
+# What the slowdown of a pair is: with the time in which neither competes, or as printed; with c drawn for all pairs, or for those
+# of two cpu-bound jobs only.
+FORMS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "printed-cpu": (
+        "nothing for the time in which neither competes (as printed; no less than 1); c drawn for pairs of cpu-bound jobs, 1.4 for"
+        " all others",
+        {"remainder": False, "c_scope": "cpu_cpu"},
+    ),
+    "whole": ("1 for the time in which neither competes; c drawn for every pair", {"remainder": True}),
+    "whole-cpu": (
+        "1 for the time in which neither competes; c drawn for pairs of cpu-bound jobs, 1.4 for all others",
+        {"remainder": True, "c_scope": "cpu_cpu"},
+    ),
+}
+EXACT: Final = "exact"
+BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    EXACT: ("usage and pairs exactly", {}),
+    "noise .3": ("usage with a relative error of up to 0.3", {"usage_noise": 0.3}),
+    "pairs unknown": ("usage exactly, not which pairs are compatible", {"pairs": "unknown"}),
+    "usage unknown": ("no usage", {"usage": "unknown"}),
+}
+
+
+class Variant(NamedTuple):
+    """What a variant changes: scenario sections and settings of the policy; and which runs it has."""
+
+    text: str
+    scenario: Mapping[str, Mapping[str, Any]] = {}
+    settings: Sequence[str] = ()
+    workloads: Sequence[str] = M1
+    policies: Sequence[str] = tuple(SCHEDULERS)
+    seeds: int = FEW
+
+    @property
+    def has_own_pss(self) -> bool:
+        """Tell whether space sharing runs otherwise, too: it has other jobs, or another order of them."""
+        return "workload" in self.scenario or any(setting.startswith("order") for setting in self.settings)
+
+
+_ORDERED: Final = ("PSS", "L-FM", "L-U1", "L-R")
+_BOTH_ENDS: Final = ("PSS", "L-R")
+# In the order in which they are run.
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "gaps .78": Variant(
+        "gaps between arrivals x 0.78: the paper's W1 lasts 10 weeks, the model's 12",
+        {"workload": {"gap_factor": 0.78}},
+        policies=_ORDERED,
+    ),
+    "gaps .70": Variant(
+        "gaps between arrivals x 0.70: where efficiency and makespan of W1 and W2 come near the published ones",
+        {"workload": {"gap_factor": 0.70}},
+        workloads=("W1 M1", "W2 M1"),
+        policies=_BOTH_ENDS,
+    ),
+    "no-aging": Variant("jobs keep their class however long they wait", {}, ("order.age_s=1e9",), policies=_ORDERED),
+    "no-aging, gaps .78": Variant(
+        "both", {"workload": {"gap_factor": 0.78}}, ("order.age_s=1e9",), policies=_BOTH_ENDS
+    ),
+    "fcfs": Variant("first come, first served: classes count for nothing", {}, ("order=fcfs",), policies=_ORDERED),
+    "future-all": Variant("L-R counts all expected arrivals", {}, ("matching.future=all",), policies=("L-R",)),
+    "future-none": Variant("L-R counts no expected arrivals", {}, ("matching.future=none",), policies=("L-R",)),
+    "figure 5 as printed": Variant(
+        "L-R with the paper's figure 5 taken literally (`scripts/papers/lomarc/literal.py`)",
+        {},
+        ("matching=scripts.papers.lomarc.literal:Literal",),
+        policies=("L-R",),
+    ),
+    "paging-2": Variant("slowdown 2 where memory does not fit", {"truth": {"paging": 2.0}}, policies=("AC",)),
+    "paging-1": Variant(
+        "no slowdown where memory does not fit, besides that of the pair",
+        {"truth": {"paging": 1.0}},
+        policies=("AC",),
+    ),
+    "weak-0": Variant(
+        "no pair is formed while the queue fits the free nodes, without the margin of 20 %",
+        {},
+        ("matching.weak_load=0",),
+        ("W1 M1",),
+        ("L-R",),
+    ),
+    "weak-1": Variant("matched however short the queue is", {}, ("matching.weak_load=1",), ("W1 M1",), ("L-R",)),
+}
+USUAL: Final = {"variant": BASE, "belief": EXACT}
+
+
+def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
+    """Return the table of the study. A seed draws arrivals, sizes, run times, characteristics and which pairs are compatible."""
+    policies = [
+        {"name": name, "policy": preset, **(STANDARD if name == "L-N" else {})} for name, preset in SCHEDULERS.items()
+    ]
+    return {
+        "title": "LOMARC on three workloads",
+        "scenario": {
+            "cluster": {"nodes": NODES, "preset": "lomarc-ht"},
+            "workload": {"lublin": size.jobs},
+            "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
+        },
+        "workloads": [{"name": name, "workload": values} for name, values in WORKLOADS.items()],
+        "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
+        "variants": [
+            {"name": BASE},
+            *({"name": name, "truth": values} for name, (_, values) in FORMS.items()),
+            *({"name": name, **variant.scenario, "set": variant.settings} for name, variant in VARIANTS.items()),
+        ],
+        "policies": policies,
+        "seeds": f"1-{size.seeds}",
+        "runs": [*_products(size)],
+        "baseline": {
+            "policy": "PSS",
+            "runs": [{"workloads": M1, "variants": [BASE], "beliefs": [EXACT], "seeds": f"1-{min(FEW, size.seeds)}"}],
+        },
+        "measures": ["scripts.papers.lomarc.measures:figures"],
+    }
+
+
+def _products(size: Size) -> Iterator[dict[str, Any]]:
+    """Yield the products, the most wanted first: a few seeds of everything, what explains them, then more seeds."""
+    few = min(FEW, size.seeds)
+    base = {"variants": [BASE], "beliefs": [EXACT]}
+    yield {**base, "workloads": M1, "seeds": f"1-{few}"}
+    yield {**base, "workloads": [name for name in WORKLOADS if name not in M1], "seeds": f"1-{few}"}
+    if not size.quick:
+        others = [name for name in BELIEFS if name != EXACT]
+        seeds = f"1-{few}"
+        yield {"variants": [BASE], "beliefs": others, "workloads": ["W2 M1"], "policies": ["L-R"], "seeds": seeds}
+        yield {
+            "variants": [*FORMS],
+            "beliefs": [EXACT],
+            "workloads": ["W2 M1", "W3 M1"],
+            "policies": COSCHEDULERS,
+            "seeds": seeds,
+        }
+        yield {"variants": [*FORMS], "beliefs": [EXACT], "workloads": ["W1 M1"], "policies": TRACED, "seeds": [1]}
+        for name, variant in VARIANTS.items():
+            yield {
+                "variants": [name],
+                "beliefs": [EXACT],
+                "workloads": variant.workloads,
+                "policies": variant.policies,
+                "seeds": f"1-{min(variant.seeds, size.seeds)}",
+            }
+    if size.seeds > few:
+        yield {**base, "seeds": f"{few + 1}-{size.seeds}"}
+
+
+def space_sharing(where: Where) -> Where:
+    """Return the runs of PSS that some are held against: the same jobs and order. How pairs get on is nothing to PSS."""
+    own = where.variant is not None and where.variant in VARIANTS and VARIANTS[where.variant].has_own_pss
+    return Where(where.workload, "PSS", where.variant if own else None)

@@ -1,0 +1,71 @@
+"""What the demo says under its table: every number is that of the runs."""
+
+from __future__ import annotations
+
+from scripts.demo_words import gains, overload, window
+from tests.emulator.results.samples import TWO_NODES, record, stay
+from tests.runs import run_on
+
+from cosched_emulator.results.columns import JobColumns, job_columns
+from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
+
+PLACE = run_on(0, 1, 1, 1)
+
+
+def columns(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> JobColumns:
+    """Return jobs of (submission, start, end) in seconds; those that were killed are TIMEOUT, the others COMPLETED."""
+    return job_columns(
+        [
+            record(
+                number, submit_s, TIMEOUT if number in killed else COMPLETED, None, (stay(start_s, end_s, PLACE),), 10
+            )
+            for number, (submit_s, start_s, end_s) in enumerate(jobs, 1)
+        ]
+    )
+
+
+def results(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> Outcomes:
+    return outcomes(columns(*jobs, killed=killed), TWO_NODES)
+
+
+TIMES = ((0, 0, 100), (50, 100, 200), (60, 200, 300), (70, 300, 400), (80, 400, 500))
+BASE = results(*TIMES)
+
+
+def test_which_jobs_gain_and_which_lose() -> None:
+    run = results((0, 0, 100), (50, 50, 150), (60, 3600, 3700), (70, 300, 450), (80, 450, 600), killed=(5,))
+    assert list(gains("PSS", BASE, "OURS", run)) == [
+        "OURS against PSS, 4 jobs that completed in both:",
+        "    mean response: 17.58 min instead of 3.42 min (+415%)",
+        "    jobs that respond later, by more than 5% and 60 s: 1 (25%)",
+        "    all responses added up: 0.01 h gained, 0.96 h lost",
+        "    job 3 loses most: its response is 60.67 min instead of 4.00 min (later start)",
+        "    killed at their limits: 1 jobs; under PSS: 0",
+    ]
+
+
+def test_no_loser_is_named_where_no_job_loses() -> None:
+    assert list(gains("A", BASE, "B", BASE)) == [
+        "B against A, 5 jobs that completed in both:",
+        "    mean response: 4.13 min instead of 4.13 min (+0%)",
+        "    jobs that respond later, by more than 5% and 60 s: 0 (0%)",
+        "    all responses added up: 0.00 h gained, 0.00 h lost",
+    ]
+    assert list(gains("A", BASE, "B", results(*TIMES, killed=(1, 2, 3, 4, 5)))) == [
+        "B against A, 0 jobs that completed in both:",
+        "    killed at their limits: 5 jobs; under A: 0",
+    ]
+
+
+def test_an_overloaded_machine_is_told() -> None:
+    assert overload(1.228).startswith(
+        "The jobs ask for 123% of what the machine can do without sharing: the queue grows"
+    )
+
+
+def test_the_half_day_with_most_starts() -> None:
+    hour_s = 3600
+    starts_h = (0, 20.5, 21, 25, 31.9, 33)
+    assert window(columns(*[(0, hour * hour_s, 40 * hour_s) for hour in starts_h])) == (20, 32)
+    assert window(columns()) == (0, 12)
