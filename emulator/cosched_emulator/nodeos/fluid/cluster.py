@@ -281,9 +281,12 @@ class FluidCluster:
             for index in group:
                 rates[index] = self._alone(placed[index]._replace(entry=0), missing)
             together = [placed[index] for index in group]
-            whole = not self._most_alike or any(writes_shared(job.body) for job in together)
-            whole = whole or self._most_used(jobs, group, rates) > 1
-            slowed = self._slowed(together, missing) if whole else self._slowed_by_neighbours(together, missing)
+            if not self._most_alike or any(writes_shared(job.body) for job in together):
+                slowed = self._slowed(together, missing)
+            elif self._most_used(jobs, group, rates) > 1:  # such rates vary in exact runs, too: a short window will do
+                slowed = self._slowed(together, missing, brief=True)
+            else:
+                slowed = self._slowed_by_neighbours(together, missing)
             for index, ratio in zip(group, slowed, strict=True):
                 rates[index] *= ratio
             most = self._most_used(jobs, group, rates)
@@ -292,9 +295,9 @@ class FluidCluster:
                     rates[index] /= most
         return rates
 
-    def _slowed(self, jobs: Sequence[Placed], missing: Sequence[int]) -> list[float]:
+    def _slowed(self, jobs: Sequence[Placed], missing: Sequence[int], brief: bool = False) -> list[float]:
         """Return the rate of each job of a group that runs together, relative to its rate alone."""
-        pattern, names = pattern_of(jobs, missing, self._most_alike)
+        pattern, names = pattern_of(jobs, missing, self._most_alike, brief=brief)
         together = self.windows.rates(pattern)
         return [together[name] / self.windows.alone(pattern, name) for name in names]
 
@@ -306,8 +309,9 @@ class FluidCluster:
         slowed = []
         for index in range(len(jobs)):
             around = neighbourhood(jobs, index, self._most_alike)
-            centre = 0 if len(around) > _PAIR else -1  # of a pair, the other one will be asked for too
-            pattern, names = pattern_of(around, missing, self._most_alike, centre)
+            many = len(around) > _PAIR  # there are many such situations, whose errors cancel out
+            centre = 0 if many else -1  # of a pair, the other one will be asked for too
+            pattern, names = pattern_of(around, missing, self._most_alike, centre, many)
             slowed.append(self.windows.rates(pattern)[names[0]] / self.windows.alone(pattern, names[0]))
         return slowed
 

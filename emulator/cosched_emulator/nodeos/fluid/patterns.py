@@ -40,6 +40,7 @@ class Pattern(NamedTuple):
     ]  # 0: runs on; else it was stopped until this quantum, and its place among those on its nodes
     meetings: tuple[Meeting, ...]
     centre: int = -1  # the job whose rate is asked for; -1: those of all
+    brief: bool = False  # a short window suffices
 
 
 class Placed(NamedTuple):
@@ -113,13 +114,13 @@ def neighbourhood(jobs: Sequence[Placed], index: int, most_alike: int) -> list[P
 
 
 def pattern_of(
-    jobs: Sequence[Placed], missing_ppm: Sequence[int], most_alike: int = 0, centre: int = -1
+    jobs: Sequence[Placed], missing_ppm: Sequence[int], most_alike: int = 0, centre: int = -1, brief: bool = False
 ) -> tuple[Pattern, list[int]]:
     """Return the pattern of one group, and for each job of it the index that it has there.
 
     ``missing_ppm`` is by node. With ``most_alike``, what hardly matters is rounded: times in bodies to the grid, and the
     number of nodes where the same jobs meet to a power of 2, at most that one.
-    ``centre`` is the index of the job whose rate is asked for; -1: all.
+    ``centre`` is the index of the job whose rate is asked for; -1: all. ``brief`` asks for a short window.
     """
     on_node: dict[int, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -144,6 +145,7 @@ def pattern_of(
         tuple(jobs[index].entry for index in order),
         tuple(Meeting(members, nodes, missing) for (members, missing), nodes in sorted(where.items())),
         position.get(centre, -1),
+        brief,
     )
     return pattern, [position[index] for index in range(len(jobs))]
 

@@ -25,7 +25,7 @@ _TOLERANCE: Final = 0.01  # half width of the interval of each rate, relative
 _FELT: Final = 0.01  # of a quantum: an iteration that is shorter does not notice where quanta begin
 _FEWEST_BATCHES: Final = 2
 _MOST_EVENTS: Final = 150_000  # of one window
-_MOST_EVENTS_CENTRE: Final = 15_000  # of one for a single job: there are many, and their errors cancel out
+_MOST_EVENTS_BRIEF: Final = 15_000  # of a brief one
 
 
 class Work:
@@ -138,7 +138,7 @@ class Window:
         self._turns = 0
         centre = pattern.centre
         self._asked = range(self._jobs) if centre < 0 else (centre,)
-        self._most_events = _MOST_EVENTS if centre < 0 else _MOST_EVENTS_CENTRE
+        self._most_events = _MOST_EVENTS_BRIEF if pattern.brief else _MOST_EVENTS
 
     def measure(self) -> tuple[float, ...]:
         """Return the rates, certain to `_TOLERANCE` each, unless that would take too many events."""
