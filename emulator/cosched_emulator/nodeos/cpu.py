@@ -1,4 +1,4 @@
-"""The CPU of a node: who has it, since when, and what a switch costs."""
+"""The CPU of a node: which process has it, since when, and what a switch costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosched_emulator.nodeos.settings import NodeSettings
 
 
 class Cpu:
-    """One CPU. It asks its local scheduler who runs, and enters the ends of bursts and turns as events."""
+    """One CPU. It asks its local scheduler which process runs, and enters the ends of bursts and turns as events."""
 
     __slots__ = (
         "_armed",
@@ -39,7 +39,7 @@ class Cpu:
         self._switch_us = settings.switch_us + settings.refill_us
         self._events = events
         self.current: Process | None = None
-        self.previous: Process | None = None  # who had the CPU last
+        self.previous: Process | None = None  # the process that had the CPU last
         self._began_us = 0  # when the present process began to run
         self._since_us = 0  # from when on its work has not been counted
         self._owed_us = 0  # of the present switch, not yet counted
@@ -66,7 +66,7 @@ class Cpu:
         self._since_us = now_us
 
     def dispatch(self, now_us: int) -> None:
-        """Give the free CPU to whom the local scheduler picks."""
+        """Give the free CPU to the process that the local scheduler picks."""
         process = self.local.pick(self.previous)
         if process is None:
             return

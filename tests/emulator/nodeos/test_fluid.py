@@ -191,3 +191,5 @@ def test_mistakes_are_refused() -> None:
         cluster.start(1, compute_program(1), [1])
     with pytest.raises(ConfigurationError, match="quantum_us"):
         Windows(RR, 0)
+    with pytest.raises(ConfigurationError, match="windows: expected measured with"):
+        FluidCluster(RR, 1, 1, Windows(NodeSettings()))

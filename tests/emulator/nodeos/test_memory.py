@@ -1,4 +1,4 @@
-"""Memory of nodes: who is resident, what is moved, and what that costs jobs on both clusters."""
+"""Memory of nodes: what is resident, what is moved, and what that costs jobs on both clusters."""
 
 from __future__ import annotations
 

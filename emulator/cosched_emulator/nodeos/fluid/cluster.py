@@ -18,6 +18,7 @@ from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
 
+_MOST_KNOWN = 10_000
 _PAIR = 2
 _STEP_PPM = 10_000  # of the memory that is missing, in patterns
 
@@ -109,6 +110,8 @@ class FluidCluster:
     ) -> None:
         self.settings = settings
         self.windows = Windows(settings) if windows is None else windows
+        if self.windows.settings != settings:
+            raise ConfigurationError("windows", f"measured with {settings}", str(self.windows.settings))
         self.now_us = 0
         self.jobs: dict[int, _Job] = {}
         self._nodes = nodes
@@ -249,6 +252,8 @@ class FluidCluster:
         key = (tuple((job.number, job.index, job.entry) for job in active), missing)
         rates = self._known.get(key)
         if rates is None:
+            if len(self._known) >= _MOST_KNOWN:  # most of them are of jobs that have ended
+                self._known.clear()
             rates = self._known[key] = self._find_rates(active, missing)
         for job, rate in zip(active, rates, strict=True):
             job.rate = rate

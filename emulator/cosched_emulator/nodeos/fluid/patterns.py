@@ -129,9 +129,8 @@ def pattern_of(
     meetings = Counter((tuple(members), missing_ppm[node]) for node, members in on_node.items())
     bodies = [on_grid(job.body) if most_alike else job.body for job in jobs]
     kinds = [tuple(type(operation).__name__ for operation in body) for body in bodies]
-    if most_alike and not any(
-        map(writes_shared, bodies)
-    ):  # the load of a server is proportional to the number of processes
+    # The load of the shared server is proportional to the number of processes.
+    if most_alike and not any(map(writes_shared, bodies)):
         meetings = Counter({meeting: _round_nodes(nodes, most_alike) for meeting, nodes in meetings.items()})
     features = [(kinds[index], bodies[index], job.entry, index == centre) for index, job in enumerate(jobs)]
     order = _order(features, meetings)
