@@ -1,4 +1,4 @@
-"""The CPU of a node: who has it, since when, and what a switch costs."""
+"""The CPU of a node: which process has it, since when, and what a switch costs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from cosched_emulator.nodeos.settings import NodeSettings
 
 
 class Cpu:
-    """One CPU. It asks its local scheduler who runs, and enters the ends of bursts and turns as events."""
+    """One CPU. It asks its local scheduler which process runs, and enters the ends of bursts and turns as events."""
 
     __slots__ = (
         "_armed",
         "_began_us",
         "_events",
+        "_owed_us",
         "_since_us",
         "_stint_us",
         "_switch_us",
@@ -38,9 +39,10 @@ class Cpu:
         self._switch_us = settings.switch_us + settings.refill_us
         self._events = events
         self.current: Process | None = None
-        self.previous: Process | None = None  # who had the CPU last
+        self.previous: Process | None = None  # the process that had the CPU last
         self._began_us = 0  # when the present process began to run
         self._since_us = 0  # from when on its work has not been counted
+        self._owed_us = 0  # of the present switch, not yet counted
         self._stint_us = 0  # for how long the previous process had it
         self._armed = -1  # generation whose end of turn is among the events
         self.missing_ppm = 0  # memory of processes that may run, but do not fit
@@ -58,22 +60,25 @@ class Cpu:
         if process.is_io:
             process.io_us += used_us
         self.busy_us += used_us
+        self.overhead_us += self._owed_us
+        self._owed_us = 0
         self.local.ran(process, self._since_us, now_us)
         self._since_us = now_us
 
     def dispatch(self, now_us: int) -> None:
-        """Give the free CPU to whom the local scheduler picks."""
+        """Give the free CPU to the process that the local scheduler picks."""
         process = self.local.pick(self.previous)
         if process is None:
             return
         self._armed = -1
         self._since_us = now_us
+        self._owed_us = 0
         if process is not self.previous:
             cost_us = self._switch_us
             if self.missing_ppm:
                 cost_us += paging_us(self.missing_ppm, self._stint_us, self.settings)
             self._since_us += cost_us
-            self.overhead_us += cost_us
+            self._owed_us = cost_us
         self._began_us = self._since_us
         self.current = self.previous = process
         process.generation += 1
@@ -135,8 +140,8 @@ class Cpu:
     def _release(self, now_us: int) -> None:
         process = self.current
         assert process is not None
-        if now_us < self._since_us:  # the switch was cut short
-            self.overhead_us -= self._since_us - now_us
+        self.overhead_us += self._owed_us - max(0, self._since_us - now_us)  # a switch can be cut short
+        self._owed_us = 0
         self._stint_us = max(0, now_us - self._began_us)
         process.generation += 1
         self.current = None

@@ -130,7 +130,7 @@ class ExactCluster:
         for cpu in self.cpus:
             cpu.charge(self.now_us)
         serial = next(self._serials)
-        processes = list(self._used.values())
+        processes = [process for process in self._used.values() if self._allowed_us(process)]
         consumed = [process.consumed_us - self._collected[process.index][0] for process in processes]
         io = [process.io_us - self._collected[process.index][1] for process in processes]
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
@@ -139,7 +139,7 @@ class ExactCluster:
         logged = log_times_us(self._seed, serial, keys, loggable, self.settings.tick_us)
         sums: dict[tuple[int, int], list[int]] = {}
         for process, consumed_us, logged_us in zip(processes, consumed, logged, strict=True):
-            allowed_us = process.allowed_us + (self.now_us - process.allowed_since_us if process.allowed else 0)
+            allowed_us = self._allowed_us(process)
             process.allowed_us = 0
             process.allowed_since_us = self.now_us
             row = sums.setdefault((process.job.number, process.node), [0, 0, 0])
@@ -151,6 +151,10 @@ class ExactCluster:
                 self._collected[process.index] = (process.consumed_us, process.io_us)
         self._used = {process.index: process for processes in self._allowed for process in processes}
         return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
+
+    def _allowed_us(self, process: Process) -> int:
+        """Return for how long a process could run since the last `collect`."""
+        return process.allowed_us + (self.now_us - process.allowed_since_us if process.allowed else 0)
 
     def _set_time(self, now_us: int) -> None:
         if now_us < self.now_us or (self._events and self._events[0][0] < now_us):
@@ -186,7 +190,7 @@ class ExactCluster:
             if moved_mb:
                 if process.allowed and process.state == RUNNABLE and not process.paging:
                     self.cpus[node].take_away(process, self.now_us)
-                process.paging = True
+                process.paging += 1
                 done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
                 heappush(self._events, (done_us, PAGED, node, process.index, 0))
         if self.cpus[node].current is None:
@@ -199,7 +203,7 @@ class ExactCluster:
         self._make_runnable(process)
 
     def _end_paging(self, process: Process) -> None:
-        process.paging = False
+        process.paging -= 1
         if process.allowed:
             self._make_runnable(process)
 

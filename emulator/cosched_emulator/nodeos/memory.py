@@ -52,13 +52,17 @@ class NodeMemory:
                 self._resident[key] = _Resident(target_mb, True)
         return {key: mb for key, mb in moved.items() if mb}
 
+    def resident_mb(self) -> int:
+        """Return how much memory is in use."""
+        return sum(resident.mb for resident in self._resident.values())
+
     def leave(self, key: Key) -> None:
         """Free the memory of a process that has ended."""
         self._resident.pop(key, None)
 
     def _make_room(self, needed_mb: int, kept: Mapping[Key, int]) -> int:
         """Free that much memory, and return how much of it had to be written."""
-        missing_mb = needed_mb - (self._capacity_mb - sum(resident.mb for resident in self._resident.values()))
+        missing_mb = needed_mb - (self._capacity_mb - self.resident_mb())
         written_mb = 0
         for key, resident in self._resident.items():
             if written_mb >= missing_mb:

@@ -50,7 +50,7 @@ class Process:
         self.operations: Iterator[Operation] = job.program.operations(rank)
         self.state = RESUMABLE
         self.allowed = False
-        self.paging = False  # its memory is being read from the swap device
+        self.paging = 0  # parts of its memory that are being read from the swap device
         self.rest_us = 0  # CPU work left of the present burst
         self.is_io = False  # the burst belongs to I/O
         self.generation = 0  # of its time on the CPU: events of an earlier one are stale

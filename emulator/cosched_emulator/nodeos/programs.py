@@ -111,8 +111,6 @@ def _takes_time(operation: Operation) -> bool:
             return us > 0
         case WriteFiles(files=files):
             return files > 0
-        case Send() | Receive():
-            return False
     return True
 
 

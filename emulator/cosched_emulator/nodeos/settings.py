@@ -8,7 +8,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 
-_POSITIVE: Final = ("slice_us", "barrier_us", "io_service_us", "network_mb_s", "swap_mb_s")
+_POSITIVE: Final = ("slice_us", "barrier_us", "io_service_us", "message_cpu_us", "network_mb_s", "swap_mb_s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,16 @@ from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.accounting import log_times_us
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, pattern_of
+from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, neighbourhood, pattern_of, writes_shared
 from cosched_emulator.nodeos.fluid.windows import Windows, Work
+from cosched_emulator.nodeos.local.catalogue import most_alike
 from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
 
+_MOST_KNOWN = 10_000
+_PAIR = 2
 _STEP_PPM = 10_000  # of the memory that is missing, in patterns
 
 
@@ -97,15 +100,22 @@ class FluidCluster:
     """Nodes of one CPU on which whole jobs progress at rates; a `Cluster`.
 
     Rates are measured by `Windows`, which clusters of the same settings may share. All processes of a job do the same:
-    the job progresses only while all may run. A job uses the CPU time of its program in the mean.
+    the job progresses only while all may run. A job uses the CPU time of its program in the mean. Without ``rounded`` each
+    situation is measured as it is; with it, those that are nearly the same are measured once (`pattern_of`,
+    `neighbourhood`).
     """
 
-    def __init__(self, settings: NodeSettings, nodes: int, seed: int, windows: Windows | None = None) -> None:
+    def __init__(
+        self, settings: NodeSettings, nodes: int, seed: int, windows: Windows | None = None, rounded: bool = True
+    ) -> None:
         self.settings = settings
         self.windows = Windows(settings) if windows is None else windows
+        if self.windows.settings != settings:
+            raise ConfigurationError("windows", f"measured with {settings}", str(self.windows.settings))
         self.now_us = 0
         self.jobs: dict[int, _Job] = {}
         self._nodes = nodes
+        self._most_alike = most_alike(settings.local) if rounded else 0
         self._seed = seed
         self._serials = count()
         self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
@@ -203,7 +213,7 @@ class FluidCluster:
             used_us = cpu_us - job.collected_us[0]
             loggable_us = used_us - (io_us - job.collected_us[1]) * hidden_ppm // WHOLE_PPM
             job.collected_us = (cpu_us, io_us)
-            for node in sorted(job.processes):
+            for node in sorted(node for node, allowed_us in job.allowed_us.items() if allowed_us):
                 rows.append((number, node, job.processes[node], used_us, loggable_us, job.allowed_us[node]))
                 job.allowed_us[node] = 0
         logged = log_times_us(
@@ -229,6 +239,7 @@ class FluidCluster:
             self.jobs[number].ready_us = max(self.jobs[number].ready_us, done_us)
 
     def _remove(self, job: _Job) -> None:
+        job.allowed.clear()
         for node in job.processes:
             self._memories[node].leave((job.number, node))
             self._runnable[node] = tuple(number for number in self._runnable[node] if number != job.number)
@@ -241,6 +252,8 @@ class FluidCluster:
         key = (tuple((job.number, job.index, job.entry) for job in active), missing)
         rates = self._known.get(key)
         if rates is None:
+            if len(self._known) >= _MOST_KNOWN:  # most of them are of jobs that have ended
+                self._known.clear()
             rates = self._known[key] = self._find_rates(active, missing)
         for job, rate in zip(active, rates, strict=True):
             job.rate = rate
@@ -268,31 +281,53 @@ class FluidCluster:
         rates = [0.0] * len(jobs)
         for group in groups(placed):
             if len(group) == 1:
-                own = [self._alone(placed[group[0]], missing)]
+                rates[group[0]] = self._alone(placed[group[0]], missing)
+                continue
+            for index in group:
+                rates[index] = self._alone(placed[index]._replace(entry=0), missing)
+            together = [placed[index] for index in group]
+            if not self._most_alike or any(writes_shared(job.body) for job in together):
+                slowed = self._slowed(together, missing)
+            elif self._most_used(jobs, group, rates) > 1:  # such rates vary in exact runs, too: a short window will do
+                slowed = self._slowed(together, missing, brief=True)
             else:
-                own = [self._alone(placed[index]._replace(entry=0), missing) for index in group]
-                pattern, names = pattern_of([placed[index] for index in group], missing)
-                together = self.windows.rates(pattern)
-                own = [
-                    rate * together[name] / self.windows.alone(pattern, name)
-                    for rate, name in zip(own, names, strict=True)
-                ]
-            for index, rate in zip(group, own, strict=True):
-                rates[index] = rate
-            self._cut(jobs, group, rates)
+                slowed = self._slowed_by_neighbours(together, missing)
+            for index, ratio in zip(group, slowed, strict=True):
+                rates[index] *= ratio
+            most = self._most_used(jobs, group, rates)
+            if most > 1:  # the errors of measured rates add up to more than a CPU's time
+                for index in group:
+                    rates[index] /= most
         return rates
 
-    def _alone(self, placed: Placed, missing_ppm: Sequence[int]) -> float:
-        return self.windows.rates(pattern_of([placed], missing_ppm, rounded=False)[0])[0]
+    def _slowed(self, jobs: Sequence[Placed], missing: Sequence[int], brief: bool = False) -> list[float]:
+        """Return the rate of each job of a group that runs together, relative to its rate alone."""
+        pattern, names = pattern_of(jobs, missing, self._most_alike, brief=brief)
+        together = self.windows.rates(pattern)
+        return [together[name] / self.windows.alone(pattern, name) for name in names]
 
-    def _cut(self, jobs: Sequence[_Job], group: Sequence[int], rates: list[float]) -> None:
-        """Make sure that no CPU gives more than its time, where the error of measured rates adds up to more."""
+    def _slowed_by_neighbours(self, jobs: Sequence[Placed], missing: Sequence[int]) -> list[float]:
+        """Return the same if each job is put together only with those that it meets, on its own nodes.
+
+        What its neighbours meet elsewhere hardly matters as long as no CPU is asked for more than its time.
+        """
+        slowed = []
+        for index in range(len(jobs)):
+            around = neighbourhood(jobs, index, self._most_alike)
+            many = len(around) > _PAIR  # there are many such situations, whose errors cancel out
+            centre = 0 if many else -1  # of a pair, the other one will be asked for too
+            pattern, names = pattern_of(around, missing, self._most_alike, centre, many)
+            slowed.append(self.windows.rates(pattern)[names[0]] / self.windows.alone(pattern, names[0]))
+        return slowed
+
+    def _alone(self, placed: Placed, missing_ppm: Sequence[int]) -> float:
+        return self.windows.rates(pattern_of([placed], missing_ppm)[0])[0]
+
+    def _most_used(self, jobs: Sequence[_Job], group: Sequence[int], rates: Sequence[float]) -> float:
+        """Return the greatest share of its time that a CPU is used at these rates."""
         used: dict[int, float] = {}
         for index in group:
             job = jobs[index]
             for node, processes in job.processes.items():
                 used[node] = used.get(node, 0.0) + rates[index] * job.works[job.index][1].cpu_us * processes
-        most = max(used.values())
-        if most > 1:
-            for index in group:
-                rates[index] /= most
+        return max(used.values())

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import ByRank, Compute, Loop, Operation, Receive, Send, Wait, WriteFiles
 
-GRID: Final = 1.05  # bursts and waits of one pattern differ by less than this factor
+GRID: Final = 1.1  # bursts and waits of one pattern differ by less than this factor
 _ROUNDS: Final = 3  # of refinement; more tell no more patterns apart that occur
-_FINE_NODES: Final = 4  # up to so many nodes where the same jobs meet, each number is a pattern of its own
+_MOST_NEIGHBOURS_ALIKE: Final = 2  # of a job: more of a kind slow it down hardly more
 
 Body = tuple[Operation, ...]
 
@@ -39,6 +39,8 @@ class Pattern(NamedTuple):
         int, ...
     ]  # 0: runs on; else it was stopped until this quantum, and its place among those on its nodes
     meetings: tuple[Meeting, ...]
+    centre: int = -1  # the job whose rate is asked for; -1: those of all
+    brief: bool = False  # a short window suffices
 
 
 class Placed(NamedTuple):
@@ -94,24 +96,44 @@ def groups(jobs: Sequence[Placed]) -> list[list[int]]:
     return list(found.values())
 
 
-def pattern_of(jobs: Sequence[Placed], missing_ppm: Sequence[int], rounded: bool = True) -> tuple[Pattern, list[int]]:
+def neighbourhood(jobs: Sequence[Placed], index: int, most_alike: int) -> list[Placed]:
+    """Return a job, and those that it meets, on its own nodes alone; of neighbours that are alike, no more than two."""
+    own = set(jobs[index].places)
+    around = [jobs[index]]
+    alike: Counter[tuple[object, ...]] = Counter()
+    for other, job in enumerate(jobs):
+        here = tuple(node for node in job.places if node in own)
+        if other == index or not here:
+            continue
+        body = on_grid(job.body)
+        kind = (tuple(type(operation) for operation in body), body, job.entry, _round_nodes(len(here), most_alike))
+        alike[kind] += 1
+        if alike[kind] <= _MOST_NEIGHBOURS_ALIKE:
+            around.append(job._replace(places=here))
+    return around
+
+
+def pattern_of(
+    jobs: Sequence[Placed], missing_ppm: Sequence[int], most_alike: int = 0, centre: int = -1, brief: bool = False
+) -> tuple[Pattern, list[int]]:
     """Return the pattern of one group, and for each job of it the index that it has there.
 
-    ``missing_ppm`` is by node. With ``rounded``, times in bodies are put on the grid, and numbers of nodes above 4 on steps of
-    a third or less.
+    ``missing_ppm`` is by node. With ``most_alike``, what hardly matters is rounded: times in bodies to the grid, and the
+    number of nodes where the same jobs meet to a power of 2, at most that one.
+    ``centre`` is the index of the job whose rate is asked for; -1: all. ``brief`` asks for a short window.
     """
     on_node: dict[int, list[int]] = {}
     for index, job in enumerate(jobs):
         for node in job.places:
             on_node.setdefault(node, []).append(index)
     meetings = Counter((tuple(members), missing_ppm[node]) for node, members in on_node.items())
-    bodies = [on_grid(job.body) if rounded else job.body for job in jobs]
+    bodies = [on_grid(job.body) if most_alike else job.body for job in jobs]
     kinds = [tuple(type(operation).__name__ for operation in body) for body in bodies]
-    if rounded and not any(
-        map(writes_shared, bodies)
-    ):  # the load of a server is proportional to the number of processes
-        meetings = Counter({meeting: _round_nodes(nodes) for meeting, nodes in meetings.items()})
-    order = _order([(kind, body, job.entry) for kind, body, job in zip(kinds, bodies, jobs, strict=True)], meetings)
+    # The load of the shared server is proportional to the number of processes.
+    if most_alike and not any(map(writes_shared, bodies)):
+        meetings = Counter({meeting: _round_nodes(nodes, most_alike) for meeting, nodes in meetings.items()})
+    features = [(kinds[index], bodies[index], job.entry, index == centre) for index, job in enumerate(jobs)]
+    order = _order(features, meetings)
     position = {index: place for place, index in enumerate(order)}
     where: Counter[tuple[tuple[int, ...], int]] = Counter()
     for (members, missing), nodes in meetings.items():
@@ -121,6 +143,8 @@ def pattern_of(jobs: Sequence[Placed], missing_ppm: Sequence[int], rounded: bool
         tuple(kinds[index] for index in order),
         tuple(jobs[index].entry for index in order),
         tuple(Meeting(members, nodes, missing) for (members, missing), nodes in sorted(where.items())),
+        position.get(centre, -1),
+        brief,
     )
     return pattern, [position[index] for index in range(len(jobs))]
 
@@ -152,8 +176,6 @@ def _to_grid(us: int) -> int:
     return round(GRID ** round(math.log(us, GRID))) if us > 0 else 0
 
 
-def _round_nodes(nodes: int) -> int:
-    if nodes <= _FINE_NODES:
-        return nodes
-    step = 1 << (nodes.bit_length() - 2)  # 6, 8, 12, 16, 24, ...
-    return (nodes + step // 2) // step * step
+def _round_nodes(nodes: int, most: int) -> int:
+    """Return the nearest power of 2, or ``most``."""
+    return min(most, 1 << round(math.log2(nodes)))

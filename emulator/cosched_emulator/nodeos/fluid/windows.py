@@ -19,12 +19,13 @@ from cosched_hwmodel.units import SECOND_US
 _SEED: Final = 1  # rates belong to a pattern, whatever run asks for them first
 _ENDLESS: Final = 1 << 60
 _BATCHES: Final = 8
-_ITERATIONS: Final = 8  # of the slowest job in each of the first batches: what is rare must have happened
+_ITERATIONS: Final = 4  # of the slowest job in each of the first batches: what is rare must have happened
 _STUDENT: Final = 2.365  # 97.5 % quantile of Student's t for 8 batches
-_TOLERANCE: Final = 0.005  # half width of the interval of each rate, relative
+_TOLERANCE: Final = 0.01  # half width of the interval of each rate, relative
 _FELT: Final = 0.01  # of a quantum: an iteration that is shorter does not notice where quanta begin
 _FEWEST_BATCHES: Final = 2
-_MOST_EVENTS: Final = 100_000  # of one window
+_MOST_EVENTS: Final = 150_000  # of one window
+_MOST_EVENTS_BRIEF: Final = 15_000  # of a brief one
 
 
 class Work:
@@ -135,6 +136,9 @@ class Window:
         if any(pattern.entries):
             self._span_us = quantum_us
         self._turns = 0
+        centre = pattern.centre
+        self._asked = range(self._jobs) if centre < 0 else (centre,)
+        self._most_events = _MOST_EVENTS_BRIEF if pattern.brief else _MOST_EVENTS
 
     def measure(self) -> tuple[float, ...]:
         """Return the rates, certain to `_TOLERANCE` each, unless that would take too many events."""
@@ -144,7 +148,7 @@ class Window:
         while True:
             while len(batches) < _BATCHES and not (self._is_dear() and len(batches) >= _FEWEST_BATCHES):
                 batches.append(self._run(spans))
-            if self._is_dear() or all(map(_is_certain, zip(*batches, strict=True))):
+            if self._is_dear() or all(_is_certain([batch[job] for batch in batches]) for job in self._asked):
                 break
             batches = [
                 [a + b for a, b in zip(*pair, strict=True)] for pair in zip(batches[::2], batches[1::2], strict=True)
@@ -171,7 +175,7 @@ class Window:
         return sums
 
     def _is_dear(self) -> bool:
-        return self.cluster.events_done > _MOST_EVENTS
+        return self.cluster.events_done > self._most_events
 
 
 def _is_certain(values: Sequence[int]) -> bool:

@@ -14,6 +14,7 @@ _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
 
 
+_MOST_ALIKE: Final = {"wake-first": 2, "linux-epochs": 16}  # under linux-epochs nodes differ by their ticks
 _PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
 
 
@@ -22,11 +23,21 @@ def period_us(name: str) -> int:
     return _PERIODS_US.get(name, 0)
 
 
+def most_alike(name: str) -> int:
+    """Return how many of the nodes where the same jobs meet suffice to show what happens on all of them.
+
+    0: all of them, and nothing else may be rounded either. So it is where a process that wakes waits for the end of another
+    one's burst: a small difference decides how many iterations of one job fit between the bursts of the other.
+    """
+    return _MOST_ALIKE.get(name, 0)
+
+
 def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
     """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
     match name:
         case "linux-epochs":
-            return LinuxEpochs(int(draws.uniform(seed, "tick-phase", node) * _PHASES) * (TICK_US // _PHASES))
+            phase = int(draws.uniform(seed, "tick-phase", node) * _PHASES)
+            return LinuxEpochs(phase * (TICK_US // _PHASES), seed)
         case "rr":
             return RoundRobin(slice_us)
         case "wake-first":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cosched_emulator.nodeos.process import Process
+from cosched_hwmodel import draws
 
 TICK_US: Final = 10_000
 _RENEWED: Final = 6  # ticks of an epoch for a process of nice 0 at 100 ticks a second
@@ -21,15 +22,17 @@ class LinuxEpochs:
     counted when that is needed, not one by one.
     """
 
-    def __init__(self, phase_us: int) -> None:
+    def __init__(self, phase_us: int, seed: int) -> None:
         self._phase_us = phase_us
+        self._seed = seed
         self._residents: list[Process] = []
         self._queue: list[Process] = []  # the run queue; the process on the CPU stays in it
         self._last: Process | None = None
 
     def enter(self, process: Process) -> None:
-        """Give the process the ticks of a new epoch."""
-        process.counter = _RENEWED
+        """Give the process some of the ticks of an epoch: draw ``counter``, as it inherits them from a parent not modelled."""
+        drawn = draws.uniform(self._seed, "counter", process.job.number, process.rank)
+        process.counter = 1 + int(drawn * _RENEWED)
         self._residents.append(process)
 
     def leave(self, process: Process) -> None:
