@@ -46,7 +46,11 @@ def test_however_often_it_is_killed_the_table_is_that_of_an_undisturbed_study(
     while kills < most:
         process = start(experiment, out)
         lives += 1
-        time.sleep(draw.uniform(0, whole_s))
+        if lives % 2:  # any instant of its life, or one at which its workers are there
+            time.sleep(draw.uniform(0, whole_s))
+        else:
+            wait_until(lambda: bool(children(process.pid)) or process.poll() is not None)  # noqa: B023 - called at once
+            time.sleep(draw.uniform(0, whole_s / 4))
         workers += children(process.pid)
         process.kill()
         kills += process.wait(10) == -signal.SIGKILL
