@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.harm.outcomes import Outcomes
 from cosched_emulator.studies.plan.cells import Cell, Plan
-from cosched_emulator.studies.plan.experiment import Names
+from cosched_emulator.studies.plan.experiment import COLUMNS, Names
 from cosched_emulator.studies.plan.identity import version
 from cosched_emulator.studies.runs.packing import unpack_outcomes
 from cosched_emulator.studies.runs.work import Failure, Result
@@ -46,6 +46,11 @@ class StoredCell(NamedTuple):
     key: str
     settings: Mapping[str, Any]  # of the policy, with its name or class
     scenario: Mapping[str, Any]
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """Return the first columns of its rows in the tables: its number, and a name by axis."""
+        return {"cell": self.number, **{COLUMNS[axis]: name for axis, name in self.names.items()}}
 
 
 class StoredPlan(NamedTuple):

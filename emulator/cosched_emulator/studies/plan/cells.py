@@ -13,7 +13,7 @@ from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.plan.experiment import AXES, COLUMNS, AxisValue, Baseline, Experiment, Names
+from cosched_emulator.studies.plan.experiment import AXES, AxisValue, Baseline, Experiment, Names, text_of
 from cosched_emulator.studies.plan.identity import forget_files, key_of, modules_in, scenario_identity, source_digests
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
@@ -37,8 +37,8 @@ class Cell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the names for people: ``workload=CTC policy=easy seed=1``; axes that are not declared are left out."""
-        return " ".join(f"{COLUMNS[axis]}={name}" for axis, name in self.names.items() if name)
+        """Return the names for people; see `text_of`."""
+        return text_of(self.names)
 
     @property
     def policy(self) -> str:
@@ -169,8 +169,7 @@ class _Maker:
             if scenario.clock.mode != "virtual":
                 raise ConfigurationError("clock.mode", "virtual: a study runs in virtual time", scenario.clock.mode)
         except ConfigurationError as error:
-            shown = " ".join(f"{COLUMNS[axis]}={name}" for axis, name in names.items() if name)
-            place = f"cell {shown}: {error.path}"
+            place = f"cell {text_of(names)}: {error.path}"
             raise ConfigurationError(
                 place, error.expected, error.got, error.suggestion, self.experiment.file
             ) from error

@@ -40,6 +40,11 @@ HARM: Final = "harm_"  # columns of harm begin with it
 Names: TypeAlias = Mapping[str, str]  # axis -> name of its value
 
 
+def text_of(names: Names) -> str:
+    """Return the names for people: ``workload=CTC policy=easy seed=1``; axes that are not declared are left out."""
+    return " ".join(f"{COLUMNS[axis]}={name}" for axis, name in names.items() if name)
+
+
 @dataclass(frozen=True, slots=True)
 class AxisValue:
     """One value of an axis: what it changes in the scenario, and in the policy."""

@@ -9,7 +9,7 @@ from cosched_emulator.results.harm.figures import HarmFigures
 from cosched_emulator.results.harm.harm import Harm, measure_harm
 from cosched_emulator.results.harm.outcomes import Outcomes
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
-from cosched_emulator.studies.plan.experiment import COLUMNS, HARM
+from cosched_emulator.studies.plan.experiment import HARM
 
 LOSERS_LISTED: Final = 5  # of each cell
 OF_ALL: Final = ("jobs", "h1", "hshk", "hshk_floor", "lost_s", "gained_s", "lost_share")
@@ -66,6 +66,5 @@ def _some(prefix: str, names: tuple[str, ...], figures: HarmFigures) -> Iterator
 
 
 def _losers(cell: StoredCell, harm: Harm) -> Iterator[dict[str, Any]]:
-    places = {"cell": cell.number, **{COLUMNS[axis]: name for axis, name in cell.names.items()}}
     for loser in harm.losers(LOSERS_LISTED):
-        yield {**places, **{("job" if name == "id" else name): value for name, value in loser._asdict().items()}}
+        yield {**cell.places, **{("job" if name == "id" else name): value for name, value in loser._asdict().items()}}

@@ -12,7 +12,7 @@ from cosched_emulator.results.figures.bars import error_lengths
 from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.interval_text import unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
-from cosched_emulator.statistics.intervals import Interval
+from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import OF_SETTING, Series
 from cosched_emulator.studies.results.text import KNOWN
@@ -33,7 +33,7 @@ def plot_study(
     *,
     change: bool = False,
     title: str = "",
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> None:
     """Draw a column of the table along ``axis``, one line for each policy, one panel for each setting of the other axes.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
 from cosched_emulator.studies.results.harm import StudyHarm, harm_of
 from cosched_emulator.studies.results.series import Series, base_of, interval_rows, series_of
-from cosched_emulator.studies.results.table import Row, place_value, rows_of, write_table, write_timings
+from cosched_emulator.studies.results.table import Row, Stored, place_value, rows_of, write_table, write_timings
 from cosched_emulator.studies.results.within import within_run
 from cosched_emulator.studies.runs.work import Failure
 
@@ -41,7 +44,7 @@ class StudyResult:
         names = self.rows[0] if self.rows else ()
         return {name: _column([place_value(name, row[name]) for row in self.rows]) for name in names}
 
-    @property
+    @cached_property
     def series(self) -> list[Series]:
         """Return the rows grouped by everything but the seed, for intervals over seeds."""
         return series_of(self.rows)
@@ -80,30 +83,39 @@ class StudyResult:
 def read_study(folder: StudyFolder) -> StudyResult:
     """Return what is done of the study in a folder; raises InputError if it is none, or damaged."""
     plan = folder.read_plan()
+    return _result(folder, plan, _load(folder, plan.cells))
+
+
+def _result(folder: StudyFolder, plan: StoredPlan, stored: Stored) -> StudyResult:
     harm = harm_of(folder, plan)
-    rows = rows_of(folder, plan.cells, harm.figures)
+    rows = rows_of(plan.cells, stored, harm.figures)
     known = folder.failures()
     failures = tuple((cell, known[cell.key]) for cell in (*plan.cells, *plan.extra) if cell.key in known)
-    return StudyResult(plan, rows, failures, harm, _notes(folder, plan), folder.path)
+    return StudyResult(plan, rows, failures, harm, _notes(plan, stored), folder.path)
 
 
 def write_tables(folder: StudyFolder) -> StudyResult:
     """Write the tables of what is done, and return it; raises InputError where they cannot be written."""
-    result = read_study(folder)
+    plan = folder.read_plan()
+    runs = (*plan.cells, *plan.extra)
+    stored = _load(folder, runs)
+    result = _result(folder, plan, stored)
     others: dict[str, list[Row]] = {"intervals": [*interval_rows(result.rows, result.baseline)]}
     if result.plan.baselines:
         others["losers"] = result.harm.losers
     write_table(folder, result.rows, others)
-    write_timings(folder, (*result.plan.cells, *result.plan.extra))
+    write_timings(folder, runs, stored)
     return result
 
 
-def _notes(folder: StudyFolder, plan: StoredPlan) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for cell in plan.cells:
-        for note in (folder.load(cell.key) or {"notes": ()})["notes"]:
-            found[note] = found.get(note, 0) + 1
-    return found
+def _load(folder: StudyFolder, cells: Sequence[StoredCell]) -> Stored:
+    """Return what the runs that are done have given, by key."""
+    loaded = ((cell.key, folder.load(cell.key)) for cell in cells)
+    return {key: run for key, run in loaded if run is not None}
+
+
+def _notes(plan: StoredPlan, stored: Stored) -> dict[str, int]:
+    return dict(Counter(note for cell in plan.cells if cell.key in stored for note in stored[cell.key]["notes"]))
 
 
 def _column(values: list[Any]) -> npt.NDArray[Any]:

@@ -19,18 +19,22 @@ from cosched_emulator.studies.plan.experiment import COLUMNS, ORIGIN, PLACES
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
 Row = dict[str, Any]
+Stored = Mapping[
+    str, Mapping[str, Any]
+]  # key of a run that is done -> what it has given, as `StudyFolder.load` returns it
 
 
-def rows_of(folder: StudyFolder, cells: Iterable[StoredCell], harm: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def rows_of(cells: Iterable[StoredCell], stored: Stored, harm: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """Return the rows of the cells that are done, all with the same columns; ``harm`` has figures by key."""
     rows: list[Row] = []
     for cell in cells:
-        stored = folder.load(cell.key)
-        if stored is None:
+        run = stored.get(cell.key)
+        if run is None:
             continue
-        places = {"cell": cell.number, **{COLUMNS[axis]: name for axis, name in cell.names.items()}}
-        origin = (cell.key, stored["version"], _json(cell.settings), _json(cell.scenario))
-        rows.append({**places, **stored["figures"], **harm.get(cell.key, {}), **dict(zip(ORIGIN, origin, strict=True))})
+        origin = (cell.key, run["version"], _json(cell.settings), _json(cell.scenario))
+        rows.append(
+            {**cell.places, **run["figures"], **harm.get(cell.key, {}), **dict(zip(ORIGIN, origin, strict=True))}
+        )
     figures = dict.fromkeys(name for row in rows for name in row if name not in PLACES and name not in ORIGIN)
     names = (*PLACES, *figures, *ORIGIN)
     return [{name: row.get(name) for name in names} for row in rows]
@@ -44,15 +48,13 @@ def write_table(folder: StudyFolder, rows: Sequence[Row], others: Mapping[str, S
     folder.write(DATABASE, _database({"results": rows, **others}))
 
 
-def write_timings(folder: StudyFolder, cells: Iterable[StoredCell]) -> None:
-    """Write the wall times of all runs, in seconds; raises InputError."""
-    rows: list[Row] = []
-    for cell in cells:
-        stored = folder.load(cell.key)
-        if stored is not None:
-            rows.append(
-                {"cell": cell.number, "key": cell.key, "wall_s": stored["wall_s"], "total_s": stored["total_s"]}
-            )
+def write_timings(folder: StudyFolder, cells: Iterable[StoredCell], stored: Stored) -> None:
+    """Write the wall times of all runs that are done, in seconds; raises InputError."""
+    rows: list[Row] = [
+        {"cell": cell.number, "key": cell.key, **{name: stored[cell.key][name] for name in ("wall_s", "total_s")}}
+        for cell in cells
+        if cell.key in stored
+    ]
     folder.write(TIMINGS, csv_text(rows).encode())
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure
 from cosched_emulator.results.figures.interval_text import change_text, interval_texts
-from cosched_emulator.statistics.intervals import Interval
+from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import Series
 from cosched_emulator.studies.results.table import Row
@@ -46,7 +46,7 @@ def column_of(figure: Figure) -> str:
 KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM, *MORE)}
 
 
-def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 0.95) -> str:
+def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL) -> str:
     """Return the tables of all settings; ``figures`` are columns of the table, by default the usual ones and those of harm."""
     chosen = figures or (*SHOWN, *(column_of(figure) for figure in HARM))
     settings: dict[str, list[Series]] = {}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosched_emulator.api.run import Run
-from cosched_emulator.results.columns import BoolArray, JobColumns
+from cosched_emulator.results.columns import JobColumns
 from cosched_emulator.results.figures.metrics import quantity
 from cosched_emulator.statistics.saturation import saturation
 from cosched_emulator.statistics.steady import steady_part
@@ -31,10 +31,8 @@ def state_figures(run: Run) -> dict[str, Any]:
 
 def _queue(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
     """Yield whether the queue grows as long as jobs are submitted; its length is in threads · hours of work."""
-    order = _by_submission(jobs)
-    submit_s, start_s, end_s = (times[order] for times in _times(jobs))
-    work = (jobs.run_us * jobs.threads)[order] / (3600 * SECOND_US)
-    found = saturation(submit_s, start_s, end_s, work)
+    work = jobs.run_us * jobs.threads / (3600 * SECOND_US)
+    found = saturation(*_times(jobs), work)
     yield "saturated", found.saturated.value
     yield "queue_growth_per_hour", _plain(found.growth.mean)
     yield "queue_first_half", _plain(found.first_half)
@@ -43,11 +41,8 @@ def _queue(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
 
 def _steady(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
     """Yield the steady part, and means over its completed jobs."""
-    order = _by_submission(jobs)
-    part = steady_part(*(times[order] for times in _times(jobs)))
-    counted: BoolArray = np.zeros(len(jobs), dtype=np.bool_)
-    counted[order] = part.mask()
-    rows = counted & jobs.started & jobs.ended & jobs.state.where("COMPLETED")
+    part = steady_part(*_times(jobs))
+    rows = part.mask() & jobs.started & jobs.ended & jobs.state.where("COMPLETED")
     yield "steady_warmup", part.warmup if part.found else None
     yield "steady_cooldown", part.cooldown if part.found else None
     yield "steady_jobs", int(np.count_nonzero(rows))
@@ -73,12 +68,8 @@ def _some(prefix: str, names: tuple[str, ...], means: Means) -> Iterator[tuple[s
         yield f"{prefix}{name}", _plain(getattr(means, name))
 
 
-def _by_submission(jobs: JobColumns) -> Any:
-    return np.lexsort((jobs.id, jobs.submit_us))
-
-
 def _times(jobs: JobColumns) -> tuple[Any, Any, Any]:
-    """Return submission, start and end in seconds; NaN where there is none."""
+    """Return submission, start and end in seconds, in order of submission as the columns are; NaN where there is none."""
     start_s = np.where(jobs.started, jobs.start_us / SECOND_US, np.nan)
     end_s = np.where(jobs.ended, jobs.end_us / SECOND_US, np.nan)
     return jobs.submit_us / SECOND_US, start_s, end_s
