@@ -57,9 +57,10 @@ def test_requests_beyond_a_users_rate_are_refused_or_dropped(site: Site) -> None
         refused.append(answer_of(client))
     while other.poll(500):
         refused.append(answer_of(other))
-    assert len(refused) == user_door.COMPLAINTS
+    # All complaints may go to one connection, whose outgoing queue drops what is too much.
+    assert user_door.WAITING_ANSWERS <= len(refused) <= user_door.COMPLAINTS
     assert {(ticket, answer.code) for ticket, answer in refused if isinstance(answer, Refused)} == {(7, "rate")}
-    assert door.dropped == 200 - len(asked) - len(refused)
+    assert door.dropped == 200 - len(asked) - user_door.COMPLAINTS
     site.now_s += 1
     for _ in range(30):
         client.send_multipart(STATUS)
