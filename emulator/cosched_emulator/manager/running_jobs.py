@@ -29,7 +29,7 @@ class RunningJobs:
 
     def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
         """Start a job on its allocated threads."""
-        job_id, runs, job.estimate_us, job.limit_us = start
+        job_id, runs, job.estimate_us, job.limit_us, _ = start
         self.by_id[job_id] = job
         job.state = RUNNING
         job.start_us = job.since_us = now_us

@@ -89,7 +89,7 @@ class State:
 
     def start(self, start: StartJob, layers: Layers) -> None:
         """Start a queued job; ``layers`` are its threads in the pool."""
-        job_id, runs, estimate_us, limit_us = start
+        job_id, runs, estimate_us, limit_us, _ = start
         job = self.queue.take(job_id)
         assert job is not None
         now_us = self.now_us

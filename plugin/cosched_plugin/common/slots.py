@@ -1,0 +1,163 @@
+"""Bookkeeping of time sharing: threads by slot, and the rotation. One code for both ends of the protocol.
+
+PROTOCOL.md ("Slots", section 4) is the specification. A slot is a row of the matrix of gang scheduling (Ousterhout 1982): all
+threads of the machine, for a part of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from cosched_hwmodel.units import NodeSet
+from cosched_plugin.common.allocation import Layers, ThreadPool, share_nodes
+from cosched_plugin.protocol.limits import MAX_SLOTS
+from cosched_plugin.protocol.messages import Turn
+
+
+class SlotPools:
+    """The free threads of each slot. Memory, swap space and nodes in service are the same for all slots."""
+
+    __slots__ = ("_by_slot", "base")
+
+    def __init__(self, base: ThreadPool) -> None:
+        """``base`` is the pool of slot 0."""
+        self.base = base
+        self._by_slot: dict[int, ThreadPool] = {0: base}
+
+    def pool(self, slot: int) -> ThreadPool:
+        """Return the pool of a slot; one in which no job is has all threads of the nodes in service free."""
+        pool = self._by_slot.get(slot)
+        if pool is None:
+            pool = self._by_slot[slot] = ThreadPool(self.base.machine)
+            self._join(pool)
+        return pool
+
+    def used(self) -> Sequence[int]:
+        """Return the slots with a job, ascending."""
+        in_service = self._in_service()
+        return sorted(slot for slot, pool in self._by_slot.items() if pool.free != in_service)
+
+    def drop(self, slot: int) -> None:
+        """Forget a slot above 0 if no job is in it."""
+        if slot and slot in self._by_slot and self._by_slot[slot].free == self._in_service():
+            del self._by_slot[slot]
+
+    def clear(self) -> None:
+        """Release all jobs' resources; nodes out of service stay out of service."""
+        self.base.clear()
+        self._by_slot = {0: self.base}
+
+    def fail_node(self, node: int) -> None:
+        """Take ``node`` out of service, in all slots."""
+        for pool in self._by_slot.values():
+            pool.fail_node(node)
+
+    def return_node(self, node: int, holders: Mapping[int, Iterable[Layers]]) -> None:
+        """Put ``node`` back into service; ``holders``: by slot, the threads of each of its jobs that are on their nodes."""
+        for slot, pool in self._by_slot.items():
+            pool.return_node(node, holders.get(slot, ()))
+
+    def _in_service(self) -> Layers:
+        up = self.base.up
+        return tuple([NodeSet(layer & up) for layer in self.base.machine.exists])
+
+    def _join(self, pool: ThreadPool) -> None:
+        """Let a pool have the memory, the swap space and the nodes in service of slot 0."""
+        pool.free_memory_mb = self.base.free_memory_mb
+        pool.free_swap_mb = self.base.free_swap_mb
+        pool.up = self.base.up
+        pool.free = self._in_service()
+
+
+class Rotation(NamedTuple):
+    """The turns in order, the next one first, and how many quanta of that one are still to come (0: all of them)."""
+
+    turns: tuple[Turn, ...] = ()
+    left: int = 0
+
+    def ended(self, slot: int, left: int) -> Rotation:
+        """Return the rotation after a quantum of the turn that begins with ``slot``, of which ``left`` quanta are still to come."""
+        for index, turn in enumerate(self.turns):
+            if turn.slots[0] == slot:
+                first = index if left else index + 1
+                return Rotation((*self.turns[first:], *self.turns[:first]), left)
+        return self
+
+
+class Member(NamedTuple):
+    """A running job as time sharing sees it."""
+
+    slot: int
+    layers: Layers
+    unpaired: bool
+
+
+def slot_refusal(slot: object) -> str | None:
+    """Return why there can be no such slot, or None."""
+    if type(slot) is not int or not 0 <= slot < MAX_SLOTS:
+        return f"slot {slot!r}: expected a number from 0 to {MAX_SLOTS - 1}"
+    return None
+
+
+def members_of(turn: Turn, jobs: Mapping[int, Member]) -> list[int]:
+    """Return the jobs that a turn lets run, in order of id."""
+    slots = turn.slots
+    return sorted(job_id for job_id, member in jobs.items() if member.slot in slots or job_id in turn.guests)
+
+
+def rotation_refusal(turns: Sequence[Turn], jobs: Mapping[int, Member]) -> str | None:
+    """Return why ``turns`` cannot be the rotation of these running jobs, or None."""
+    named: set[int] = set()
+    occupied = {member.slot for member in jobs.values()}
+    for turn in turns:
+        reason = _turn_refusal(turn, jobs, occupied)
+        if reason is not None:
+            return reason
+        if turn.slots[0] in named:
+            return f"two turns begin with slot {turn.slots[0]}"
+        named.add(turn.slots[0])
+    return None
+
+
+def _turn_refusal(turn: Turn, jobs: Mapping[int, Member], occupied: Collection[int]) -> str | None:
+    if type(turn.quanta) is not int or turn.quanta < 1:
+        return f"a turn of {turn.quanta!r} quanta"
+    if not turn.slots:
+        return "a turn without a slot"
+    if len(set(turn.slots)) < len(turn.slots) or len(set(turn.guests)) < len(turn.guests):
+        return f"turn {list(turn.slots)} with guests {list(turn.guests)} names one of them twice"
+    for slot in turn.slots:
+        if slot not in occupied:
+            return f"slot {slot} has no job"
+    for guest in turn.guests:
+        if guest not in jobs:
+            return f"job {guest} does not run"
+        if jobs[guest].slot in turn.slots:
+            return f"job {guest} is in slot {jobs[guest].slot} and cannot be a guest of a turn of that slot"
+    return pairing_refusal(turn, jobs)
+
+
+def joining_refusal(job_id: int, member: Member, turns: Iterable[Turn], jobs: Mapping[int, Member]) -> str | None:
+    """Return why a job cannot become a member of its slot, as a new job or from another slot, or None."""
+    joined = {**jobs, job_id: member}
+    for turn in turns:
+        reason = pairing_refusal(turn, joined) if member.slot in turn.slots else None
+        if reason is not None:
+            return reason
+    return None
+
+
+def pairing_refusal(turn: Turn, jobs: Mapping[int, Member]) -> str | None:
+    """Return why these jobs cannot run in one turn, or None: an unpaired job would have another one on its nodes."""
+    if not any(member.unpaired for member in jobs.values()):
+        return None
+    members = members_of(turn, jobs)
+    for job_id in members:
+        if jobs[job_id].unpaired:
+            for other in members:
+                if other != job_id and share_nodes(jobs[other].layers, jobs[job_id].layers):
+                    if jobs[other].slot == jobs[job_id].slot:
+                        continue  # in one slot, two jobs may have different threads of a node
+                    return f"job {job_id} must not run beside job {other}"
+    return None
