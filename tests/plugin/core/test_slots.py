@@ -274,7 +274,12 @@ def test_rotations_and_changes_of_slot_are_traced() -> None:
             return super().decide(view)
 
     records: list[dict[str, Any]] = []
-    decisions = [ChangeSlot(3, 4), rotation(Turn((4, 0), 2, (4,)), Turn((0,))), start(6, 0, 1), start(7, 3, 7)]
+    decisions: list[Action] = [
+        ChangeSlot(3, 4),
+        rotation(Turn((4, 0), 2, (4,)), Turn((0,))),
+        start(6, 0, 1),
+        start(7, 3, 7),
+    ]
     SchedulerCore(Explaining(decisions), SITE, records.append).handle(NOW_US, ())
     turns = [{"slots": [4, 0], "quanta": 2, "guests": [4]}, {"slots": [0], "quanta": 1, "guests": []}]
     assert records[:2] == [
