@@ -66,7 +66,11 @@ from cosched_plugin.parts.needs import (
     LEAST_PENALTY,
     NONE,
     PAIR_BELIEF,
+    PAIRS,
     PROMISES,
+    ROWS,
+    SLOTS,
+    THREADS,
     WHOLE_NODES,
     Member,
     Needs,
@@ -80,7 +84,8 @@ from cosched_plugin.parts.pending import PendingJobs
 from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
 from cosched_plugin.parts.shape import Shape
-from cosched_plugin.parts.slices import ClassPolicy, Slices
+from cosched_plugin.parts.turns.pairing import Pairing, RowLoad
+from cosched_plugin.parts.turns.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
     DemandTuple,
@@ -107,10 +112,14 @@ __all__ = [
     "FOOTPRINTS",
     "LEAST_PENALTY",
     "NONE",
+    "PAIRS",
     "PAIR_BELIEF",
     "PAIR_NOTE",
     "PROMISES",
+    "ROWS",
     "SECOND_US",
+    "SLOTS",
+    "THREADS",
     "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
@@ -155,6 +164,7 @@ __all__ = [
     "Pair",
     "PairModel",
     "PairMonitor",
+    "Pairing",
     "Part",
     "PenaltyPlacement",
     "PendingJobs",
@@ -169,6 +179,7 @@ __all__ = [
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
+    "RowLoad",
     "Run",
     "Running",
     "Seat",
