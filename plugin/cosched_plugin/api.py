@@ -1,7 +1,7 @@
 """All names that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
 
-A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages
-(`StartJob`, `StartTogether`, `SetNote`, `WakeAt`, `RejectJob`); the core validates and applies each, then resumes it.
+A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages, such as
+`StartJob`, `StartTogether`, `SetRotation`, `SetNote`, `WakeAt`; the core validates and applies each, then resumes it.
 `docs/writing-a-policy.md` is the guide, `cosched_plugin.testing.check_policy` the conformance check.
 """
 
@@ -31,6 +31,7 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
+from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
@@ -88,6 +89,7 @@ from cosched_plugin.parts.turns.pairing import Pairing, RowLoad
 from cosched_plugin.parts.turns.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
+    ChangeSlot,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -97,9 +99,11 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Run,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
+    Turn,
     UsageTuple,
     WakeAt,
 )
@@ -129,6 +133,7 @@ __all__ = [
     "Beside",
     "Bools",
     "Budget",
+    "ChangeSlot",
     "Changes",
     "ClassPolicy",
     "Context",
@@ -179,11 +184,13 @@ __all__ = [
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
+    "Rotation",
     "RowLoad",
     "Run",
     "Running",
     "Seat",
     "SetNote",
+    "SetRotation",
     "Shape",
     "Slices",
     "Snapshot",
@@ -192,6 +199,7 @@ __all__ = [
     "SuspendJob",
     "ThreadMask",
     "Trace",
+    "Turn",
     "Unreserved",
     "UsageColumns",
     "UsageError",

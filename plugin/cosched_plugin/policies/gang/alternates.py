@@ -122,7 +122,7 @@ def _by_thread(there: list[Cell], candidates: Iterable[Cell], fits: Fits, *, mos
         if cell.threads & full or not company.admits(cell):
             continue
         if cell.threads & once and not all(
-            [fits(cell.share_ppm, other.share_ppm) for other in there if cell.threads & other.threads]
+            fits(cell.share_ppm, other.share_ppm) for other in there if cell.threads & other.threads
         ):
             continue
         there.append(cell)
