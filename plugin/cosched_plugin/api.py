@@ -32,9 +32,11 @@ from cosched_plugin.common.allocation import (
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.common.slots import Rotation
+from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
+    fill_nodes,
     first_fit,
     lowest_nodes,
     lowest_threads,
@@ -214,6 +216,7 @@ __all__ = [
     "delete_stale_notes",
     "each_node",
     "expect_end",
+    "fill_nodes",
     "first_fit",
     "import_named",
     "is_plain",
@@ -239,6 +242,7 @@ __all__ = [
     "self_factor",
     "share_nodes",
     "short_or_narrow",
+    "side_by_side",
     "size",
     "snapshot_at",
     "snapshot_now",

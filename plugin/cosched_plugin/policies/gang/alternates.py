@@ -68,6 +68,28 @@ class Company:
             self.closed |= cell.nodes
 
 
+class Room:
+    """Where there is room for another process: a thread has one, or two, at most."""
+
+    __slots__ = ("_most", "full", "once")
+
+    def __init__(self, cells: Iterable[Cell], most: int) -> None:
+        self._most = most
+        self.once = 0  # threads with a process at least
+        self.full = 0  # threads with ``most``
+        for cell in cells:
+            self.take(cell)
+
+    def admits(self, cell: Cell) -> bool:
+        """Tell whether there is room for a job where it is."""
+        return not cell.threads & self.full
+
+    def take(self, cell: Cell) -> None:
+        """Count a job."""
+        self.full |= cell.threads & self.once if self._most > 1 else cell.threads
+        self.once |= cell.threads
+
+
 def alternates(
     row: Row, partner: Row | None, candidates: Iterable[Cell], rule: str, fits: Fits, width_ppm: int, *, second: bool
 ) -> tuple[int, ...]:
@@ -113,21 +135,16 @@ def _by_layer(
 def _by_thread(there: list[Cell], candidates: Iterable[Cell], fits: Fits, *, most: int) -> tuple[int, ...]:
     """Take each candidate where its threads have fewer than ``most`` processes, and all of these go with it."""
     taken: list[int] = []
-    company = Company(there)
-    once = full = 0  # threads with a process, threads with ``most``
-    for cell in there:
-        full |= once & cell.threads if most > 1 else cell.threads
-        once |= cell.threads
+    company, room = Company(there), Room(there, most)
     for cell in candidates:
-        if cell.threads & full or not company.admits(cell):
+        if not room.admits(cell) or not company.admits(cell):
             continue
-        if cell.threads & once and not all(
+        if cell.threads & room.once and not all(
             fits(cell.share_ppm, other.share_ppm) for other in there if cell.threads & other.threads
         ):
             continue
         there.append(cell)
         company.take(cell)
-        full |= once & cell.threads if most > 1 else cell.threads
-        once |= cell.threads
+        room.take(cell)
         taken.append(cell.job_id)
     return tuple(taken)

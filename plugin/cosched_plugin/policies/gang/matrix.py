@@ -26,9 +26,8 @@ class Band(NamedTuple):
     least_ppm: int
     most_ppm: int
 
-    def admits(self, cell: Cell, width_ppm: int) -> bool:
-        """Tell whether the range stays below ``width_ppm`` with the job."""
-        share_ppm = cell.share_ppm
+    def admits(self, share_ppm: int, width_ppm: int) -> bool:
+        """Tell whether the range stays below ``width_ppm`` with a job of this share."""
         return share_ppm < self.least_ppm + width_ppm and self.most_ppm < share_ppm + width_ppm
 
 
@@ -93,16 +92,22 @@ def band_of(cells: Iterable[Cell]) -> Band | None:
 class Matrix:
     """All rows with a job, and what may be put where."""
 
-    __slots__ = ("_slot_of", "cells", "rows")
+    __slots__ = ("_slot_of", "cells", "rows", "up")
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
         self.cells: dict[int, Cell] = {}  # by job
+        self.up = -1  # the threads of nodes in service; a job on another node stays in its row
         self._slot_of: dict[int, int] = {}
 
     def slot_of(self, job_id: int) -> int:
         """Return the slot of a job."""
         return self._slot_of[job_id]
+
+    @property
+    def any_unpaired(self) -> bool:
+        """Tell whether a job of it is never paired."""
+        return any(row.unpaired for row in self.rows.values())
 
     def slots(self) -> Sequence[int]:
         """Return the slots with a job, ascending."""
@@ -152,6 +157,8 @@ class Matrix:
         ``width_ppm``: what a band must stay below, 0: bands do not matter.
         """
         rows = self.rows if among is None else among
+        if cell.threads & ~self.up:
+            return None
         for slot in sorted(rows):
             row = rows[slot]
             if slot != but and not row.held & cell.threads and in_band(cell, row.band, width_ppm):
@@ -161,7 +168,7 @@ class Matrix:
 
 def in_band(cell: Cell, band: Band | None, width_ppm: int) -> bool:
     """Tell whether a job may be among jobs of this band: it has not been measured, or none of them has, or the band stays narrow."""
-    return not width_ppm or band is None or not cell.measured or band.admits(cell, width_ppm)
+    return not width_ppm or band is None or not cell.measured or band.admits(cell.share_ppm, width_ppm)
 
 
 class Move(NamedTuple):
@@ -186,7 +193,11 @@ def out_of_band(matrix: Matrix, ran: Iterable[int], width_ppm: int) -> list[Cell
         band = matrix.rows[slot].band
         if band is not None and band.most_ppm >= band.least_ppm + width_ppm:
             cells = [matrix.cells[job_id] for job_id in sorted(by_slot[slot])]
-            found += [cell for cell in cells if cell.measured and cell.share_ppm >= band.least_ppm + width_ppm]
+            found += [
+                cell
+                for cell in cells
+                if cell.measured and cell.share_ppm >= band.least_ppm + width_ppm and not cell.threads & ~matrix.up
+            ]
     return found
 
 
