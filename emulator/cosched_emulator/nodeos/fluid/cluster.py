@@ -183,6 +183,17 @@ class FluidCluster:
         )
         self._set_rates()
 
+    def remove(self, job: int) -> None:
+        """Take away a job that has not ended (see `Cluster.remove`)."""
+        record = self.jobs.pop(job)
+        record.settle(self.now_us)
+        record.rate = 0.0
+        self._remove(record)
+        if record in self._running:
+            self._running = self._able()
+            self._enter({})
+            self._set_rates()
+
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
         while True:
@@ -201,6 +212,12 @@ class FluidCluster:
             self._set_rates()
             if ended:
                 return Reached(self.now_us, ended)
+
+    def consumed_us(self, job: int) -> int:
+        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        record = self.jobs.get(job) or self._used[job]
+        record.settle(self.now_us)
+        return int(record.cpu_us) * len(record.places)
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
