@@ -18,6 +18,7 @@ from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel.units import WHOLE_PPM
 
 
@@ -48,6 +49,7 @@ class ExactCluster:
         self._collected: dict[
             int, tuple[int, int]
         ] = {}  # consumed by a process up to the last `collect`, and by its I/O
+        self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
@@ -124,6 +126,18 @@ class ExactCluster:
             self.now_us = max(self.now_us, until_us)
         ended, self._ended = tuple(sorted(self._ended)), []
         return Reached(self.now_us, ended)
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        record = self.jobs.get(job)
+        if record is None:
+            raise InvariantError(f"job {job} is not on its nodes")
+        if job not in self._courses:
+            self._courses[job] = courses_of(record.program, len(record.processes), self.settings)
+        return min(
+            course.share(max(0, process.passed))
+            for course, process in zip(self._courses[job], record.processes, strict=True)
+        )
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
@@ -245,4 +259,5 @@ class ExactCluster:
             process.job.running -= 1
             if not process.job.running:
                 del self.jobs[process.job.number]
+                self._courses.pop(process.job.number, None)
                 self._ended.append(process.job.number)
