@@ -51,7 +51,17 @@ class Cluster(Protocol):
         ...
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends."""
+        """Go on to ``until_us`` or to the first instant at which a job ends.
+
+        ``advance(a)`` and then ``advance(b)`` are the same as ``advance(b)``.
+        """
+        ...
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done, 0 to 1, weighted by the time that the parts take alone.
+
+        The slowest process counts. Raises `InvariantError` for a job that has ended.
+        """
         ...
 
     def consumed_us(self, job: int) -> int:

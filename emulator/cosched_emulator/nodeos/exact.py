@@ -18,6 +18,7 @@ from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel.units import WHOLE_PPM
 
 
@@ -48,6 +49,7 @@ class ExactCluster:
         self._collected: dict[
             int, tuple[int, int]
         ] = {}  # consumed by a process up to the last `collect`, and by its I/O
+        self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
         self._left: dict[int, ParallelJob] = {}  # jobs that have ended or were removed since the last `collect`
 
@@ -91,6 +93,7 @@ class ExactCluster:
     def remove(self, job: int) -> None:
         """Take away a job that has not ended (see `Cluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
+        self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
         self._events[:] = [
             event for event in self._events if (event[3] != job if event[1] == RELEASE else event[3] not in indices)
@@ -149,6 +152,18 @@ class ExactCluster:
         for process in record.processes:
             self.cpus[process.node].charge(self.now_us)
         return sum(process.consumed_us for process in record.processes)
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        record = self.jobs.get(job)
+        if record is None:
+            raise InvariantError(f"job {job} is not on its nodes")
+        if job not in self._courses:
+            self._courses[job] = courses_of(record.program, len(record.processes), self.settings)
+        return min(
+            course.share(max(0, process.passed))
+            for course, process in zip(self._courses[job], record.processes, strict=True)
+        )
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
@@ -267,6 +282,7 @@ class ExactCluster:
             process.job.running -= 1
             if not process.job.running:
                 self._left[process.job.number] = self.jobs.pop(process.job.number)
+                self._courses.pop(process.job.number, None)
                 self._ended.append(process.job.number)
 
     def _drop(self, process: Process) -> None:
