@@ -77,15 +77,14 @@ class Dispatcher:
         processes = job.job.spec.processes
         return (2 * self._cluster.consumed_us(job.job.spec.id) + processes) // (2 * processes)
 
-    def brought_up_to(self, job: ManagedJob, now_us: int) -> ManagedJob:
-        """Count CPU time and the time for which a job could run up to now, in a job that goes on; returns it."""
+    def count(self, job: ManagedJob, now_us: int) -> None:
+        """Count CPU time and the time for which a job could run up to now; it goes on."""
         job_id = job.job.spec.id
         if job_id in self.allowed:
             assert job.dispatched_us is not None
             job.dispatched_us += now_us - self._since_us[job_id]
             self._since_us[job_id] = now_us
         job.cpu_us = self._cpu_us(job)
-        return job
 
     @property
     def holds_jobs(self) -> bool:
@@ -155,8 +154,8 @@ class Dispatcher:
 
     def check(self, running: Mapping[int, ManagedJob]) -> None:
         """Raise `InvariantError` if processes are there whose jobs do not run, or the other way round."""
-        if set(self._jobs) != set(running):
-            raise InvariantError(f"processes of jobs {sorted(self._jobs)}, and jobs {sorted(running)} run")
+        if set(self._nodes_of) != set(running) or not set(self._jobs) <= set(running):
+            raise InvariantError(f"processes of jobs {sorted(self._nodes_of)}, and jobs {sorted(running)} run")
         for job_id, job in self.allowed.items():
             if running.get(job_id) is not job or job.state != RUNNING:
                 raise InvariantError(f"job {job_id} may use CPUs, and is {job.state}")

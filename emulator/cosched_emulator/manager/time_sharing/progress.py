@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
@@ -29,9 +30,9 @@ class ProcessProgress:
     A job with a limit is killed when it could run for so long. Slowdowns are not measured.
     """
 
-    def __init__(self, timeline: Timeline, nodes: ProcessNodes) -> None:
+    def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of)
-        self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us)
+        self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
         """Put the processes of a job on its nodes."""
@@ -84,5 +85,11 @@ class ProcessProgress:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
 
-    def check(self) -> None:
-        """Do nothing: `check_running` needs the running jobs."""
+    def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
+        """Bring the times that running jobs have used up to date."""
+        for job in jobs:
+            self._dispatcher.count(job, now_us)
+
+    def check(self, running: Mapping[int, ManagedJob]) -> None:
+        """Raise `InvariantError` if the processes are not those of the running jobs."""
+        self._dispatcher.check(running)

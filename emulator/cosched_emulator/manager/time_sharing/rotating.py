@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.time_sharing.record import GUEST, PARTNER, ROW, Part, QuantumRecord
@@ -33,12 +34,13 @@ class _Seen(NamedTuple):
 class Rotating:
     """The rotation, and the quantum that runs, if any. What runs is decided in `settle`, at the end of an instant."""
 
-    def __init__(self, timeline: Timeline, dispatcher: Dispatcher, quantum_us: int) -> None:
+    def __init__(self, timeline: Timeline, dispatcher: Dispatcher, quantum_us: int, diary: Diary) -> None:
         self.quantum_us = quantum_us
         self.quantum = 0  # number of the last one that has ended
         self.rotation = Rotation()
         self.ended_quanta: Callable[[QuantumRecord], None] | None = None  # called with the record of each quantum
         self._timeline = timeline
+        self._diary = diary
         self._dispatcher = dispatcher
         self._undecided = False  # what may run must be decided anew
         self._stopped = False  # a job that could run has been suspended
@@ -106,9 +108,12 @@ class Rotating:
         """
         if version == _READY:
             self.may_start()
-        if version != self._version or self._end_us is None or len(running) == len(gone):
+        if version != self._version or self._end_us is None:
             return None
-        shares = self._close(self._end_us, {job_id: job for job_id, job in running.items() if job_id not in gone})
+        left = {job_id: job for job_id, job in running.items() if job_id not in gone}
+        if not left:
+            return None
+        shares = self._close(self._end_us, left)
         return QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left, tuple(sorted(shares.items())))
 
     def apply(self, event: QuantumEnded, running: Mapping[int, ManagedJob]) -> None:
@@ -131,18 +136,19 @@ class Rotating:
         for job_id, (_, logged_us, allowed_us) in used.items():
             if job_id in running and 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:
                 shares[job_id] = min(WHOLE_PPM, (2 * logged_us * WHOLE_PPM + allowed_us) // (2 * allowed_us))
-        if self.ended_quanta is not None:
-            self.ended_quanta(self._record(now_us, used, shares))
+        if self.ended_quanta is not None or self._diary.kept:
+            record = self._record(now_us, used, shares)
+            self._diary.note_quantum(record)
+            if self.ended_quanta is not None:
+                self.ended_quanta(record)
         return shares
 
     def _record(self, now_us: int, used: Mapping[int, Sequence[int]], shares: Mapping[int, int]) -> QuantumRecord:
         parts = []
         for job_id, (consumed_us, _, allowed_us) in used.items():
             slot, role, processes = self._seen[job_id]
-            allowed_us //= processes
-            parts.append(
-                Part(job_id, slot, role, job_id in self._paired, allowed_us, consumed_us, shares.get(job_id))
-            )
+            paired, each_us = job_id in self._paired, allowed_us // processes
+            parts.append(Part(job_id, slot, role, paired, each_us, consumed_us, shares.get(job_id)))
         return QuantumRecord(
             self.quantum + 1,
             self._begin_us,
@@ -186,7 +192,7 @@ class Rotating:
         for role, job in jobs:
             spec = job.job.spec
             self._seen.setdefault(spec.id, _Seen(job.slot, role, spec.processes))
-            if any([self._on_nodes[node] > 1 for node in self._dispatcher.nodes_of(spec.id)]):
+            if any(self._on_nodes[node] > 1 for node in self._dispatcher.nodes_of(spec.id)):
                 self._paired.add(spec.id)
 
     def _next_turn(self, able: Sequence[ManagedJob]) -> tuple[Turn, list[tuple[str, ManagedJob]]]:
@@ -200,9 +206,7 @@ class Rotating:
                 (ROW if slot == turn.slots[0] else PARTNER, job) for slot in turn.slots for job in by_slot.get(slot, ())
             ]
             if turn.guests:
-                jobs += [
-                    (GUEST, job) for job in able if job.job.spec.id in turn.guests and job.slot not in turn.slots
-                ]
+                jobs += [(GUEST, job) for job in able if job.job.spec.id in turn.guests and job.slot not in turn.slots]
             if jobs:
                 self._left = (left or turn.quanta) - 1
                 return turn, jobs
