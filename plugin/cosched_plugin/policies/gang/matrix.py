@@ -92,11 +92,12 @@ def band_of(cells: Iterable[Cell]) -> Band | None:
 class Matrix:
     """All rows with a job, and what may be put where."""
 
-    __slots__ = ("_slot_of", "cells", "rows", "up")
+    __slots__ = ("_slot_of", "cells", "rows", "up", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 0) -> None:
         self.rows: dict[int, Row] = {}
         self.cells: dict[int, Cell] = {}  # by job
+        self.version = version  # changes whenever jobs come, go or change their rows
         self.up = -1  # the threads of nodes in service; a job on another node stays in its row
         self._slot_of: dict[int, int] = {}
 
@@ -115,6 +116,7 @@ class Matrix:
 
     def enter(self, cell: Cell, slot: int) -> None:
         """Put a job that is not in the matrix into a row."""
+        self.version += 1
         row = self.rows.get(slot)
         if row is None:
             self.rows[slot] = Row(slot, (cell,))
@@ -125,6 +127,7 @@ class Matrix:
 
     def leave(self, job_id: int) -> None:
         """Take a job out; a row without a job vanishes."""
+        self.version += 1
         slot = self._slot_of.pop(job_id)
         row = self.rows[slot]
         row.remove(self.cells.pop(job_id))
@@ -136,10 +139,12 @@ class Matrix:
         self.leave(cell.job_id)
         self.enter(cell, slot)
 
-    def update(self, cell: Cell) -> None:
+    def update(self, cell: Cell, share_ppm: int, *, measured: bool) -> None:
         """Set another share of a job."""
-        self.rows[self._slot_of[cell.job_id]].replace(self.cells[cell.job_id], cell)
-        self.cells[cell.job_id] = cell
+        job_id, threads, nodes, _, _, unpaired = cell
+        after = Cell(job_id, threads, nodes, share_ppm, measured, unpaired)
+        self.rows[self._slot_of[job_id]].replace(cell, after)
+        self.cells[job_id] = after
 
     def unused(self, taken: Iterable[int], most: int) -> int | None:
         """Return the lowest slot without a job that is not among ``taken``; None where there are ``most`` rows already."""

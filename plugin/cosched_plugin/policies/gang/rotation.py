@@ -36,23 +36,37 @@ def ran_in(turn: Turn, matrix: Matrix) -> list[int]:
     return [cell.job_id for row in rows for cell in row.cells] + [job for job in turn.guests if job in matrix.cells]
 
 
-def next_turns(
-    rotation: Rotation, matrix: Matrix, pairing: Pairing, settings: Settings, view: View
-) -> tuple[Turn, ...]:
-    """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
+class Turns:
+    """Makes the turns that the manager is to take: a pass makes the next one, and keeps those after it as they are."""
 
-    Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
-    have it; the others stay as they are, as far as their rows and jobs are still there.
-    """
-    last = last_turn(rotation)
-    order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
-    known = {turn.slots[0]: turn for turn in rotation.turns}
-    partners = _partners(rotation, order, begins, matrix, pairing)
-    first = _dispatch(order, partners.get(order[0]), matrix, pairing, settings, view)
-    return first, *[
-        _kept(known.get(slot) or Turn((slot,)), matrix, partners.get(slot), second=settings.second)
-        for slot in order[1:]
-    ]
+    __slots__ = ("_known", "_settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        # A cache, by slot: a turn with its partner and what became of it, and the version of the matrix then.
+        self._known: dict[int, tuple[int, Turn, int | None, Turn]] = {}
+
+    def after(self, rotation: Rotation, matrix: Matrix, pairing: Pairing, view: View) -> tuple[Turn, ...]:
+        """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
+
+        Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
+        have it; the others stay as they are, as far as their rows and jobs are still there.
+        """
+        last = last_turn(rotation)
+        order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
+        before = {turn.slots[0]: turn for turn in rotation.turns}
+        partners = _partners(rotation, order, begins, matrix, pairing)
+        later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]
+        return _dispatch(order, partners.get(order[0]), matrix, pairing, self._settings, view), *later
+
+    def _keep(self, turn: Turn, matrix: Matrix, partner: int | None) -> Turn:
+        slot = turn.slots[0]
+        known = self._known.get(slot)
+        if known is not None and known[:3] == (matrix.version, turn, partner):
+            return known[3]
+        kept = _kept(turn, matrix, partner, second=self._settings.second)
+        self._known[slot] = (matrix.version, turn, partner, kept)
+        return kept
 
 
 def without_company(turns: Sequence[Turn], job_id: int, slot: int, matrix: Matrix) -> tuple[Turn, ...]:
@@ -131,14 +145,14 @@ def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> T
     where there is no partner.
     """
     slot = turn.slots[0]
-    beside = None if partner is None else matrix.rows.get(partner)
+    beside = None if partner is None or partner == slot else matrix.rows.get(partner)
     if beside is not None and (matrix.rows[slot].unpaired or beside.unpaired):
         beside = None
     slots = (slot,) if beside is None else (slot, beside.slot)
     guests: tuple[int, ...] = ()
     if turn.guests and slots == turn.slots:
         guests = _with_room(turn.guests, slots, matrix, most=2 if second or beside is not None else 1)
-    return turn if slots == turn.slots and guests == turn.guests else Turn(slots, 1, guests)
+    return Turn(slots, 1, guests)
 
 
 def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, most: int) -> tuple[int, ...]:
