@@ -29,7 +29,6 @@ from cosched_plugin.api import (
     Rotation,
     Running,
     SetNote,
-    SetRotation,
     Snapshot,
     UsageError,
     View,
@@ -41,6 +40,7 @@ from cosched_plugin.policies.gang.matrix import Matrix, Move, band_moves, compac
 from cosched_plugin.policies.gang.prediction import OFF, is_sharp
 from cosched_plugin.policies.gang.reading import NOTE, Reader, shares_of
 from cosched_plugin.policies.gang.rotation import Settings, Turns, last_turn, ran_in, without_company
+from cosched_plugin.policies.turns.switching import let_run
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
 _POINT_PPM: Final = WHOLE_PPM // 100
@@ -124,9 +124,7 @@ class Gang(Backfill):
         if view.queued:
             yield from self._place(before, context, matrix)
         if matrix.rows:
-            turns = self._turns.after(before, matrix, context.pairing, view)
-            if view.rotation != (turns, 0):
-                yield SetRotation(view.quantum + 1, turns)
+            yield from let_run(self._turns.after(before, matrix, context.pairing, view), view)
 
     def _examine(self, running: Running, view: View) -> Iterator[Action]:
         """Give up the history of a job whose share has changed sharply: it counts as new, and its row runs alone."""
@@ -197,6 +195,4 @@ def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: View
     """
     turns = view.rotation.turns
     if unpaired or matrix.any_unpaired:
-        apart = without_company(turns, job_id, slot, matrix)
-        if apart != turns:
-            yield SetRotation(view.quantum + 1, apart)
+        yield from let_run(without_company(turns, job_id, slot, matrix), view)

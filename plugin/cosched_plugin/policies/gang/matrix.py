@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_plugin.api import NodeSet
+from cosched_plugin.policies.turns.members import Members
 
 
 class Cell(NamedTuple):
@@ -31,40 +32,40 @@ class Band(NamedTuple):
         return share_ppm < self.least_ppm + width_ppm and self.most_ppm < share_ppm + width_ppm
 
 
-class Row:
-    """The jobs of one slot, by id."""
+class Row(Members[Cell]):
+    """The jobs of one slot, by id, and their threads."""
 
-    __slots__ = ("_band", "_most_ppm", "cells", "held", "slot", "unpaired")
+    __slots__ = ("_band", "_most_ppm", "slot", "unpaired")
 
     def __init__(self, slot: int, cells: Iterable[Cell] = ()) -> None:
+        super().__init__(sorted(cells))
         self.slot = slot
-        self.cells: list[Cell] = sorted(cells)
         self._count()
 
     def _count(self) -> None:
         held = 0
         unpaired = False
-        for cell in self.cells:
+        for cell in self.members:
             held |= cell.threads
             unpaired = unpaired or cell.unpaired
-        self.held = held  # the threads of its jobs
+        self.held = held
         self.unpaired = unpaired  # it holds a job that is never paired
         self._most_ppm = -1  # a cache, as `_band`; -1: unknown
         self._band: Band | None = None
 
     def add(self, cell: Cell) -> None:
         """Enter a job."""
-        insort(self.cells, cell)
+        insort(self.members, cell)
         self._count()
 
     def remove(self, cell: Cell) -> None:
         """Take a job out."""
-        self.cells.remove(cell)
+        self.members.remove(cell)
         self._count()
 
     def replace(self, cell: Cell, by: Cell) -> None:
         """Enter a job with another share."""
-        self.cells[self.cells.index(cell)] = by
+        self.members[self.members.index(cell)] = by
         self._most_ppm = -1
         self._band = None
 
@@ -72,14 +73,14 @@ class Row:
     def most_ppm(self) -> int:
         """Return the largest predicted share of its jobs."""
         if self._most_ppm < 0:
-            self._most_ppm = max([cell.share_ppm for cell in self.cells])
+            self._most_ppm = max([cell.share_ppm for cell in self.members])
         return self._most_ppm
 
     @property
     def band(self) -> Band | None:
         """Return the range of the shares of its measured jobs; None where there is none."""
         if self._band is None:
-            self._band = band_of(self.cells)
+            self._band = band_of(self.members)
         return self._band
 
 
@@ -131,7 +132,7 @@ class Matrix:
         slot = self._slot_of.pop(job_id)
         row = self.rows[slot]
         row.remove(self.cells.pop(job_id))
-        if not row.cells:
+        if not row.members:
             del self.rows[slot]
 
     def move(self, cell: Cell, slot: int) -> None:
@@ -228,7 +229,7 @@ def compaction(matrix: Matrix, width_ppm: int) -> Iterator[Move]:
     for slot in reversed(matrix.slots()):
         row = matrix.rows[slot]
         places = _places_elsewhere(row, matrix, width_ppm)
-        for cell, place in zip(list(row.cells), places, strict=True) if places else ():
+        for cell, place in zip(list(row.members), places, strict=True) if places else ():
             matrix.move(cell, place)
             yield Move(cell, place, slot)
 
@@ -237,10 +238,10 @@ def _places_elsewhere(row: Row, matrix: Matrix, width_ppm: int) -> list[int]:
     """Return a place in other rows for each job of a row; nothing if one of them has none."""
     others = {slot: other for slot, other in matrix.rows.items() if slot != row.slot}
     places: list[int] = []
-    for cell in row.cells:
+    for cell in row.members:
         place = matrix.place_for(cell, width_ppm, but=row.slot, among=others)
         if place is None:
             return []
-        others[place] = Row(place, (*others[place].cells, cell))  # as it will be
+        others[place] = Row(place, (*others[place].members, cell))  # as it will be
         places.append(place)
     return places

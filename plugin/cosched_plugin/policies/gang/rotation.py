@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_plugin.api import Pairing, Rotation, RowLoad, Turn, View
-from cosched_plugin.policies.gang.alternates import Company, Room, alternates
+from cosched_plugin.policies.gang.alternates import Company, alternates
 from cosched_plugin.policies.gang.matrix import Cell, Matrix
 from cosched_plugin.policies.turns.cycle import following
+from cosched_plugin.policies.turns.room import Room
 
 
 class Settings(NamedTuple):
@@ -33,7 +34,7 @@ def last_turn(rotation: Rotation) -> Turn | None:
 def ran_in(turn: Turn, matrix: Matrix) -> list[int]:
     """Return the jobs that are in the matrix and ran in a turn."""
     rows = [matrix.rows[slot] for slot in turn.slots if slot in matrix.rows]
-    return [cell.job_id for row in rows for cell in row.cells] + [job for job in turn.guests if job in matrix.cells]
+    return [cell.job_id for row in rows for cell in row.members] + [job for job in turn.guests if job in matrix.cells]
 
 
 class Turns:
@@ -135,7 +136,7 @@ def _candidates(order: Sequence[int], slots: Sequence[int], matrix: Matrix) -> I
     """Yield the jobs of rows that are not in the turn, in the order in which these rows come next."""
     for slot in order[1:]:
         if slot not in slots:
-            yield from matrix.rows[slot].cells
+            yield from matrix.rows[slot].members
 
 
 def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> Turn:
@@ -157,15 +158,17 @@ def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> T
 
 def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, most: int) -> tuple[int, ...]:
     """Return the alternates that are still in other rows, and have room: no thread has more than ``most`` processes with them."""
-    there = [cell for slot in slots for cell in matrix.rows[slot].cells]
-    room = Room(there, most)
+    there = [cell for slot in slots for cell in matrix.rows[slot].members]
+    room = Room(most)
+    for member in there:
+        room.take(member.threads)
     company = Company(there)
     found = []
     for job_id in guests:
         cell = matrix.cells.get(job_id)
-        if cell is None or matrix.slot_of(job_id) in slots or not room.admits(cell) or not company.admits(cell):
+        if cell is None or matrix.slot_of(job_id) in slots or not room.admits(cell.threads) or not company.admits(cell):
             continue
-        room.take(cell)
+        room.take(cell.threads)
         company.take(cell)
         found.append(job_id)
     return tuple(found)
