@@ -45,7 +45,8 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", ()), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)), ("live.live_manager", ()),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)),
+            ("live.live_manager", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file", f"{COMMON}.text_table")),
         )
     ),
