@@ -5,7 +5,6 @@ PROTOCOL.md ("Slots", section 4) is the specification.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,7 +18,6 @@ from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
 
-MOST_REMEMBERED: Final = 1_000  # quanta that a late rotation may be behind and still go on at the right turn
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
 
 
@@ -54,7 +52,7 @@ class Rotating:
         self._on_nodes: Mapping[int, int] = {}  # number of jobs that may run, by node
         self._seen: dict[int, _Seen] = {}
         self._paired: set[int] = set()
-        self._ended: deque[tuple[int, int, int]] = deque(maxlen=MOST_REMEMBERED)  # quanta: number, first slot, left
+        self._ended: dict[int, tuple[int, int]] = {}  # by first slot: number and left of the last quantum of such a turn
 
     def state(self) -> SlotState:
         """Return the time sharing of the machine, for an inventory."""
@@ -65,14 +63,20 @@ class Rotating:
         reason = quantum_refusal(action.quantum, self.quantum) or rotation_refusal(action.turns, members)
         if reason is not None:
             return reason
-        rotation = Rotation(tuple(action.turns))
-        for number, slot, left in self._ended:
-            if number >= action.quantum:  # it came late: the scheduler did not know yet that these have ended
-                rotation = rotation.ended(slot, left)
-        self.rotation = rotation
+        self.rotation = self._caught_up(Rotation(tuple(action.turns)), action.quantum)
         if action.quantum > self.quantum or self._end_us is None:
             self._undecided = True
         return None
+
+    def _caught_up(self, rotation: Rotation, quantum: int) -> Rotation:
+        """Return a rotation that begins with ``quantum`` as it is after the quanta that have ended since.
+
+        These are quanta of which its scheduler did not know yet. Where a rotation goes on depends on the last one alone whose
+        turn it has.
+        """
+        turns = [turn.slots[0] for turn in rotation.turns]
+        number, slot = max([(self._ended[slot][0], slot) for slot in turns if slot in self._ended], default=(0, 0))
+        return rotation if number < quantum else rotation.ended(slot, self._ended[slot][1])
 
     # ------------------------------------------------------------ jobs
 
@@ -119,7 +123,7 @@ class Rotating:
         """Move the rotation on, and remember the shares."""
         self.quantum = event.quantum
         self.rotation = self.rotation.ended(event.slot, event.left)
-        self._ended.append((event.quantum, event.slot, event.left))
+        self._ended[event.slot] = (event.quantum, event.left)
         for job_id, share in event.shares:
             job = running[job_id]
             job.quanta += 1
