@@ -152,7 +152,7 @@ class ActionExecutor:
             reason = self._joining_refusal(change.job_id, member, {})
         if reason is None:
             self._running_jobs.change_slot(job, change.slot)
-            self._rotating.may_start()
+            self._rotating.change()
         return reason
 
     def _set_rotation(self, action: SetRotation) -> str | None:

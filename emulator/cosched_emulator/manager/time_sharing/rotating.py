@@ -41,7 +41,7 @@ class Rotating:
         self._diary = diary
         self._dispatcher = dispatcher
         self._undecided = False  # what may run must be decided anew
-        self._stopped = False  # a job that could run has been suspended
+        self._changed = False  # a change may have left no job that can run
         self._begin_us = 0
         self._end_us: int | None = None  # None: no quantum runs
         self._turn = Turn((0,))  # that the present quantum belongs to
@@ -52,6 +52,7 @@ class Rotating:
         self._on_nodes: Mapping[int, int] = {}  # number of jobs that may run, by node
         self._seen: dict[int, _Seen] = {}
         self._paired: set[int] = set()
+        self._restarted: set[int] = set()  # jobs that were requeued in the present quantum after they had run in it
         self._ended: dict[int, tuple[int, int]] = {}  # by first slot: number and left of the last quantum of such a turn
 
     def state(self) -> SlotState:
@@ -66,6 +67,8 @@ class Rotating:
         self.rotation = self._caught_up(Rotation(tuple(action.turns)), action.quantum)
         if action.quantum > self.quantum or self._end_us is None:
             self._undecided = True
+        else:
+            self._changed = True
         return None
 
     def _caught_up(self, rotation: Rotation, quantum: int) -> Rotation:
@@ -80,8 +83,14 @@ class Rotating:
 
     # ------------------------------------------------------------ jobs
 
+    def start(self, job_id: int) -> None:
+        """A job has started, for the first time or once more."""
+        if job_id in self._seen:
+            self._restarted.add(job_id)
+        self.may_start()
+
     def may_start(self) -> None:
-        """A job may run from now on: where no quantum runs, one begins at the end of this instant."""
+        """A running job may run from now on: where no quantum runs, one begins at the end of this instant."""
         if self._end_us is None:
             self._undecided = True
 
@@ -89,14 +98,15 @@ class Rotating:
         """A job may run from a later time on: then it is back from disk."""
         self._timeline.schedule(at_us, QUANTUM, 0, _READY)
 
-    def stop(self) -> None:
-        """A job that could run has been suspended."""
-        self._stopped = True
+    def change(self) -> None:
+        """A job has been suspended, or is in another slot: it runs no more, or in other turns."""
+        self._changed = True
+        self.may_start()
 
     def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
         if self._end_us is not None:
-            if not self._next_turn(_able(running, now_us))[1]:
+            if self._nothing_can_run(running, now_us):
                 self._drop_quantum(now_us, running)
         elif not self._collected:
             self._dispatcher.collect()
@@ -104,7 +114,7 @@ class Rotating:
     # ------------------------------------------------------------ the end of a quantum
 
     def end_event(self, version: int, running: Mapping[int, ManagedJob], gone: Collection[int]) -> QuantumEnded | None:
-        """Return the event for a scheduled end; None if it is void, or no running job is left.
+        """Return the event for a scheduled end; None if it is void, or no job that is left can run.
 
         The jobs in ``gone`` end at the same instant.
         """
@@ -113,7 +123,8 @@ class Rotating:
         if version != self._version or self._end_us is None:
             return None
         left = {job_id: job for job_id, job in running.items() if job_id not in gone}
-        if not left:
+        if self._nothing_can_run(left, self._end_us):
+            self._changed = True
             return None
         shares = self._close(self._end_us, left)
         self._end_us = None
@@ -136,7 +147,9 @@ class Rotating:
         self._collected = True
         shares = {}
         for job_id, (_, logged_us, allowed_us) in used.items():
-            if job_id in running and 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:
+            if job_id not in running or job_id in self._restarted:
+                continue
+            if 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:
                 shares[job_id] = min(WHOLE_PPM, (2 * logged_us * WHOLE_PPM + allowed_us) // (2 * allowed_us))
         if self.ended_quanta is not None or self._diary.kept:
             record = self._record(now_us, used, shares)
@@ -167,11 +180,11 @@ class Rotating:
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the jobs run whose turn it is."""
         if self._undecided:
-            self._undecided = self._stopped = False
+            self._undecided = self._changed = False
             self._decide(running, now_us)
-        elif self._stopped:
-            self._stopped = False
-            if self._end_us is not None and not self._next_turn(_able(running, now_us))[1]:
+        elif self._changed:
+            self._changed = False
+            if self._end_us is not None and self._nothing_can_run(running, now_us):
                 self._drop_quantum(now_us, running)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
@@ -198,6 +211,10 @@ class Rotating:
             self._seen.setdefault(spec.id, _Seen(job.slot, role, spec.processes))
             if any(self._on_nodes[node] > 1 for node in self._dispatcher.nodes_of(spec.id)):
                 self._paired.add(spec.id)
+
+    def _nothing_can_run(self, running: Mapping[int, ManagedJob], now_us: int) -> bool:
+        """Return whether none of these jobs can run: none of the present quantum, and none of any turn."""
+        return self._dispatcher.allowed.keys().isdisjoint(running) and not self._next_turn(_able(running, now_us))[1]
 
     def _next_turn(self, able: Sequence[ManagedJob]) -> tuple[Turn, list[tuple[str, ManagedJob]], int]:
         """Return the first turn in which a job can run, its jobs with their roles, and how many quanta follow its next one.
@@ -229,6 +246,7 @@ class Rotating:
         self._jobs = jobs
         self._seen.clear()
         self._paired.clear()
+        self._restarted.clear()
         self._timeline.schedule(self._end_us, QUANTUM, 0, self._version)
 
     def _drop_quantum(self, now_us: int, running: Mapping[int, ManagedJob]) -> None:
