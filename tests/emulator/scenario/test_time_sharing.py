@@ -18,6 +18,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import TimeSharingSection
 from cosched_emulator.scenario.time_sharing import node_settings, program_maker
+from cosched_emulator.workload.side_files.programs import COLUMNS
 
 SECOND = 1_000_000
 
@@ -173,7 +174,10 @@ def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("job,programm\n1,io\n", ":1: expected the names job, program, cpu_share, null_statements, files, iterations, jitter, unpaired, got 'programm'; did you mean 'program'?"),
+        (
+            "job,programm\n1,io\n",
+            f":1: expected the names {', '.join(COLUMNS)}, got 'programm'; did you mean 'program'?",
+        ),
         ("job,program\n1,oi\n", ":2: field 'program': expected one of fine, uniform, qcrd, qcrd-even, compute, io, got 'oi'"),
         ("job,program\nx,io\n", ":2: field 'job': expected a job's number in the source, got 'x'"),
         ("job,program\n,io\n", ":2: field 'job': expected a job's number in the source, got none"),
