@@ -197,7 +197,7 @@ def busy(name: str, folder: Path) -> dict[str, Any]:
 
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
     """Return a scenario by name; its input files are written to ``folder``."""
-    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical, "shared": shared}
+    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
     if name in small:
         return small[name]()
     in_folder = {"swf": lambda: swf(folder / "jobs.swf"), "time-shared": lambda: time_shared(folder)}
