@@ -108,10 +108,11 @@ def fork_program(
 ) -> Forked:
     """Start ``python -m module arguments`` as a fork of this process."""
     _load_everything()
+    foreign = _modules_of_tests()
     out, err = os.memfd_create("out"), os.memfd_create("err")
     pid = os.fork()
     if pid == 0:
-        _become(module, arguments, folder, environment() if env is None else env, (out, err))
+        _become(module, arguments, folder, environment() if env is None else env, (out, err), foreign)
     return Forked(pid, out, err)
 
 
@@ -187,14 +188,29 @@ def _load_everything() -> None:
                 importlib.import_module(module.name)
 
 
+def _modules_of_tests() -> list[str]:
+    """Return the names of loaded modules that are neither installed nor of this project: policies of tests, perhaps.
+
+    This is the parent's work: a fork that looks at all modules gets a copy of each page of memory that it touches.
+    """
+    known = (str(ROOT), sys.prefix, sys.base_prefix)
+    files = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+    return [name for name, file in files if file is not None and not file.startswith(known)]
+
+
 def _become(
-    module: str, arguments: Iterable[str], folder: Path | None, env: Mapping[str, str], files: tuple[int, int]
+    module: str,
+    arguments: Iterable[str],
+    folder: Path | None,
+    env: Mapping[str, str],
+    files: tuple[int, int],
+    foreign: Iterable[str],
 ) -> NoReturn:
     """In a fork: run ``python -m module arguments``; never return to the test."""
     code = 70
     try:
         gc.freeze()  # do not collect objects of the test, such as the parent's sockets
-        _forget_the_test()
+        _forget_the_test(foreign)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, file in enumerate(files, start=1):
             os.dup2(file, number)
@@ -238,8 +254,8 @@ def _exit_code(program: Callable[[], object]) -> int:
     return 0
 
 
-def _forget_the_test() -> None:
-    """Undo what pytest and a test have set in this process."""
+def _forget_the_test(foreign: Iterable[str]) -> None:
+    """Undo what pytest and a test have set in this process, and forget these modules."""
     faulthandler.disable()
     atexit._clear()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -252,11 +268,8 @@ def _forget_the_test() -> None:
         warnings.simplefilter("ignore", kind)
     tempfile.tempdir = None
     sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
-    known = (str(ROOT), sys.prefix, sys.base_prefix)
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and not file.startswith(known):  # policies of other tests, perhaps of the same name
-            del sys.modules[name]
+    for name in foreign:  # of other tests, perhaps of the same name
+        del sys.modules[name]
     importlib.invalidate_caches()
 
 
