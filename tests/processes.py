@@ -27,7 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol, TextIO
+from typing import Any, NamedTuple, NoReturn, Protocol, TextIO
+
+from scripts.processes import Programs
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]
@@ -104,12 +106,19 @@ def run_python(
 
 
 def fork_program(
-    module: str, *arguments: str, folder: Path | None = None, env: Mapping[str, str] | None = None
+    module: str,
+    *arguments: str,
+    folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> Forked:
-    """Start ``python -m module arguments`` as a fork of this process."""
+    """Start ``python -m module arguments`` as a fork of this process; with ``log``, what it writes is appended to that file."""
     _load_everything()
     foreign = _modules_of_tests()
-    out, err = os.memfd_create("out"), os.memfd_create("err")
+    if log is None:
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+    else:
+        out, err = (os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND) for _ in range(2))
     pid = os.fork()
     if pid == 0:
         _become(module, arguments, folder, environment() if env is None else env, (out, err), foreign)
@@ -172,6 +181,15 @@ class Forked:
                 for file in (self._ended, *self._files):
                     os.close(file)
         return self.returncode
+
+
+class ForkedPrograms(Programs):
+    """The programs of a proof as forks of this process, which start sooner than the proof's own."""
+
+    def start(self, name: str, *command: str) -> None:
+        """Start ``python -m COMMAND`` as the process of this name."""
+        started: Any = fork_program(*command, folder=ROOT, env=self._environment, log=self._log(name))
+        self._processes[name] = started  # it has what a proof uses of `Popen`
 
 
 def _content(file: int) -> str:
