@@ -13,15 +13,21 @@ from hypothesis.strategies import SearchStrategy
 Test = Callable[..., None]
 
 
-def drawn(*strategies: SearchStrategy[Any], few: int, many: int) -> Callable[[Test], Test]:
-    """Return a decorator like `hypothesis.given`: the last parameters of the test are drawn, ``few`` times or (slow) ``many`` times."""
+def drawn(
+    *strategies: SearchStrategy[Any], few: int, many: int, **named: SearchStrategy[Any]
+) -> Callable[[Test], Test]:
+    """Return a decorator like `hypothesis.given` that draws ``few`` examples, and in a slow test ``many``.
+
+    ``strategies`` are those of the test's last parameters; ``named`` are those of parameters by name.
+    """
 
     def decorate(test: Test) -> Test:
         def repeated(examples: int, **fixtures: object) -> None:
-            settings(deadline=None, max_examples=examples)(given(*strategies)(test))(**fixtures)
+            settings(deadline=None, max_examples=examples)(given(*strategies, **named)(test))(**fixtures)
 
         signature = inspect.signature(test)
-        fixtures = list(signature.parameters.values())[: -len(strategies)]
+        parameters = list(signature.parameters.values())
+        fixtures = [each for each in parameters[: len(parameters) - len(strategies)] if each.name not in named]
         examples = inspect.Parameter("examples", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="int")
         repeated.__name__, repeated.__qualname__, repeated.__doc__ = test.__name__, test.__qualname__, test.__doc__
         repeated.__module__ = test.__module__
