@@ -80,6 +80,7 @@ def test_mean_size_and_run_time_match_the_model() -> None:
     assert run_times(sizes, DEFAULTS, 5).mean() == pytest.approx(4358, rel=0.01)  # standard error 0.5 %
 
 
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize(("aarr", "gap_s", "load"), [(10.23, 911, 0.722), (9.83, 716, 0.919), (8.83, 384, 1.712)])
 def test_mean_gap_and_offered_load_match_the_model(aarr: float, gap_s: float, load: float) -> None:
     gaps, loads = [], []
