@@ -61,7 +61,7 @@ def assert_complete(proof: Proof) -> None:
 
 @pytest.mark.parametrize(
     "preset",
-    ["lomarc-r", "glts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "am", "ac", "ssp"))],
+    ["lomarc-r", "ssp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lomarc-n", "am", "ac", "glts"))],
 )
 def test_restarts_change_nothing_without_measurements(preset: str) -> None:
     table = quiet(statistical() if preset in SLICED else lomarc())
