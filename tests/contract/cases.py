@@ -128,24 +128,6 @@ def time_shared(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def shared() -> dict[str, Any]:
-    """Return nodes whose jobs take turns, with limits, on which nodes fail."""
-    return {
-        "seed": 4,
-        "requeue": True,
-        "cluster": {"nodes": 8},
-        "time_sharing": {"quantum_s": 10.0},
-        "workload": {
-            "lublin": 60, "run_factor": 0.02, "load": 0.9, "limits": "estimate", "estimates": "f-model", "programs": "compute",
-        },
-        "script": [
-            {"at_s": 400.0, "do": "fail-node", "node": 1},
-            {"at_s": 500.5, "do": "return-node", "node": 1},
-            {"at_s": 700.0, "do": "cancel", "job": 40},
-        ],
-    }  # fmt: skip
-
-
 def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str, Any]:
     """Return a busy machine, made of integers alone: a queue of a hundred jobs and more, whose estimates err by far.
 
