@@ -8,16 +8,17 @@ makes it up to 5 % faster than it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.fluid.bodies import Body
-from cosched_emulator.nodeos.fluid.patterns import Pattern, Placed, pattern_of
+from cosched_emulator.nodeos.fluid.patterns import BRIEF, PAIR, Pattern, Placed, pattern_of
 
-_MOST_NEAR: Final = 3
-_MOST_FAR: Final = 3  # of each near job, all alike
+_NEAR: Final = 3  # kinds of near jobs, counted with their number
+_MOST_NEAR: Final = 5  # in all: more of the last kind
+_MOST_FAR: Final = 5  # of each near job, all alike
 _LEAST_FAR_SHARE: Final = 0.15  # smaller ones do not matter
+_MOST_NODES: Final = 2  # where a near job meets the centre
 
 
 class Kind(NamedTuple):
@@ -39,14 +40,16 @@ class Member(NamedTuple):
 
     kind: Kind
     entry: int  # see `Pattern.entries`
+    nodes: int
     meets: Mapping[int, int]  # index of another job of the group -> nodes on which they meet
 
 
 class _Near(NamedTuple):
     kind: int
     entry: int
-    nodes: int
+    nodes: int  # where it meets the centre
     far: tuple[int, ...]  # kinds; a job of each, all with one rounded body
+    free: int  # 1: a node elsewhere counts, where it has no far jobs
 
 
 class Neighbourhood(NamedTuple):
@@ -55,42 +58,49 @@ class Neighbourhood(NamedTuple):
     kind: int
     entry: int
     near: tuple[_Near, ...]  # in ascending order
+    free: int  # 1: a node counts that the centre of a pair has for itself
 
 
-def neighbourhood(group: Sequence[Member], centre: int, most_alike: int) -> Neighbourhood:
-    """Return the neighbourhood of a job of a group; nodes with the same jobs count up to ``most_alike``."""
-    kind, entry, meets = group[centre]
-    near = sorted(meets, key=lambda other: _weight(group[other], meets[other]), reverse=True)[:_MOST_NEAR]
-    found = [
-        _Near(
-            group[other].kind.number,
-            group[other].entry,
-            _round_nodes(meets[other], most_alike),
-            _far(group, other, {centre, *near}),
-        )
-        for other in near
-    ]
-    return Neighbourhood(kind.number, entry, tuple(sorted(found)))
+def neighbourhood(group: Sequence[Member], centre: int, *, with_free: bool) -> Neighbourhood:
+    """Return the neighbourhood of a job of a group. Nodes that a job has for itself count only ``with_free``."""
+    kind, entry, nodes, meets = group[centre]
+    near = sorted(meets, key=lambda other: _weight(group[other], meets[other]), reverse=True)
+    last = group[near[min(_NEAR, len(near)) - 1]].kind
+    near = [other for place, other in enumerate(near[:_MOST_NEAR]) if place < _NEAR or group[other].kind is last]
+    found = []
+    for other in near:
+        there = group[other]
+        far = _far(group, other, {centre, *near})
+        free = int(with_free and not far and there.nodes > meets[other])
+        found.append(_Near(there.kind.number, there.entry, min(meets[other], _MOST_NODES), far, free))
+    is_pair = with_free and len(meets) == 1 and not found[0].far
+    return Neighbourhood(kind.number, entry, tuple(sorted(found)), int(is_pair and nodes > sum(meets.values())))
 
 
 def pattern_around(around: Neighbourhood, kinds: Sequence[Kind]) -> tuple[Pattern, int]:
     """Return the pattern of a neighbourhood, and the index of its centre there."""
     centre: list[int] = []
     jobs: list[Placed] = []
-    free = 0  # the next node without jobs
+    nodes = 0
     for near in around.near:
-        met = list(range(free, free + near.nodes))
-        elsewhere = list(range(free + near.nodes, free + near.nodes + len(near.far)))
-        free += near.nodes + len(near.far)
         kind = kinds[near.kind]
+        met = list(range(nodes, nodes + near.nodes))
+        nodes += near.nodes
+        elsewhere = list(range(nodes, nodes + len(near.far) + near.free))
+        nodes += len(elsewhere)
         centre += met
         jobs.append(Placed(kind.body, tuple((met + elsewhere) * kind.processes), near.entry))
-        for far, node in zip(near.far, elsewhere, strict=True):
+        for far, node in zip(near.far, elsewhere, strict=False):
             jobs.append(Placed(kinds[far].far_body, (node,) * kinds[far].processes))
     kind = kinds[around.kind]
+    if around.free:
+        centre.append(nodes)
+        nodes += 1
     jobs.insert(0, Placed(kind.body, tuple(centre * kind.processes), around.entry))
-    of_two = len(jobs) == 2  # a pair: the other one is asked for, too
-    pattern, places = pattern_of(jobs, [0] * free, -1 if of_two else 0, brief=not of_two)
+    if len(jobs) == 2:
+        pattern, places = pattern_of(jobs, [0] * nodes, effort=PAIR)  # the other one is asked for, too
+    else:
+        pattern, places = pattern_of(jobs, [0] * nodes, centre=0, effort=BRIEF)
     return pattern, places[0]
 
 
@@ -105,8 +115,3 @@ def _far(group: Sequence[Member], near: int, but: set[int]) -> tuple[int, ...]:
 
 def _weight(member: Member, nodes: int) -> tuple[object, ...]:
     return member.kind.weight, nodes, member.entry
-
-
-def _round_nodes(nodes: int, most: int) -> int:
-    """Return the nearest power of 2, or ``most``."""
-    return min(most, 1 << round(math.log2(nodes)))

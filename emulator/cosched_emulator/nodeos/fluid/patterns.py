@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.fluid.bodies import Body
 
+WHOLE: Final = "whole"  # a group of jobs as it is
+PAIR: Final = "pair"  # two jobs of a group that meet no others
+BRIEF: Final = "brief"  # one of many neighbourhoods, whose errors cancel out
 _ROUNDS: Final = 3  # of refinement; more tell no more patterns apart that occur
 
 
@@ -33,7 +36,7 @@ class Pattern(NamedTuple):
     ]  # 0: runs on; else it was stopped until this quantum, and its place among those on its nodes
     meetings: tuple[Meeting, ...]
     centre: int = -1  # the job whose rate is asked for; -1: those of all
-    brief: bool = False  # a short window suffices
+    effort: str = WHOLE  # how long a window may be
 
 
 class Placed(NamedTuple):
@@ -55,12 +58,11 @@ def alone(body: Body, nodes: int, processes: int = 1) -> Pattern:
 
 
 def pattern_of(
-    jobs: Sequence[Placed], missing_ppm: Sequence[int], centre: int = -1, *, brief: bool = False
+    jobs: Sequence[Placed], missing_ppm: Sequence[int], centre: int = -1, effort: str = WHOLE
 ) -> tuple[Pattern, list[int]]:
     """Return the pattern of jobs, and for each of them the index that it has there.
 
-    ``missing_ppm`` is by node, in ppm. ``centre`` is the index of the job whose rate is asked for; -1: all. ``brief`` asks
-    for a short window.
+    ``missing_ppm`` is by node, in ppm. ``centre`` is the index of the job whose rate is asked for; -1: all.
     """
     on_node: dict[int, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -80,7 +82,7 @@ def pattern_of(
         tuple(jobs[index].entry for index in order),
         tuple(Meeting(members, nodes, missing) for (members, missing), nodes in sorted(where.items())),
         position.get(centre, -1),
-        brief,
+        effort,
     )
     return pattern, [position[index] for index in range(len(jobs))]
 

@@ -10,7 +10,7 @@ from cosched_emulator.nodeos.fluid.job import FluidJob
 from cosched_emulator.nodeos.fluid.neighbourhoods import Kind, Member, Neighbourhood, neighbourhood, pattern_around
 from cosched_emulator.nodeos.fluid.patterns import Placed, alone, pattern_of, types_of
 from cosched_emulator.nodeos.fluid.windows import Windows, feels_quanta
-from cosched_emulator.nodeos.local.catalogue import most_alike
+from cosched_emulator.nodeos.local.catalogue import depends_on_fractions
 from cosched_emulator.nodeos.work import Work
 
 _MOST_EXACT = 16  # nodes of a job alone; of larger numbers the next power of 2 is measured
@@ -23,7 +23,8 @@ class Rates:
     def __init__(self, windows: Windows, *, round_off: bool) -> None:
         self.windows = windows
         self._settings = replace(windows.settings, barrier_process_us=0)  # bodies hold the whole barrier
-        self._most_alike = most_alike(windows.settings.local) if round_off else 0
+        self._round_off = round_off
+        self._round_bodies = round_off and not depends_on_fractions(windows.settings.local)
         self._kinds: list[Kind] = []
         self._kind_of: dict[object, Kind] = {}
         self._first_far: dict[object, int] = {}
@@ -71,7 +72,7 @@ class Rates:
             entered = [entries[index] if felt else 0 for index in group]
             of_group = [jobs[index] for index in group]
             if (
-                not self._most_alike
+                not self._round_off
                 or not crowded.isdisjoint(group)
                 or any(job.stage.kind.writes_shared for job in of_group)
             ):
@@ -83,6 +84,7 @@ class Rates:
                         Member(
                             jobs[index].stage.kind,
                             entry,
+                            len(jobs[index].nodes),
                             {names[other]: nodes for other, nodes in meets[index].items()},
                         )
                         for index, entry in zip(group, entered, strict=True)
@@ -96,11 +98,11 @@ class Rates:
     def _new_kind(self, body: Body, processes: int, writers: int) -> Kind:
         work = self.work_of(body, writers)
         fine = far = body
-        if self._most_alike and not writes_shared(body):
+        if self._round_bodies and not writes_shared(body):
             fine = rounded(body, work.length_us, work.cpu_us, SHARES)
             far = rounded(body, work.length_us, work.cpu_us, FAR_SHARES)
         number = len(self._kinds)
-        felt = feels_quanta(work.length_us, 2, self.windows.settings, self.windows.quantum_us)
+        felt = feels_quanta(work, self.windows.quantum_us)
         return Kind(
             number,
             fine,
@@ -145,7 +147,7 @@ class Rates:
         """Return the same, from a window for each job and its neighbourhood."""
         slowed = []
         for centre in range(len(group)):
-            around = neighbourhood(group, centre, self._most_alike)
+            around = neighbourhood(group, centre, with_free=not self._round_bodies)
             ratio = self._slowed.get(around)
             if ratio is None:
                 pattern, name = pattern_around(around, self._kinds)

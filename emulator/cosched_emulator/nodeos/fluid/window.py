@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Final
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid.patterns import Pattern
+from cosched_emulator.nodeos.fluid.patterns import BRIEF, PAIR, WHOLE, Pattern
 from cosched_emulator.nodeos.local.catalogue import period_us
 from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
@@ -16,13 +16,11 @@ from cosched_emulator.nodeos.work import Work
 _SEED: Final = 1  # rates belong to a pattern, whatever run asks for them first
 _ENDLESS: Final = 1 << 60
 _BATCHES: Final = 8
-_ITERATIONS: Final = 4  # of the slowest job in each of the first batches: what is rare must have happened
+_ITERATIONS: Final = 2  # of the slowest job in each of the first batches: what is rare must have happened
 _STUDENT: Final = 2.365  # 97.5 % quantile of Student's t for 8 batches
-_TOLERANCE: Final = 0.01  # half width of the interval of each rate, relative
-_TOLERANCE_BRIEF: Final = 0.02
 _FEWEST_BATCHES: Final = 2
-_MOST_EVENTS: Final = 150_000  # of one window
-_MOST_EVENTS_BRIEF: Final = 15_000  # of a brief one
+# Half width of the interval of each rate, relative, and the most events: by `Pattern.effort`.
+_EFFORTS: Final = {WHOLE: (0.01, 150_000), PAIR: (0.01, 20_000), BRIEF: (0.025, 6_000)}
 
 
 class Window:
@@ -61,8 +59,7 @@ class Window:
         self._turns = 0
         centre = pattern.centre
         self._asked = range(self._jobs) if centre < 0 else (centre,)
-        self._most_events = _MOST_EVENTS_BRIEF if pattern.brief else _MOST_EVENTS
-        self._tolerance = _TOLERANCE_BRIEF if pattern.brief else _TOLERANCE
+        self._tolerance, self._most_events = _EFFORTS[pattern.effort]
 
     def measure(self) -> tuple[float, ...]:
         """Return the rates, each as certain as wanted, unless that would take too many events."""

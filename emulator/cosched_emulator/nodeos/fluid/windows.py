@@ -12,7 +12,6 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.fluid.patterns import Meeting, Pattern
 from cosched_emulator.nodeos.fluid.store import RateStore
 from cosched_emulator.nodeos.fluid.window import Window
-from cosched_emulator.nodeos.local.catalogue import period_us
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
 from cosched_hwmodel.units import SECOND_US
@@ -72,13 +71,12 @@ class Windows:
     def _feels_quanta(self, pattern: Pattern) -> bool:
         """Return whether the begin of a quantum is a part of it that counts."""
         nodes = sum(meeting.nodes for meeting in pattern.meetings)
-        longest_us = max(Work(body, nodes, self._node).length_us for body in pattern.bodies)
-        return feels_quanta(longest_us, len(pattern.bodies), self.settings, self.quantum_us)
+        return any(feels_quanta(Work(body, nodes, self._node), self.quantum_us) for body in pattern.bodies)
 
     def _find(self, pattern: Pattern) -> tuple[float, ...]:
         if self._store is None:
             return self._measure(pattern)
-        key = json.dumps([*pattern[:-2], pattern.centre, pattern.brief], separators=(",", ":"))
+        key = json.dumps(pattern, separators=(",", ":"))
         known = self._store.find(key, len(pattern.bodies))
         if known is None:
             known = self._measure(pattern)
@@ -102,8 +100,6 @@ def measured_settings(settings: NodeSettings) -> NodeSettings:
     return replace(settings, tick_us=0, memory_mb=0, io_logged_ppm=0, barrier_process_us=0, io_cpu_us=io_cpu_us)
 
 
-def feels_quanta(longest_us: int, jobs: int, settings: NodeSettings, quantum_us: int) -> bool:
-    """Return whether the begin of a quantum counts for jobs whose longest iteration alone is this."""
-    if jobs > 1:
-        longest_us = max(longest_us, period_us(settings.local))
-    return longest_us >= quantum_us * FELT
+def feels_quanta(work: Work, quantum_us: int) -> bool:
+    """Return whether the begin of a quantum counts for a job whose iterations take this alone."""
+    return work.length_us >= quantum_us * FELT
