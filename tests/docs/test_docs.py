@@ -33,7 +33,7 @@ from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
+from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
@@ -238,6 +238,7 @@ def test_scenario_keys_are_all_documented() -> None:
     documented = documented_sections()
     hints = typing.get_type_hints(Scenario)
     sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
+    sections["time_sharing"] = TimeSharingSection
     scalars = {
         item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
     }
