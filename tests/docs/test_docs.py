@@ -43,7 +43,7 @@ from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.composition.resolved import name_of, resolve
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.testing.check import check_policy
 
@@ -268,10 +268,9 @@ def test_scripted_changes_are_documented() -> None:
 
 
 def test_policy_tables_agree_with_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:8]] for row in rows("policies.md", "| preset |")}
-    assert presets == {
-        name: [part["name"] for kind, part in resolve({"preset": name}).items() if kind != "budget"] for name in PRESETS
-    }
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:9]] for row in rows("policies.md", "| preset |")}
+    shown = [kind for kind in KINDS if kind != "budget"]
+    assert presets == {name: [name_of(kind, resolve({"preset": name})) for kind in shown] for name in PRESETS}
     aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
     assert aliases == ALIASES
     assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())
