@@ -34,7 +34,7 @@ from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
+from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
@@ -44,7 +44,7 @@ from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.composition.resolved import name_of, resolve
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.testing.check import check_policy
 
@@ -259,6 +259,7 @@ def test_scenario_keys_are_all_documented() -> None:
     documented = documented_sections()
     hints = typing.get_type_hints(Scenario)
     sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
+    sections["time_sharing"] = TimeSharingSection
     scalars = {
         item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
     }
@@ -288,10 +289,9 @@ def test_scripted_changes_are_documented() -> None:
 
 
 def test_policy_tables_agree_with_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:8]] for row in rows("policies.md", "| preset |")}
-    assert presets == {
-        name: [part["name"] for kind, part in resolve({"preset": name}).items() if kind != "budget"] for name in PRESETS
-    }
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:9]] for row in rows("policies.md", "| preset |")}
+    shown = [kind for kind in KINDS if kind != "budget"]
+    assert presets == {name: [name_of(kind, resolve({"preset": name})) for kind in shown] for name in PRESETS}
     aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
     assert aliases == ALIASES
     assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())

@@ -86,6 +86,10 @@ class ProcessProgress:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
 
+    def runs_now(self, job_id: int) -> bool:
+        """Return whether a job may run now."""
+        return job_id in self._dispatcher.allowed
+
     def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
         """Bring the times that running jobs have used up to date."""
         for job in jobs:
