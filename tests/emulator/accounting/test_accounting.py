@@ -581,9 +581,6 @@ def test_memory_does_not_grow(path: str) -> None:
     assert peaks[3] - peaks[1] < 1_000_000, peaks
 
 
-# ---------------------------------------------------------------- the page
-
-
 def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:
     keep_accounts(path, SOME_STEPS)
     text = (ROOT / "docs" / "accounting.md").read_text()
