@@ -55,16 +55,18 @@ class Dispatcher:
             job.cpu_us = self._cpu_us(job)
             self._cluster.remove(job_id)
 
-    def stop(self, job: ManagedJob, now_us: int) -> None:
-        """Count the time for which a job could run, as it leaves or is suspended.
+    def stop(self, job: ManagedJob, now_us: int) -> bool:
+        """Count the time for which a job could run, as it leaves or is suspended; return whether it could run until now.
 
         The next `allow` stops its processes.
         """
         job_id = job.job.spec.id
-        if self.allowed.pop(job_id, None) is not None:
-            assert job.dispatched_us is not None
-            job.dispatched_us += now_us - self._since_us.pop(job_id)
-            job.version += 1  # its kill is void
+        if self.allowed.pop(job_id, None) is None:
+            return False
+        assert job.dispatched_us is not None
+        job.dispatched_us += now_us - self._since_us.pop(job_id)
+        job.version += 1  # its kill is void
+        return True
 
     def work_us(self, job: ManagedJob) -> int:
         """Return the work that a job has done: the share of its program that is done, of its run time alone."""

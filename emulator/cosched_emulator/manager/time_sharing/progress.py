@@ -52,8 +52,7 @@ class ProcessProgress:
     def suspend(self, job: ManagedJob, now_us: int) -> None:
         """Stop a job that has just been suspended, and record its work done."""
         job.work_us = self._dispatcher.work_us(job)
-        self._dispatcher.stop(job, now_us)
-        self.rotating.change()
+        self.rotating.change(stopped=self._dispatcher.stop(job, now_us))
 
     def resume(self, job: ManagedJob, now_us: int) -> None:
         """Let a job continue in its turn, when it is back from disk."""
@@ -85,6 +84,10 @@ class ProcessProgress:
     def runs(self) -> bool:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
+
+    def runs_now(self, job_id: int) -> bool:
+        """Return whether a job may run now."""
+        return job_id in self._dispatcher.allowed
 
     def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
         """Bring the times that running jobs have used up to date."""
