@@ -45,7 +45,9 @@ class TimeSharing:
         shares = []
         for job in running:
             before_us = self._before_us.get(job.spec.id)
-            if before_us is not None and job.spec.id not in self._left and 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
+            if before_us is None or job.spec.id in self._left:
+                continue
+            if 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
                 shares.append((job.spec.id, random.choice((*_SHARES_PPM, random.randint(0, 1_000_000)))))
         return [QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left_after, tuple(shares))]
 

@@ -17,7 +17,7 @@ from cosched_emulator.manager.time_sharing.record import GUEST, PARTNER, ROW, Pa
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
 from cosched_emulator.nodeos.cluster import Usage
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_refusal
+from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
 
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
@@ -61,7 +61,8 @@ class Rotating:
         self._seen: dict[int, _Seen] = {}
         self._paired: set[int] = set()
         self._restarted: set[int] = set()  # jobs that were requeued in the present quantum after they had run in it
-        self._ended: dict[int, tuple[int, int]] = {}  # by first slot: number and left of the last quantum of such a turn
+        # By first slot: number and left of the last quantum of such a turn.
+        self._ended: dict[int, tuple[int, int]] = {}
 
     def state(self) -> SlotState:
         """Return the time sharing of the machine, for an inventory."""
@@ -72,7 +73,7 @@ class Rotating:
         reason = quantum_refusal(action.quantum, self.quantum) or rotation_refusal(action.turns, members)
         if reason is not None:
             return reason
-        self.rotation = Rotation(tuple(action.turns))
+        self.rotation = rotation_of(action.turns)
         self._slots = frozenset(chain.from_iterable([turn.slots for turn in action.turns]))
         self._guests = frozenset(chain.from_iterable([turn.guests for turn in action.turns]))
         if action.quantum <= self.quantum:
