@@ -1,7 +1,7 @@
 """All names that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
 
-A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages
-(`StartJob`, `StartTogether`, `SetNote`, `WakeAt`, `RejectJob`); the core validates and applies each, then resumes it.
+A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages, such as
+`StartJob`, `StartTogether`, `SetRotation`, `SetNote`, `WakeAt`; the core validates and applies each, then resumes it.
 `docs/writing-a-policy.md` is the guide, `cosched_plugin.testing.check_policy` the conformance check.
 """
 
@@ -31,9 +31,12 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
+from cosched_plugin.common.slots import Rotation
+from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
+    fill_nodes,
     first_fit,
     lowest_nodes,
     lowest_threads,
@@ -66,7 +69,11 @@ from cosched_plugin.parts.needs import (
     LEAST_PENALTY,
     NONE,
     PAIR_BELIEF,
+    PAIRS,
     PROMISES,
+    ROWS,
+    SLOTS,
+    THREADS,
     WHOLE_NODES,
     Member,
     Needs,
@@ -80,9 +87,11 @@ from cosched_plugin.parts.pending import PendingJobs
 from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
 from cosched_plugin.parts.shape import Shape
-from cosched_plugin.parts.slices import ClassPolicy, Slices
+from cosched_plugin.parts.turns.pairing import Pairing, RowLoad
+from cosched_plugin.parts.turns.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
+    ChangeSlot,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -92,9 +101,11 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Run,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
+    Turn,
     UsageTuple,
     WakeAt,
 )
@@ -107,10 +118,14 @@ __all__ = [
     "FOOTPRINTS",
     "LEAST_PENALTY",
     "NONE",
+    "PAIRS",
     "PAIR_BELIEF",
     "PAIR_NOTE",
     "PROMISES",
+    "ROWS",
     "SECOND_US",
+    "SLOTS",
+    "THREADS",
     "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
@@ -120,6 +135,7 @@ __all__ = [
     "Beside",
     "Bools",
     "Budget",
+    "ChangeSlot",
     "Changes",
     "ClassPolicy",
     "Context",
@@ -155,6 +171,7 @@ __all__ = [
     "Pair",
     "PairModel",
     "PairMonitor",
+    "Pairing",
     "Part",
     "PenaltyPlacement",
     "PendingJobs",
@@ -169,10 +186,13 @@ __all__ = [
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
+    "Rotation",
+    "RowLoad",
     "Run",
     "Running",
     "Seat",
     "SetNote",
+    "SetRotation",
     "Shape",
     "Slices",
     "Snapshot",
@@ -181,6 +201,7 @@ __all__ = [
     "SuspendJob",
     "ThreadMask",
     "Trace",
+    "Turn",
     "Unreserved",
     "UsageColumns",
     "UsageError",
@@ -195,6 +216,7 @@ __all__ = [
     "delete_stale_notes",
     "each_node",
     "expect_end",
+    "fill_nodes",
     "first_fit",
     "import_named",
     "is_plain",
@@ -220,6 +242,7 @@ __all__ = [
     "self_factor",
     "share_nodes",
     "short_or_narrow",
+    "side_by_side",
     "size",
     "snapshot_at",
     "snapshot_now",

@@ -19,6 +19,7 @@ from cosched_emulator.manager.timeline import (
     NODE_NORMAL,
     NODE_RETURN,
     NODE_SLOW,
+    QUANTUM,
     SUBMISSION,
     USER_CHANGE,
     WAKE,
@@ -86,6 +87,10 @@ class Agenda:
                 return None
         return self._timeline.next_us()
 
+    def next_by(self, _now_us: int) -> int | None:
+        """Return the same in running time; a due instant after ``now_us`` may not be known yet."""
+        return self.next_us()
+
     def _only_faults(self) -> bool:
         """Return whether the only entry left is a planned fault, in a run that does not continue for faults alone."""
         return self._faults.head is not None and not self._endless
@@ -116,12 +121,16 @@ class Agenda:
                 else:
                     manager.reject(job, now_us, refusal)
             elif rank == MEASURE:
-                gone = [event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)]
+                gone = _gone(events)
                 measurement = None if ident in gone else manager.measurement_event(ident, version, gone)
                 if measurement is not None:
                     events.append(measurement)
             elif rank == WAKE:
                 wakes.append(Woken(at_us))
+            elif rank == QUANTUM:
+                ended = manager.quantum_event(version, _gone(events))
+                if ended is not None:
+                    events.append(ended)
             elif version == _SCRIPT:
                 events += self._carry_out(self._script.pop(), events)
             else:
@@ -176,6 +185,31 @@ class Agenda:
         if not waits or held == (item.change == "hold"):
             return []
         return [JobHeld(target) if item.change == "hold" else JobReleased(target)]
+
+
+class ProcessAgenda(Agenda):
+    """The agenda of a manager whose jobs are processes: the end of a job is due once its processes have come there."""
+
+    __slots__ = ()
+
+    def next_us(self) -> int | None:
+        """Let the processes run up to the next due entry; return the earliest due instant."""
+        self._manager.run_processes(super().next_us())
+        return super().next_us()
+
+    def next_by(self, now_us: int) -> int | None:
+        """Let the processes run up to the next due entry, at most until ``now_us``; return the earliest known instant."""
+        due_us = super().next_us()
+        self._manager.run_processes(now_us if due_us is None else min(due_us, now_us))
+        return super().next_us()
+
+    def _only_faults(self) -> bool:
+        return super()._only_faults() and not self._manager.processes_run
+
+
+def _gone(events: Iterable[Event]) -> set[int]:
+    """Return the jobs that these events take off their nodes, or out of the queue."""
+    return {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
 
 
 def _submission(job: WorkloadJob) -> Entry:

@@ -17,6 +17,7 @@ from cosched_emulator.scenario.script import Scripted, build_script
 from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
 
@@ -34,6 +35,12 @@ class Prepared:
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
 
+    @property
+    def quantum_us(self) -> int | None:
+        """Return the length of a quantum; None: jobs do not share time."""
+        section = self.scenario.time_sharing
+        return None if section is None else round(section.quantum_s * SECOND_US)
+
 
 def prepare(scenario: Scenario) -> Prepared:
     """Check the scenario, read or generate its jobs, and build the common parts of its runs.
@@ -47,6 +54,10 @@ def prepare(scenario: Scenario) -> Prepared:
     belief = build_belief(scenario, hardware)
     nodes, workload = _nodes_and_workload(scenario)
     _check_selection(scenario, len(workload.jobs))
+    if scenario.time_sharing is not None:
+        from cosched_emulator.scenario.time_sharing import check_nodes  # noqa: PLC0415 - few scenarios share time
+
+        check_nodes(scenario.time_sharing, nodes, workload)
     workload = _with_warnings(scenario, nodes, workload)
     count = sum(item.nodes for item in nodes)
     return Prepared(

@@ -148,7 +148,7 @@ def _read_start(raw: Any) -> Any:
         and 1 <= estimate_us <= INT64_MAX
         and (limit_us is None or (type(limit_us) is int and 1 <= limit_us <= INT64_MAX))
     ):
-        return _new(StartJob, (job_id, read_runs(raw["runs"]), estimate_us, limit_us))
+        return _new(StartJob, (job_id, read_runs(raw["runs"]), estimate_us, limit_us, 0))
     return read_record(_START, raw)
 
 
@@ -171,10 +171,12 @@ def _write_submitted(event: Any) -> dict[str, Any]:
 
 
 def _write_start(action: Any) -> dict[str, Any]:
-    job_id, runs, estimate_us, limit_us = action
+    job_id, runs, estimate_us, limit_us, slot = action
     raw = {"type": "start_job", "job_id": job_id, "runs": write_runs(runs), "estimate_us": estimate_us}
     if limit_us is not None:
         raw["limit_us"] = limit_us
+    if slot:
+        raw["slot"] = slot
     return raw
 
 

@@ -16,6 +16,7 @@ MAX_NOTE_BYTES = (
 MAX_DEPTH = 8  # nesting inside a note's value or an unknown field
 MAX_NODES = 1_048_576
 MAX_THREADS = 1_024  # hardware threads of one node
+MAX_SLOTS = 65_536  # slots are numbered from 0
 MAX_SPAN_US = 2**61  # an estimate or a limit of a start or a revision: with what is lost later, still within 64 bits
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1

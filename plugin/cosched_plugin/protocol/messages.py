@@ -10,6 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.slot_messages import MOST_SHARES as MOST_SHARES  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import SLOTS as SLOTS  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import ChangeSlot as ChangeSlot  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import QuantumEnded as QuantumEnded  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import SetRotation as SetRotation  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import SlotState as SlotState  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.slot_messages import Turn as Turn  # noqa: PLC0414 - exported again
 
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]
@@ -23,7 +30,7 @@ SelfSlowdown: TypeAlias = tuple[int, int]
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
-FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk")
+FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS)
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
 COMPLETED = "COMPLETED"
@@ -58,10 +65,11 @@ class JobSpec(NamedTuple):
     ppn_max: int = 0  # 0: as many as fit
     threads_per_process: int = 1
     memory_mb: int = 0  # per process
-    exclusive: bool = False  # whole nodes
+    exclusive: bool = False  # whole nodes, in its slot
     demand: DemandTuple | None = None  # per process; None: unknown
     usage: UsageTuple | None = None  # None: unknown
     self_slowdown: SelfSlowdown | None = None  # None: unknown
+    unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
 
 
 class NodeClass(NamedTuple):
@@ -96,6 +104,9 @@ class RunningJob(NamedTuple):
     idle_us: int = 0  # time since its start in which it was suspended, or came back from disk, up to `ready_us`
     on_disk: bool = False  # suspended to disk: others may have its threads and its memory
     ready_us: int = 0  # when it last came back from disk and went on, or will; 0: never
+    slot: int = 0
+    quanta: int = 0  # quanta since its start in which a share was measured
+    shares: tuple[int, ...] = ()  # the last of these shares, the newest first, in millionths; at most `MOST_SHARES`
 
 
 class PendingJob(NamedTuple):
@@ -192,6 +203,7 @@ Event: TypeAlias = (
     | ProgressMeasured
     | Woken
     | ActionRefused
+    | QuantumEnded
 )
 
 
@@ -209,6 +221,7 @@ class StartJob(NamedTuple):
     runs: tuple[Run, ...]
     estimate_us: int
     limit_us: int | None
+    slot: int = 0
 
 
 class StartTogether(NamedTuple):
@@ -273,7 +286,17 @@ class UnknownAction(NamedTuple):
 
 
 Action: TypeAlias = (
-    StartJob | StartTogether | ReviseJob | SuspendJob | ResumeJob | SetNote | WakeAt | RejectJob | UnknownAction
+    StartJob
+    | StartTogether
+    | ReviseJob
+    | SuspendJob
+    | ResumeJob
+    | SetRotation
+    | ChangeSlot
+    | SetNote
+    | WakeAt
+    | RejectJob
+    | UnknownAction
 )
 
 
@@ -316,6 +339,7 @@ class Welcome(NamedTuple):
     wakes: tuple[int, ...]
     resume_us: int = 0  # how long a job that comes back from disk makes no progress
     greeting: int = 0  # of the hello that it answers
+    slots: SlotState | None = None  # None: the machine has no slots
 
 
 class Ready(NamedTuple):

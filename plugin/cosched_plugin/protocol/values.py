@@ -117,6 +117,17 @@ def read_self_slowdown(raw: Any) -> Any:
     return read_each(raw, integer_reader(1))
 
 
+def read_shares(raw: Any) -> Any:
+    """Return what jobs consumed: pairs of a job and its share in millionths."""
+    return read_each(raw, _read_share)
+
+
+def _read_share(raw: Any) -> Any:
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of 2 integers", raw)
+    return read_each(raw, integer_reader(0))
+
+
 def read_runs(raw: Any) -> Any:
     """Return an allocation: at least one run of ``[first_node, count, thread_mask, processes_per_node]``."""
     if type(raw) is not tuple or not raw:

@@ -6,30 +6,35 @@ from typing import Any, Final
 
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.faults import Fault
-from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_THREADS
+from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_SLOTS, MAX_THREADS
 from cosched_plugin.protocol.records import (
+    REQUIRED,
     Field,
     Record,
     inner,
     integer,
     integers,
     names,
+    read_record,
     record,
     records,
     special,
     text,
     union,
+    write_record,
 )
 from cosched_plugin.protocol.values import (
     integer_reader,
     one_of,
     optional,
     read_demand,
+    read_each,
     read_flag,
     read_name,
     read_pairs,
     read_runs,
     read_self_slowdown,
+    read_shares,
     read_usage,
     read_value,
     write_runs,
@@ -50,6 +55,14 @@ def _runs() -> Field:
 
 def _node(name: str) -> Field:
     return integer(name, 0, MAX_NODES - 1)
+
+
+def _slot(default: object = REQUIRED) -> Field:
+    return integer("slot", 0, MAX_SLOTS - 1, default)
+
+
+def _write_slots(slots: m.SlotState | None) -> Any:
+    return None if slots is None else write_record(_SLOT_STATE, slots)
 
 
 def _note(kind: Any, tag: str | None) -> Record:
@@ -80,6 +93,7 @@ JOB: Final = record(
     special("demand", optional(read_demand), None, None),
     special("usage", optional(read_usage), None, None),
     special("self_slowdown", optional(read_self_slowdown), None, None),
+    _flag("unpaired"),
 )
 _NODE_CLASS: Final = record(
     m.NodeClass,
@@ -125,6 +139,9 @@ _RUNNING: Final = record(
     integer("idle_us", default=0),
     _flag("on_disk"),
     integer("ready_us", default=0),
+    _slot(0),
+    integer("quanta", default=0),
+    integers("shares", default=()),
 )
 _PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
 _BELIEF: Final = record(
@@ -135,8 +152,26 @@ _BELIEF: Final = record(
     names("resources", ()),
     special("parameters", read_pairs, read_pairs, ()),
 )
-_START: Final = record(m.StartJob, "start_job", integer("job_id"), _runs(), integer("estimate_us", 1), _limit(None))
+_START: Final = record(
+    m.StartJob, "start_job", integer("job_id"), _runs(), integer("estimate_us", 1), _limit(None), _slot(0)
+)
 _STARTED: Final = record(m.StartJob, None, *_START.fields)  # inside start_together, where there is nothing else
+
+_TURN: Final = record(
+    m.Turn,
+    None,
+    special("slots", lambda raw: read_each(raw, integer_reader(0, MAX_SLOTS - 1), 1)),
+    integer("quanta", 1, default=1),
+    integers("guests", default=()),
+)
+_SLOT_STATE: Final = record(
+    m.SlotState,
+    None,
+    integer("quantum_us", 1),
+    integer("quantum", default=0),
+    records("turns", _TURN, ()),
+    integer("left", default=0),
+)
 
 _EVENTS: Final = (
     record(m.JobSubmitted, "job_submitted", inner("job", JOB)),
@@ -156,6 +191,14 @@ _EVENTS: Final = (
         text("reason"),
         integers("job_ids", default=()),
     ),
+    record(
+        m.QuantumEnded,
+        "quantum_ended",
+        integer("quantum", 1),
+        _slot(),
+        integer("left", default=0),
+        special("shares", read_shares, None, ()),
+    ),
 )
 _ACTIONS: Final = (
     _START,
@@ -163,6 +206,8 @@ _ACTIONS: Final = (
     record(m.ReviseJob, "revise_job", integer("job_id"), integer("estimate_us", 1), _limit(None)),
     record(m.SuspendJob, "suspend_job", integer("job_id"), _flag("to_disk")),
     record(m.ResumeJob, "resume_job", integer("job_id")),
+    record(m.SetRotation, "set_rotation", integer("quantum", 1), records("turns", _TURN)),
+    record(m.ChangeSlot, "change_slot", integer("job_id"), _slot()),
     _note(m.SetNote, "set_note"),
     record(m.WakeAt, "wake_at", integer("at_us")),
     record(m.RejectJob, "reject_job", integer("job_id"), text("reason")),
@@ -211,6 +256,7 @@ _MESSAGES: Final = (
         integers("wakes", default=()),
         integer("resume_us", default=0),
         integer("greeting", default=0),
+        special("slots", optional(lambda raw: read_record(_SLOT_STATE, raw)), _write_slots, None),
     ),
     record(m.Ready, "ready", integer("seq"), integer("greeting", default=0)),
     record(

@@ -31,12 +31,16 @@ WELCOME = m.Welcome(
         m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),
         m.RunningJob(JOB._replace(id=8), 2_000_000, START.runs, 60_000_000, 90_000_000, 4_000_000, 1_500_000),
         m.RunningJob(JOB._replace(id=11), 0, START.runs, 60_000_000, None, 4_500_000, 0, 700_000, True, 3_900_000),
+        m.RunningJob(
+            JOB._replace(id=12, unpaired=True), 0, START.runs, 60_000_000, None, slot=3, quanta=7, shares=(450_000, 0)
+        ),
     ),
     (m.PendingJob(JOB._replace(id=9), True), m.PendingJob(m.JobSpec(10, 0, 1, 1), False)),
     (m.Note(3, "group", (1, "a", (None, 2.5))), m.Note(None, "mean_wait_us", 12)),
     (6_000_000, 7_000_000),
     30_000_000,
     3,
+    m.SlotState(1_000_000, 12, (m.Turn((0, 2)), m.Turn((1,), 3, (11, 8))), 1),
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,
@@ -46,6 +50,10 @@ ACTIONS: tuple[m.Action, ...] = (
     m.SuspendJob(3),
     m.SuspendJob(3, to_disk=True),
     m.ResumeJob(4),
+    START._replace(slot=5),
+    m.SetRotation(13, (m.Turn((3, 0)), m.Turn((0,), 2, (12,)))),
+    m.SetRotation(13, ()),
+    m.ChangeSlot(12, 4),
     m.SetNote(3, "level", 2),
     m.SetNote(None, "mean_wait_us", None),
     m.WakeAt(5_000_001),
@@ -63,7 +71,10 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobSubmitted(m.JobSpec(5, 1, 2, 3, 4, "bob")),
     m.JobSubmitted(m.JobSpec(6, 1, 2, 3, 4, "bob", usage=USAGE)),
     m.JobSubmitted(m.JobSpec(7, 1, 2, 3, 4, "bob", self_slowdown=(950_000, 1_250_000))),
+    m.JobSubmitted(m.JobSpec(9, 1, 2, 3, unpaired=True)),
     m.ProgressMeasured(3, 1_730_000),
+    m.QuantumEnded(12, 1, 2, ((3, 450_000), (12, 0))),
+    m.QuantumEnded(13, 0),
     m.Woken(5_000_001),
     m.ActionRefused(6, 0, "stale", (3, 4)),
 )

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugin.protocol.samples import (
     ACTIONS,
@@ -23,6 +22,7 @@ from tests.plugin.protocol.samples import (
     outcome,
     raw_of,
 )
+from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
@@ -36,6 +36,7 @@ from cosched_plugin.protocol.limits import (
     MAX_DEPTH,
     MAX_FRAME_BYTES,
     MAX_NODES,
+    MAX_SLOTS,
 )
 from cosched_plugin.protocol.records import write_record
 from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
@@ -51,6 +52,7 @@ masks = st.integers(1, 255) | st.integers(2**62, 2**300)
 runs = st.lists(st.builds(run_on, nodes, st.integers(1, MAX_NODES), masks, spans), min_size=1, max_size=3).map(tuple)
 limits = st.none() | spans
 parts = st.integers(0, 1_000_000)
+slots = st.integers(0, MAX_SLOTS - 1)
 usages = st.tuples(st.sampled_from(("cpu", "network", "disk")), parts, parts, parts).map(
     lambda drawn: (drawn[0], min(drawn[1:3]), abs(drawn[1] - drawn[2]), 1_000_000 - max(drawn[1:3]), drawn[3])
 )
@@ -71,6 +73,7 @@ jobs = st.builds(
     demand=st.none() | st.tuples(times, times, times),
     usage=st.none() | usages,
     self_slowdown=st.none() | st.tuples(spans, spans),
+    unpaired=st.booleans(),
 ) | st.tuples(times, times, spans, spans, limits, words).map(lambda fields: m.JobSpec(*fields))
 scalars = (
     st.none()
@@ -80,13 +83,22 @@ scalars = (
     | words
 )
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
-starts = st.builds(m.StartJob, times, runs, spans, limits)
+starts = st.builds(m.StartJob, times, runs, spans, limits, st.just(0) | slots)
+turns = st.builds(
+    m.Turn,
+    st.lists(slots, min_size=1, max_size=3).map(tuple),
+    spans,
+    st.lists(times, max_size=3).map(tuple),
+)
+rotations = st.lists(turns, max_size=3).map(tuple)
 actions: st.SearchStrategy[m.Action] = st.one_of(
     starts,
     st.builds(m.StartTogether, st.lists(starts, min_size=1, max_size=3).map(tuple)),
     st.builds(m.ReviseJob, times, spans, limits),
     st.builds(m.SuspendJob, times, st.booleans()),
     st.builds(m.ResumeJob, times),
+    st.builds(m.SetRotation, spans, rotations),
+    st.builds(m.ChangeSlot, times, slots),
     st.builds(m.SetNote, st.none() | times, names, values),
     st.builds(m.WakeAt, times),
     st.builds(m.RejectJob, times, words),
@@ -102,6 +114,7 @@ events: st.SearchStrategy[m.Event] = st.one_of(
     st.builds(m.ProgressMeasured, times, spans),
     st.builds(m.Woken, times),
     st.builds(m.ActionRefused, spans, times, words, st.lists(times, max_size=3).map(tuple)),
+    st.builds(m.QuantumEnded, spans, slots, times, st.lists(st.tuples(times, times), max_size=3).map(tuple)),
 )
 small = st.integers(1, 10)
 classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times)
@@ -124,7 +137,20 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         st.builds(m.Belief, words, words, tuples(names), tuples(st.tuples(names, values))),
         tuples(
             st.builds(
-                m.RunningJob, jobs, times, runs, spans, limits, st.none() | times, times, times, st.booleans(), times
+                m.RunningJob,
+                jobs,
+                times,
+                runs,
+                spans,
+                limits,
+                st.none() | times,
+                times,
+                times,
+                st.booleans(),
+                times,
+                slots,
+                times,
+                tuples(times),
             )
         ),
         tuples(st.builds(m.PendingJob, jobs, st.booleans())),
@@ -132,6 +158,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         tuples(times),
         times,
         times,
+        st.none() | st.builds(m.SlotState, spans, times, rotations, times),
     ),
     st.builds(m.Ready, times, times),
     st.builds(m.Events, spans, times, tuples(events), times),
@@ -143,8 +170,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
-@given(messages)
+@drawn(messages, few=100, many=300)
 def test_messages_arrive_as_they_were_sent(message: m.Message) -> None:
     frames = encode(message)
     arrived = decode(frames)

@@ -281,6 +281,9 @@ OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name
     (m.SuspendJob(1), "suspend_job", ("suspend",)),
     (m.ResumeJob(1), "resume_job", ("suspend",)),
     (m.SuspendJob(1, to_disk=True), "suspend_job", ("suspend", "disk")),
+    (m.SetRotation(1, ()), "set_rotation", ("slots",)),
+    (m.ChangeSlot(1, 2), "change_slot", ("slots",)),
+    (START._replace(slot=1), "start_job with a slot", ("slots",)),
 ]
 
 
@@ -297,6 +300,18 @@ def test_actions_of_features_that_one_end_lacks_are_unknown(
         heard = manager.receive(m.Actions(1, NOW_US + 1, (START, action))).deliver
         assert isinstance(heard, m.Actions)
         assert heard.actions == (START, m.UnknownAction(f"{name} (not agreed on)") if lacking in needed else action)
+
+
+def test_a_scheduler_without_slots_is_told_nothing_of_them() -> None:
+    without = tuple(feature for feature in m.FEATURES if feature != m.SLOTS)
+    manager = ManagerSession(lambda: welcome(0)._replace(slots=m.SlotState(1_000_000, 3)))
+    (told,) = manager.receive(hello(features=without)).send
+    assert isinstance(told, m.Welcome)
+    assert told.slots is None
+    manager.receive(m.Ready(0))
+    ended = m.JobEnded(1, m.COMPLETED)
+    (sent,) = manager.submit(1, NOW_US + 1, (m.QuantumEnded(4, 0), ended))
+    assert sent == m.Events(1, NOW_US + 1, (ended,), manager.peer.greeting if manager.peer else 0)
 
 
 def test_every_feature_is_needed_by_an_action() -> None:

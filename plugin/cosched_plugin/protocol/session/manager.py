@@ -8,6 +8,7 @@ from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolErr
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,
+    SLOTS,
     Action,
     Actions,
     ErrorReport,
@@ -15,6 +16,7 @@ from cosched_plugin.protocol.messages import (
     Events,
     Hello,
     Message,
+    QuantumEnded,
     Ready,
     UnknownAction,
     Welcome,
@@ -178,7 +180,11 @@ class ManagerSession(Session):
         self._say(Events)
         if self.batch.greeting != self._greeting:
             self.batch = self.batch._replace(greeting=self._greeting)
-        return (self.batch,)
+        _, features = self._agreed
+        if SLOTS in features:
+            return (self.batch,)
+        known = tuple([event for event in self.batch.events if not isinstance(event, QuantumEnded)])
+        return (self.batch._replace(events=known),)
 
     def _welcome(self) -> Welcome:
         inventory = self._inventory()
@@ -188,7 +194,8 @@ class ManagerSession(Session):
             raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
         self._say(Welcome)
         version, features = self._agreed
-        self._told = inventory._replace(version=version, features=features, greeting=self._greeting)
+        slots = inventory.slots if SLOTS in features else None
+        self._told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
         return self._told
 
 
@@ -196,5 +203,5 @@ def _replace_unknown(action: Action, features: Sequence[str]) -> Action:
     """Return ``action``, or an unknown one where the two ends did not agree on its feature."""
     if needed_feature(action, features) is None:
         return action
-    name, _ = FEATURE_ACTIONS[type(action)]
+    name, _ = FEATURE_ACTIONS.get(type(action), ("start_job with a slot", ""))
     return UnknownAction(f"{name} (not agreed on)")  # a name that no action has

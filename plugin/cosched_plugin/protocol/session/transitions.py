@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from cosched_plugin.protocol.messages import (
+    SLOTS,
     Action,
     Actions,
+    ChangeSlot,
     Events,
     Hello,
     Ready,
     ResumeJob,
     ReviseJob,
     SetNote,
+    SetRotation,
+    StartJob,
     StartTogether,
     SuspendJob,
     WakeAt,
@@ -89,6 +93,8 @@ FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
     ReviseJob: ("revise_job", "revise"),
     SuspendJob: ("suspend_job", "suspend"),
     ResumeJob: ("resume_job", "suspend"),
+    SetRotation: ("set_rotation", SLOTS),
+    ChangeSlot: ("change_slot", SLOTS),
 }
 DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
 
@@ -98,4 +104,16 @@ def needed_feature(action: Action, features: Sequence[str]) -> str | None:
     _, feature = FEATURE_ACTIONS.get(type(action), ("", None))
     if feature is not None and feature not in features:
         return feature
+    if SLOTS not in features and any(start.slot for start in _starts(action)):
+        return SLOTS
     return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None
+
+
+def _starts(action: Action) -> tuple[StartJob, ...]:
+    match action:
+        case StartJob():
+            return (action,)
+        case StartTogether():
+            return action.starts
+        case _:
+            return ()
