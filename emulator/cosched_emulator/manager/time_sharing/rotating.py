@@ -21,6 +21,15 @@ from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotat
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
 
 
+class Present(NamedTuple):
+    """The quantum that runs."""
+
+    number: int
+    begin_us: int
+    turn: Turn  # that it belongs to
+    left: int  # quanta of that turn that are still to come
+
+
 class _Seen(NamedTuple):
     """A job as it was when it was first let run in the present quantum."""
 
@@ -52,11 +61,24 @@ class Rotating:
         self._on_nodes: Mapping[int, int] = {}  # number of jobs that may run, by node
         self._seen: dict[int, _Seen] = {}
         self._paired: set[int] = set()
-        self._ended: dict[int, tuple[int, int]] = {}  # by first slot: number and left of the last quantum of such a turn
+        self._ended: dict[
+            int, tuple[int, int]
+        ] = {}  # by first slot: number and left of the last quantum of such a turn
 
     def state(self) -> SlotState:
         """Return the time sharing of the machine, for an inventory."""
         return SlotState(self.quantum_us, self.quantum, self.rotation.turns, self.rotation.left)
+
+    @property
+    def present(self) -> Present | None:
+        """Return the quantum that runs; None: none does."""
+        return None if self._end_us is None else Present(self.quantum + 1, self._begin_us, self._turn, self._left)
+
+    def role_of(self, job_id: int) -> str | None:
+        """Return what a job is in the quantum that runs (`record`); None: it cannot run now."""
+        if job_id not in self._dispatcher.allowed:
+            return None
+        return self._seen[job_id].role if self._end_us is not None else ROW
 
     def set_rotation(self, action: SetRotation, members: Mapping[int, Member]) -> str | None:
         """Set the rotation, or return why that is impossible."""

@@ -235,6 +235,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "demand": "--demand",
     "usage": "--usage",
     "self_slowdown": "--self-slowdown",
+    "unpaired": "--unpaired",
     "tasks": "--array",
     "at_once": "--array",
     "after": "--dependency",
