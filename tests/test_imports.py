@@ -58,7 +58,10 @@ ONLY_BY = [
         "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", "cosched_plugin.status_server",
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
-    ("matplotlib", ("cosched_emulator.results.figures.plot", "cosched_emulator.studies.results.pictures")),
+    ("matplotlib", (
+        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_turns",
+        "cosched_emulator.studies.results.pictures",
+    )),
     ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),
     ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
     ("cosched_plugin.core", (

@@ -55,7 +55,7 @@ class SlotView:
 
     def details(self, job: ManagedJob) -> dict[str, Any]:
         """Return what `job` tells besides of a job that has not ended."""
-        told: dict[str, Any] = {"unpaired": job.job.spec.unpaired}
+        told: dict[str, Any] = {}
         if job.job.spec.id in self._running:
             told["predicted"] = _part(predict(job.shares))
             told["shares"] = [_part(share) for share in job.shares]

@@ -233,6 +233,7 @@ class _View:
             "threads_per_process": spec.threads_per_process,
             "memory_mb": spec.memory_mb,
             "exclusive": spec.exclusive,
+            "unpaired": spec.unpaired,
             "requeue": job.job.requeue,
             **({} if self.slots is None else self.slots.details(job)),
             "demand": _as_list(spec.demand),

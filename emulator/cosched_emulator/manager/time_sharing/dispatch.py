@@ -90,11 +90,6 @@ class Dispatcher:
         assert job.dispatched_us is not None
         return job.dispatched_us + now_us - self._since_us.get(job.job.spec.id, now_us)
 
-    @property
-    def holds_jobs(self) -> bool:
-        """Return whether a job is on its nodes."""
-        return bool(self._nodes_of)
-
     # ------------------------------------------------------------ time
 
     def run(self, until_us: int) -> None:
