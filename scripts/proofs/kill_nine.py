@@ -40,6 +40,18 @@ mix = "med"
 limits = "estimate"
 estimates = "f-model"
 """
+# Jobs in slots: 1,000 of them are about 18,000 quanta.
+TIME_SHARED: Final = """
+[cluster]
+nodes = 16
+
+[workload]
+lublin = {jobs}
+run_factor = {run_factor}
+load = 0.9
+
+[time_sharing]
+"""
 SCENARIOS: Final[dict[str, str]] = {
     "easy": RUA_4WAY,
     "rua": RUA_4WAY,
@@ -84,6 +96,8 @@ aarr = 9.83
 self_slowdowns = "table4"
 grow = true
 """,
+    "gang": TIME_SHARED,
+    "paired-gang": TIME_SHARED,
 }
 # Nodes fail and return; jobs that were on one run again.
 SHARED: Final = """
@@ -91,17 +105,24 @@ seed = {seed}
 requeue = true
 
 [faults.nodes]
-mean_up_s = 2_000_000
-mean_down_s = 7200
+mean_up_s = {up_s}
+mean_down_s = {down_s}
 share = 0.5
 """
-RESULTS: Final = ("jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf")
+LONG_UP, SHORT_UP = (
+    (2_000_000, 7_200),
+    (40_000, 300),
+)  # how long nodes are up and down, in seconds: runs of weeks, and of hours
+RESULTS: Final = (
+    "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf", "quanta.csv",
+)  # fmt: skip
 TABLES: Final = {
     "jobs": "id",
     "allocations": "job_id, stay, run",
     "preemptions": "job_id, preemption",
     "changes": "number",
     "faults": "number",
+    "quanta": "id",
     "journal": "step",
     "progress": "step",
 }
@@ -134,11 +155,17 @@ def prove(
     manager_kills: int,
     seed: int,
     deadline_s: float = 600.0,
+    run_factor: float = 0.025,
     tell: Callable[[int], None] = lambda _kills: None,
 ) -> Outcome:
-    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end."""
+    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end.
+
+    ``run_factor`` shortens jobs that share time.
+    """
     scenario = folder / "scenario.toml"
-    scenario.write_text((SHARED + SCENARIOS[policy]).format(jobs=jobs, seed=seed))
+    up_s, down_s = SHORT_UP if SCENARIOS[policy] is TIME_SHARED else LONG_UP
+    values = {"jobs": jobs, "seed": seed, "up_s": up_s, "down_s": down_s, "run_factor": run_factor}
+    scenario.write_text((SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))
@@ -202,7 +229,8 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
                 wrong.append(f"job {job_id}: stays {stays[job_id]}")
             if starts != [stay[3] for stay in stays[job_id]].count(0):
                 wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
-        return wrong + list(_held_twice(connection))
+        (shares_time,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
+        return wrong + list(_held_twice_in_a_slot(connection) if shares_time else _held_twice(connection))
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
@@ -238,6 +266,23 @@ def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
                 if other[2] & stay[2] and stay[1] > stay[0]:
                     yield f"jobs {other[3]} and {stay[3]} held a thread of node {node} at the same time"
             present.append(stay)
+
+
+def _held_twice_in_a_slot(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the pairs of jobs of one slot that could run on the same node in the same quantum; nodes have one thread."""
+    stays = defaultdict(list)
+    for job_id, start_us, end_us, first, count in connection.execute(
+        "SELECT job_id, start_us, end_us, first_node, node_count FROM allocations"
+    ):
+        stays[job_id].append((start_us, end_us, range(first, first + count)))
+    for number, start_us, parts in connection.execute("SELECT number, start_us, parts FROM quanta ORDER BY id"):
+        holders: dict[tuple[int, int], int] = {}
+        for job_id, slot, *_ in json.loads(parts):
+            nodes = [node for begin_us, end_us, some in stays[job_id] if begin_us <= start_us < end_us for node in some]
+            for node in nodes:
+                other = holders.setdefault((slot, node), job_id)
+                if other != job_id:
+                    yield f"quantum {number}: jobs {other} and {job_id} of slot {slot} were on node {node}"
 
 
 def _unequal_files(first: Path, second: Path) -> list[str]:

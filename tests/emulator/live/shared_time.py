@@ -36,7 +36,11 @@ def scenario_of(folder: Path, jobs: Sequence[JobLine], *, nodes: int = 16, **sha
     shares = [f"{number},fine,{share}" for number, (*_, share) in enumerate(jobs, 1)]
     programs.write_text("job,program,cpu_share\n" + "\n".join(shares) + "\n")
     workload = {"swf": str(log), "programs": str(programs), "limits": "none"}
-    return {"cluster": {"nodes": nodes}, "workload": workload, "time_sharing": {"local": "rr", "slice_ms": 5.0, **sharing}}
+    return {
+        "cluster": {"nodes": nodes},
+        "workload": workload,
+        "time_sharing": {"local": "rr", "slice_ms": 5.0, **sharing},
+    }
 
 
 class Site:

@@ -426,7 +426,7 @@ def test_random_requests_keep_scheduler_manager_and_replay_equal(policy: str, la
     live_and_compare(policy, late=late)
 
 
-@pytest.mark.by_default(2)
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize("late", [True, False], ids=["late", "prompt"])
 @pytest.mark.parametrize("policy", TAKE_TURNS)
 def test_they_stay_equal_where_jobs_share_time(policy: str, late: bool) -> None:
