@@ -29,6 +29,7 @@ from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
 from scripts.bench import studies as bench_studies
 from scripts.bench import tables as bench_tables
+from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.against import (
     FEWEST_PAIRS,
@@ -42,7 +43,7 @@ from scripts.bench.against import (
 from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
-from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
+from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid, takes_turns
 from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
@@ -83,6 +84,7 @@ class Extent(NamedTuple):
     wire_rounds: int
     policies: tuple[str, ...]  # presets with timed decisions
     queues: tuple[int, ...]
+    turns: tuple[int, int, float]  # jobs that take turns; quanta for comparing nodes; longest run
     outside_jobs: int  # jobs scheduled with an external queue order
     study: tuple[int, int, int]  # runs of a study, their jobs, and turns
     decisions: int
@@ -101,8 +103,9 @@ FULL: Final = Extent(
     grid_s=270.0,
     wire_jobs=10_000,
     wire_rounds=5,
-    policies=tuple(PRESETS),
+    policies=tuple([name for name in PRESETS if not takes_turns(name)]),
     queues=bench_latency.QUEUES,
+    turns=(1_000, 100, 120.0),
     outside_jobs=10_000,
     study=(64, 10_000, 5),
     decisions=300,
@@ -122,6 +125,7 @@ QUICK: Final = FULL._replace(
     wire_rounds=2,
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
     queues=(100, 1_000),
+    turns=(100, 20, 30.0),
     outside_jobs=2_000,
     study=(16, 2_000, 1),
     decisions=100,
@@ -222,6 +226,11 @@ def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
     return list(rows)
 
 
+def measure_turns(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the cost of quanta, for jobs that take turns."""
+    return bench_turns.measure(*extent.turns, tell)
+
+
 def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the cost of an external part."""
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
@@ -250,6 +259,7 @@ PARTS: Final = {
     "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),

@@ -49,11 +49,21 @@ SLICED: Final[Table] = {
 }
 USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
 SPACE: Final[Table] = {"cluster": {}, "workload": {}}
+TURNS: Final[Table] = {"cluster": {}, "workload": {}, "time_sharing": {}}
+
+
+def takes_turns(preset: str) -> bool:
+    """Tell whether a preset needs a machine with slots."""
+    backfill = PRESETS[preset].table["backfill"]
+    name: str = backfill["name"] if isinstance(backfill, Mapping) else backfill
+    return name == "gang"
 
 
 def machine_for(policy: str) -> Table:
     """Return the scenario for a preset, without size and load: its kind of nodes and of jobs."""
     parts = PRESETS[policy].table
+    if takes_turns(policy):
+        return TURNS
     if "slices" in parts:
         return SLICED
     if parts.get("placement", "").startswith("lessconsume"):
