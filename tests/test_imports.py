@@ -125,8 +125,17 @@ def imports(name: str, file: Path) -> set[str]:
     return found
 
 
-NAMES = {name for name, _ in modules()}
-IMPORTS = {name: imports(name, file) for name, file in modules()}
+class Imports(dict[str, set[str]]):
+    """What each module imports; a module is parsed when it is asked for, not when tests are collected."""
+
+    def __missing__(self, name: str) -> set[str]:
+        self[name] = imports(name, FILES[name])
+        return self[name]
+
+
+FILES = dict(modules())
+NAMES = set(FILES)
+IMPORTS = Imports()
 
 
 def is_in(module: str, places: tuple[str, ...]) -> bool:

@@ -49,6 +49,8 @@ nodes = 16
 lublin = {jobs}
 run_factor = {run_factor}
 load = 0.9
+limits = "estimate"
+estimates = "f-model"
 
 [time_sharing]
 """
@@ -199,7 +201,10 @@ def _run(
 
 
 def broken_accounts(database: Path, jobs: int) -> list[str]:
-    """Return the errors in a database of ``jobs`` jobs: lost jobs, missing or repeated ends and stays, threads held twice."""
+    """Return the errors in a database of ``jobs`` jobs: lost jobs, missing or repeated ends and stays, threads held twice.
+
+    Where jobs take turns on threads, the CPU time of each quantum counts instead.
+    """
     with closing(_reader(database)) as connection:
         wrong = []
         ids = [job_id for (job_id,) in connection.execute("SELECT id FROM jobs WHERE end_us IS NOT NULL ORDER BY id")]
@@ -229,8 +234,8 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
                 wrong.append(f"job {job_id}: stays {stays[job_id]}")
             if starts != [stay[3] for stay in stays[job_id]].count(0):
                 wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
-        (shares_time,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
-        return wrong + list(_held_twice_in_a_slot(connection) if shares_time else _held_twice(connection))
+        (quanta,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
+        return wrong + list(_wrong_quanta(connection) if quanta else _held_twice(connection))
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
@@ -268,21 +273,31 @@ def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
             present.append(stay)
 
 
-def _held_twice_in_a_slot(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the pairs of jobs of one slot that could run on the same node in the same quantum; nodes have one thread."""
+def _wrong_quanta(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the quanta in which two jobs of a slot were on the same node, or used more CPU time than there was.
+
+    Nodes have one thread.
+    """
     stays = defaultdict(list)
     for job_id, start_us, end_us, first, count in connection.execute(
         "SELECT job_id, start_us, end_us, first_node, node_count FROM allocations"
     ):
         stays[job_id].append((start_us, end_us, range(first, first + count)))
-    for number, start_us, parts in connection.execute("SELECT number, start_us, parts FROM quanta ORDER BY id"):
+    for number, start_us, end_us, nodes, text in connection.execute(
+        "SELECT number, start_us, end_us, nodes, parts FROM quanta ORDER BY id"
+    ):
+        parts = json.loads(text)
         holders: dict[tuple[int, int], int] = {}
-        for job_id, slot, *_ in json.loads(parts):
-            nodes = [node for begin_us, end_us, some in stays[job_id] if begin_us <= start_us < end_us for node in some]
-            for node in nodes:
+        for job_id, slot, *_ in parts:
+            for node in [
+                node for begin_us, until_us, some in stays[job_id] if begin_us <= start_us < until_us for node in some
+            ]:
                 other = holders.setdefault((slot, node), job_id)
                 if other != job_id:
                     yield f"quantum {number}: jobs {other} and {job_id} of slot {slot} were on node {node}"
+        used_us = sum([part[5] for part in parts])
+        if used_us > nodes * (end_us - start_us) or len({part[0] for part in parts}) < len(parts):
+            yield f"quantum {number}: jobs used {used_us} us of CPU time on {nodes} nodes in {end_us - start_us} us"
 
 
 def _unequal_files(first: Path, second: Path) -> list[str]:

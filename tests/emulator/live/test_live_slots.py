@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from tests.emulator.live.test_live_random import Books, live_manager
 from tests.runs import runs_on
 
 from cosched_emulator import prepare
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.cli.users.tables import rows_of
 from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.changes import StayEnded
-from cosched_emulator.users.requests import Done, SubmitJob
+from cosched_emulator.users.requests import Done, ShowOverview, SubmitJob
 from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol import messages as m
 
@@ -108,3 +112,31 @@ def test_late_answers_about_slots_that_have_vanished_are_stale() -> None:
     assert slots is not None
     assert (slots.turns, slots.quantum) == (turns(1), 4)
     assert [text for _, text in live.decisions][-1] == "turns 1"
+
+
+def test_users_see_the_slots() -> None:
+    live = site()
+    first, second = submit(live, 0, 60 * S), submit(live, 0, 60 * S)
+    answer(live, 0, [wide(first, 0), wide(second, 1), m.SetRotation(1, turns(0, 1))])
+    live.advance(1_500_000)
+
+    def overview() -> dict[str, Any]:
+        done = answer_query(live, accounting, dict, ShowOverview(10))
+        assert isinstance(done, Done)
+        return dict(done.result)
+
+    accounting = Accounting.create(None, {})
+    seen = overview()
+    assert [turn["slots"] for turn in seen["slots"]["turns"]] == [[1], [0]]
+    assert seen["slots"]["quantum"] == 2
+    cells = [
+        (row["slot"], cell["job"], cell["node_list"], cell["runs_as"])
+        for row in seen["slots"]["rows"]
+        for cell in row["jobs"]
+    ]
+    assert cells == [(0, "1", "[0-3]", None), (1, "2", "[0-3]", "row")]
+    assert seen["status"]["threads"] == {"all": 4, "used": 4}  # each counts once
+    assert [row["shares_with"] for row in rows_of(seen["jobs"])] == [[], []]
+    answer(live, 1_600_000, [m.SetRotation(2, (m.Turn((0, 1)),))])
+    assert [row["shares_with"] for row in rows_of(overview()["jobs"])] == [["2"], ["1"]]
+    accounting.close()

@@ -198,6 +198,21 @@ def test_errors_in_a_side_file_have_their_place(tmp_path: Path, text: str, error
     assert str(raised.value) == f"{file}{error}"
 
 
+def test_where_rates_are_kept_changes_no_result(tmp_path: Path) -> None:
+    scenario = table({"cpu_share": 0.4, "jitter": 0.2})
+    kept = {**scenario, "time_sharing": {"windows": str(tmp_path / "rates")}}
+    gang = "tests.emulator.manager.time_sharing.gangs:PairedGang"
+    plain = simulate(scenario, gang, out=tmp_path / "plain")
+    for name in ("cold", "warm"):
+        made = simulate(kept, gang, out=tmp_path / name)
+        for file in ("run.json", "jobs.csv", "quanta.csv", "summary.json"):
+            assert (tmp_path / name / file).read_bytes() == (tmp_path / "plain" / file).read_bytes()
+        assert made.summary == plain.summary
+    assert len(list((tmp_path / "rates").iterdir())) == 1
+    with pytest.raises(InputError):
+        simulate({**scenario, "time_sharing": {"windows": str(tmp_path / "plain" / "jobs.csv")}}, "easy")
+
+
 def test_runs_are_the_same_again_and_after_others() -> None:
     """Rates that other runs of the process have measured change nothing."""
     scenario = table({"cpu_share": 0.4})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_plugin.api import NodeSet
@@ -185,30 +185,26 @@ class Move(NamedTuple):
     out_of: int
 
 
-def out_of_band(matrix: Matrix, ran: Iterable[int], width_ppm: int) -> list[Cell]:
+def out_of_band(matrix: Matrix, ran: Collection[int], width_ppm: int) -> list[Cell]:
     """Return the jobs, of those that ``ran`` and have been measured, that need far more CPU than another one of their row.
 
     By row, and by id within it (paired gang paper, section 2.5). A job that needs far less stays: it is the measure.
     """
-    by_slot: dict[int, list[int]] = {}
-    for job_id in ran:
-        if job_id in matrix.cells:
-            by_slot.setdefault(matrix.slot_of(job_id), []).append(job_id)
     found: list[Cell] = []
-    for slot in sorted(by_slot):
-        band = matrix.rows[slot].band
-        if band is not None and band.most_ppm >= band.least_ppm + width_ppm:
-            cells = [matrix.cells[job_id] for job_id in sorted(by_slot[slot])]
-            found += [
-                cell
-                for cell in cells
-                if cell.measured and cell.share_ppm >= band.least_ppm + width_ppm and not cell.threads & ~matrix.up
-            ]
+    for slot in sorted({matrix.slot_of(job_id) for job_id in ran}):
+        row = matrix.rows[slot]
+        band = row.band
+        if band is None or band.most_ppm < band.least_ppm + width_ppm:
+            continue
+        for cell in row.members:
+            far = cell.measured and cell.share_ppm >= band.least_ppm + width_ppm
+            if far and cell.job_id in ran and not cell.threads & ~matrix.up:
+                found.append(cell)
     return found
 
 
 def band_moves(
-    matrix: Matrix, ran: Iterable[int], width_ppm: int, new_slot: Callable[[], int | None]
+    matrix: Matrix, ran: Collection[int], width_ppm: int, new_slot: Callable[[], int | None]
 ) -> Iterator[Move]:
     """Move each job that is out of its row's band to the first row that takes it, else to a new one; ``matrix`` changes.
 

@@ -46,11 +46,13 @@ def refusals() -> dict[Combination, str]:
     return found
 
 
+@cache
 def resolving() -> list[Combination]:
     """Return the combinations that resolve."""
     return [combination for combination, refusal in refusals().items() if not refusal]
 
 
+@cache
 def covering() -> list[Combination]:
     """Return few combinations that resolve and together have all pairs of parts of those; the one with most new pairs first."""
     candidates = {combination: _pairs_of(combination) for combination in resolving()}

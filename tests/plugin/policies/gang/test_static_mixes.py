@@ -95,4 +95,4 @@ def test_two_compute_jobs_share_what_two_io_jobs_choose() -> None:
 @pytest.mark.parametrize("policy", ["paired-gang", "paired-gang-bestfit"])
 def test_a_single_io_job_advances_nearly_four_times_as_fast(policy: str) -> None:
     strict = play(1, "gang", "exact", 300).first_end_s
-    assert 3.88 < strict / play(1, policy, "exact", 300).first_end_s < 4.1
+    assert 3.8 < strict / play(1, policy, "exact", 300).first_end_s < 4.1
