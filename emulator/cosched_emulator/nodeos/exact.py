@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import log_times_us
+from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.devices import FifoServer
@@ -38,7 +38,7 @@ class ExactCluster:
         self._events: list[Event] = []
         self._processes: dict[int, Process] = {}
         self._indices = count()
-        self._serials = count()
+        self._ticks = TickLog(seed, settings.tick_us)
         locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
         self.cpus = [Cpu(node, local, settings, self._events) for node, local in enumerate(locals_)]
         self._execution = Execution(settings, nodes, seed, self._events)
@@ -169,14 +169,13 @@ class ExactCluster:
         """Return what was used since the last call (see `Cluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
-        serial = next(self._serials)
         processes = [process for process in self._used.values() if self._allowed_us(process)]
         consumed = [process.consumed_us - self._collected[process.index][0] for process in processes]
         io = [process.io_us - self._collected[process.index][1] for process in processes]
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         loggable = [all_us - io_us * hidden_ppm // WHOLE_PPM for all_us, io_us in zip(consumed, io, strict=True)]
-        keys = [(process.job.number, process.rank) for process in processes]
-        logged = log_times_us(self._seed, serial, keys, loggable, self.settings.tick_us)
+        numbers, ranks = [process.job.number for process in processes], [process.rank for process in processes]
+        logged = self._ticks.log_us(numbers, ranks, loggable)
         sums: dict[tuple[int, int], list[int]] = {}
         for process, consumed_us, logged_us in zip(processes, consumed, logged, strict=True):
             allowed_us = self._allowed_us(process)
