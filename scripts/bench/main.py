@@ -42,7 +42,7 @@ from scripts.bench.against import (
 from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
-from scripts.bench.runs import Goal, goals, grid, growth, run_goal, run_grid
+from scripts.bench.runs import IN_ROWS, Goal, goals, grid, growth, run_goal, run_grid
 from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
@@ -101,7 +101,7 @@ FULL: Final = Extent(
     grid_s=270.0,
     wire_jobs=10_000,
     wire_rounds=5,
-    policies=tuple(PRESETS),
+    policies=tuple(name for name in PRESETS if name not in IN_ROWS),
     queues=bench_latency.QUEUES,
     outside_jobs=10_000,
     study=(64, 10_000, 5),

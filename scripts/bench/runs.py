@@ -22,6 +22,7 @@ from cosched_emulator import prepare
 from cosched_emulator.cli.main import cli
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.policies.composition.presets import PRESETS
+from cosched_plugin.policies.composition.resolved import resolve
 
 Table = Mapping[str, Any]  # a scenario
 
@@ -31,6 +32,9 @@ SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 POLICIES: Final = ("easy", "conservative", "rua", "lomarc-r", "glts")
 GROWTH: Final = 10  # least factor of time of a run with ten times the jobs
 
+IN_ROWS: Final = tuple(  # presets that put all jobs into rows, and so keep no queue
+    name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"
+)
 SHARED: Final[Table] = {
     "cluster": {"preset": "lomarc-ht"},
     "workload": {"characteristics": "M1"},
@@ -49,11 +53,18 @@ SLICED: Final[Table] = {
 }
 USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
 SPACE: Final[Table] = {"cluster": {}, "workload": {}}
+TIME_SHARED: Final[Table] = {
+    "cluster": {"preset": "single"},
+    "workload": {"programs": "fine", "run_factor": 1 / 40, "limits": "none"},
+    "time_sharing": {"nodes": "fluid"},
+}
 
 
 def machine_for(policy: str) -> Table:
     """Return the scenario for a preset, without size and load: its kind of nodes and of jobs."""
     parts = PRESETS[policy].table
+    if policy in IN_ROWS:
+        return TIME_SHARED
     if "slices" in parts:
         return SLICED
     if parts.get("placement", "").startswith("lessconsume"):

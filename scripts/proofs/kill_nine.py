@@ -84,6 +84,21 @@ aarr = 9.83
 self_slowdowns = "table4"
 grow = true
 """,
+    "paired-gang": """
+[cluster]
+nodes = 16
+
+[workload]
+lublin = {jobs}
+run_factor = 0.025
+load = 0.8
+cpu_share = 0.3
+limits = "estimate"
+estimates = "f-model"
+
+[time_sharing]
+quantum_s = 10
+""",
 }
 # Nodes fail and return; jobs that were on one run again.
 SHARED: Final = """
@@ -95,11 +110,14 @@ mean_up_s = 2_000_000
 mean_down_s = 7200
 share = 0.5
 """
-RESULTS: Final = ("jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf")
+RESULTS: Final = (
+    "jobs.csv", "allocations.csv", "preemptions.csv", "quanta.csv", "schedule.swf", "summary.json", "workload.swf",
+)  # fmt: skip
 TABLES: Final = {
     "jobs": "id",
     "allocations": "job_id, stay, run",
     "preemptions": "job_id, preemption",
+    "quanta": "id",
     "changes": "number",
     "faults": "number",
     "journal": "step",
@@ -172,7 +190,10 @@ def _run(
 
 
 def broken_accounts(database: Path, jobs: int) -> list[str]:
-    """Return the errors in a database of ``jobs`` jobs: lost jobs, missing or repeated ends and stays, threads held twice."""
+    """Return the errors in a database of ``jobs`` jobs: lost jobs, missing or repeated ends and stays, threads held twice.
+
+    Where jobs take turns on threads, the CPU time of each quantum counts instead.
+    """
     with closing(_reader(database)) as connection:
         wrong = []
         ids = [job_id for (job_id,) in connection.execute("SELECT id FROM jobs WHERE end_us IS NOT NULL ORDER BY id")]
@@ -202,7 +223,8 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
                 wrong.append(f"job {job_id}: stays {stays[job_id]}")
             if starts != [stay[3] for stay in stays[job_id]].count(0):
                 wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
-        return wrong + list(_held_twice(connection))
+        (quanta,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
+        return wrong + list(_overdrawn(connection) if quanta else _held_twice(connection))
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
@@ -238,6 +260,17 @@ def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
                 if other[2] & stay[2] and stay[1] > stay[0]:
                     yield f"jobs {other[3]} and {stay[3]} held a thread of node {node} at the same time"
             present.append(stay)
+
+
+def _overdrawn(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the quanta in which processes used more CPU time than there was, where jobs take turns on threads."""
+    for number, start_us, end_us, nodes, text in connection.execute(
+        "SELECT number, start_us, end_us, nodes, parts FROM quanta ORDER BY id"
+    ):
+        jobs = [part[0] for part in json.loads(text)]
+        used_us = sum([part[5] for part in json.loads(text)])
+        if used_us > nodes * (end_us - start_us) or len(set(jobs)) < len(jobs):
+            yield f"quantum {number}: jobs {jobs} used {used_us} us of CPU time on {nodes} nodes in {end_us - start_us} us"
 
 
 def _unequal_files(first: Path, second: Path) -> list[str]:

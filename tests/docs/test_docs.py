@@ -20,6 +20,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
+from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
@@ -43,7 +44,7 @@ from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.composition.resolved import name_of, resolve
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.testing.check import check_policy
 
@@ -51,6 +52,11 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 DEADLINE_S = 60
 COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
+SETTING = re.compile(r"[A-Z_]+=")
+WITH_EXAMPLES = [page for page in PAGES if any("example" in fence.words for fence in fences(page))]
+# Reference pages whose parts other tests check in this process; their examples of the command for it are slow.
+WITH_PARTS = ("adding-a-part.md", "writing-a-policy.md")
+CHECK = "cosched-plugin check"
 _TYPES: dict[Any, str] = {
     int: "integer",
     float: "number",
@@ -148,16 +154,29 @@ def missing_line(shown: list[str], output: list[str]) -> str | None:
 
 
 def run_line(line: str, folder: Path, environment: dict[str, str]) -> Ran:
-    """Run a line of a shell; a plain call of one of our commands runs as a fork, without starting Python."""
+    """Run a line of a shell.
+
+    A plain call of one of our commands or of a Python file runs as a fork, without starting Python; ``NAME=VALUE`` may precede it.
+    """
     words = shlex.split(line)
-    if words[0] in COMMANDS and not set(line) & set("|&;<>()$`\\\n*?[]{}~#"):
-        env = {**environment, "PYTHONPATH": os.pathsep.join(PACKAGES)}
-        return ended(fork_program(COMMANDS[words[0]], *words[1:], folder=folder, env=env), DEADLINE_S)
-    return run_command("bash", "-c", line, folder=folder, env=environment, seconds=DEADLINE_S)
+    settings = dict(word.split("=", 1) for word in takewhile(SETTING.match, words))
+    program, *arguments = words[len(settings) :]
+    if program == "python" and arguments and arguments[0].endswith(".py"):
+        program = arguments.pop(0).removesuffix(".py")
+    if set(line) & set("|&;<>()$`\\\n*?[]{}~#") or not (program in COMMANDS or (folder / f"{program}.py").exists()):
+        return run_command("bash", "-c", line, folder=folder, env=environment, seconds=DEADLINE_S)
+    env = {**environment, **settings, "PYTHONPATH": os.pathsep.join([*PACKAGES, settings.get("PYTHONPATH", "")])}
+    return ended(fork_program(COMMANDS.get(program, program), *arguments, folder=folder, env=env), DEADLINE_S)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any("example" in f.words for f in fences(page))])
-def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("page", "with_checks"),
+    [
+        *(pytest.param(page, page not in WITH_PARTS, id=page) for page in WITH_EXAMPLES),
+        *(pytest.param(page, True, id=f"{page}-checks", marks=pytest.mark.slow) for page in WITH_PARTS),
+    ],
+)
+def test_examples_run(page: str, with_checks: bool, tmp_path: Path, environment: dict[str, str]) -> None:
     work = tmp_path / "work"
     work.mkdir()
     write_files(page, work)
@@ -166,6 +185,8 @@ def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) ->
             continue
         assert fence.language == "console"
         for command, shown in commands_of(fence):
+            if CHECK in command and not with_checks:
+                continue
             done = run_line(command, work, environment)
             assert done.code == int(fence.option("exit") or 0), f"{command}\n{done.err}{done.out}"
             output = (done.out + done.err).splitlines()
@@ -238,6 +259,7 @@ def test_scenario_keys_are_all_documented() -> None:
     documented = documented_sections()
     hints = typing.get_type_hints(Scenario)
     sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
+    sections["time_sharing"] = TimeSharingSection
     scalars = {
         item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
     }
@@ -267,10 +289,9 @@ def test_scripted_changes_are_documented() -> None:
 
 
 def test_policy_tables_agree_with_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:8]] for row in rows("policies.md", "| preset |")}
-    assert presets == {
-        name: [part["name"] for kind, part in resolve({"preset": name}).items() if kind != "budget"] for name in PRESETS
-    }
+    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:9]] for row in rows("policies.md", "| preset |")}
+    shown = [kind for kind in KINDS if kind != "budget"]
+    assert presets == {name: [name_of(kind, resolve({"preset": name})) for kind in shown] for name in PRESETS}
     aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
     assert aliases == ALIASES
     assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())
@@ -301,7 +322,8 @@ def words(cell: str) -> list[str]:
 
 def test_view_members_are_documented() -> None:
     documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
-    assert documented == {name for name in vars(View) if not name.startswith("_")}
+    kinds = [kind for kind in View.__mro__ if kind is not object]
+    assert documented == {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
 
 
 def test_every_field_of_every_record_is_documented() -> None:

@@ -13,7 +13,7 @@ STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 
 
 class NodeUse(NamedTuple):
-    """By node: ids of the jobs that hold threads on it, ascending; the number of threads; the memory."""
+    """By node: ids of the jobs that hold threads on it, ascending; the number of held threads; the memory."""
 
     jobs: list[list[int]]
     threads: list[int]
@@ -43,14 +43,15 @@ class NodeUse(NamedTuple):
 def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
     """Return the jobs on each node; jobs on disk are on none."""
     found = NodeUse([[] for _ in range(machine.nodes)], [0] * machine.nodes, [0] * machine.nodes)
+    masks = [0] * machine.nodes  # several jobs may hold a thread, and take turns
     for job_id, job in sorted(running.items()):
         if job.on_disk:
             continue
         memory_mb = job.job.spec.memory_mb
         for first, count, mask, processes in job.runs:
-            threads = mask.bit_count()
             for node in range(first, first + count):
                 found.jobs[node].append(job_id)
-                found.threads[node] += threads
+                masks[node] |= mask
                 found.memory_mb[node] += processes * memory_mb
+    found.threads[:] = [mask.bit_count() for mask in masks]
     return found

@@ -17,6 +17,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.node_use import STATES, NodeUse, node_use
+from cosched_emulator.live.slot_view import run_together, slot_table
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.users.answers import ended_job, seconds, with_seconds
 from cosched_emulator.users.idset import idset
@@ -87,6 +88,8 @@ def _answer(
             return Done(_status(view, accounting, status))
         case ShowOverview(most):
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
+            if live.manager.processes is not None:
+                overview["slots"] = slot_table(live.manager, live.label, node_list)
             return Done({**overview, "decisions": [[at_us / WHOLE_PPM, text] for at_us, text in live.decisions]})
         case _:
             return Refused("request", f"{type(request).__name__} is no question")
@@ -188,9 +191,14 @@ class _View:
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
-            [self.live.label(other) for other in self.node_use.neighbours(job)] if runs else [],
+            [self.live.label(other) for other in self._neighbours(job)] if runs else [],
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
         )
+
+    def _neighbours(self, job: ManagedJob) -> list[int]:
+        """Return the ids of the jobs that run on the nodes of a running job; where jobs take turns, at the same time as it."""
+        found, processes = self.node_use.neighbours(job), self.manager.processes
+        return found if processes is None else run_together(processes, job.job.spec.id, found)
 
     def elapsed_us(self, job: ManagedJob) -> int:
         """Return how long a running job has run, without suspensions."""
@@ -220,6 +228,7 @@ class _View:
             "threads_per_process": spec.threads_per_process,
             "memory_mb": spec.memory_mb,
             "exclusive": spec.exclusive,
+            "unpaired": spec.unpaired,
             "requeue": job.job.requeue,
             "demand": _as_list(spec.demand),
             "usage": _as_list(spec.usage),

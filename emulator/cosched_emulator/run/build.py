@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
@@ -104,22 +105,23 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
-    quantum_us = round(section.quantum_s * SECOND_US)
+    quantum_us, programs = prepared.quantum_us, prepared.workload.programs
+    assert quantum_us is not None
+    assert programs is not None
     cluster: Cluster = (
         ExactCluster(settings, nodes, seed)
         if section.nodes == "exact"
-        else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us), section.rounded)
+        else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us, section.windows), section.rounded)
     )
-    assert prepared.workload.programs is not None
-    return ProcessNodes(cluster, program_maker(prepared.workload.programs, settings, seed), quantum_us)
+    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us)
 
 
 @lru_cache(maxsize=8)
-def _windows(settings: NodeSettings, quantum_us: int) -> Windows:
+def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Windows:
     """Return the rates that runs of this process have measured: they do not depend on the run."""
     from cosched_emulator.nodeos.fluid.windows import Windows  # noqa: PLC0415 - few scenarios share time
 
-    return Windows(settings, quantum_us)
+    return Windows(settings, quantum_us, None if folder is None else Path(folder))
 
 
 def _contention_model(

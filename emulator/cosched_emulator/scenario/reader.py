@@ -72,7 +72,12 @@ def _parse(file: str) -> dict[str, Any]:
 
 def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return a scenario's table with the paths in its sections relative to ``folder``."""
-    for section, key in (("workload", "swf"), ("workload", "annotations"), ("cluster", "file")):
+    for section, key in (
+        ("workload", "swf"),
+        ("workload", "annotations"),
+        ("cluster", "file"),
+        ("time_sharing", "windows"),
+    ):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):
             table[section] = {**entries, key: str(folder / entries[key])}

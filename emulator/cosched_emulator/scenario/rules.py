@@ -145,7 +145,7 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
             () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in PARAMETERS.get(usual, (key,))]),
             f'programs = "{usual}"',
         ),
-        (sharing, "time_sharing", ("rounded",) if sharing.nodes == "exact" else (), 'nodes = "exact"'),
+        (sharing, "time_sharing", ("rounded", "windows") if sharing.nodes == "exact" else (), 'nodes = "exact"'),
         (sharing, "time_sharing", ("slice_ms",) if sharing.local == "linux-epochs" else (), 'local = "linux-epochs"'),
         (
             sharing,

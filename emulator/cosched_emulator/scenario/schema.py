@@ -192,6 +192,7 @@ class TimeSharingSection:
     paged_first_mb: Amount = 1  # touched at once by a process that gets the CPU, where memory is short
     paged_mb_s: Amount = 40  # touched by it as it runs, MB/s
     rounded: bool = True  # fluid: situations that are nearly alike are measured once
+    windows: str | None = None  # fluid: a folder in which measured rates are kept, for other runs and processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +351,8 @@ class Scenario:
             del values["time_sharing"]
             for key in OF_PROCESSES:
                 del values["workload"][key]
+        else:
+            del values["time_sharing"]["windows"]  # where rates are kept changes no result
         for section in (values["truth"], values["belief"]):
             if section["parameters"] is None:
                 del section["parameters"]

@@ -65,6 +65,28 @@ def test_the_display_shows_machine_nodes_and_queue() -> None:
     assert shown[-2:] == ["       0:02  start together 2, 3", "       0:01  start 1"]
 
 
+def test_slots_and_the_jobs_that_run_now_are_shown() -> None:
+    jobs = [
+        [0, "17", "[0-7]", 0.45, True],
+        [0, "18", "8", None, True],
+        [2, "23", "[0-3]", 0.97, True],
+        [1, "9", "[0-9]", 0.5, False],
+    ]
+    slots = {"quantum": 41, "quantum_s": 1.0, "turns": [[[0, 2], 1, []], [[1], 2, ["7_3"]]], "jobs": jobs}
+    lines = frame({**OVERVIEW, "slots": slots}, Look(), 120, 30)
+    assert texts(lines)[6:10] == [
+        "quantum  42 of 1 s; next turns: 0+2  1(7_3)x2",
+        "slot 0    17:[0-7] 45 %  18:8",
+        "slot 2    23:[0-3] 97 %",
+        "slot 1    9:[0-9] 50 %",
+    ]
+    assert [style for _, style in lines[7]] == ["plain", SHARED, SHARED]
+    assert lines[9][1][1] == "dim"
+    assert "slot 0    17:[0-7] 45 %  18:8\n" in plain_frame({**OVERVIEW, "slots": slots})
+    no_turns = {**slots, "turns": [], "jobs": jobs[:1]}
+    assert texts(frame({**OVERVIEW, "slots": no_turns}, Look(), 120, 30))[6].endswith("next turns: none, slot 0 runs")
+
+
 def test_the_chosen_node_and_the_scrolled_queue_are_shown() -> None:
     lines = frame(OVERVIEW, Look(3, 5), 120, 20)
     assert lines[4] == [("2", SHARED), ("1", "one"), (".", "dim"), ("dx", OUT), ("1", CHOSEN)]

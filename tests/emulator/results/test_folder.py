@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from tests.emulator.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_nodes, six_jobs, workload_of
+from tests.properties import drawn
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
@@ -23,8 +23,8 @@ from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
 from cosched_emulator.results.files.jobs_csv import job_row
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
@@ -271,8 +271,7 @@ def test_the_run_is_read_back(run_folder: Path) -> None:
     assert summarise_columns(run.jobs, run.stays, run.machine, run.selection) == run.summary
 
 
-@settings(deadline=None, max_examples=40)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=15, many=40)
 def test_any_run_reads_back_with_the_same_figures(
     tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
 ) -> None:

@@ -97,6 +97,20 @@ def test_the_same_run_has_the_same_key_whatever_it_is_called(tmp_path: Path) -> 
     assert renamed != plan_of(seeds=[2]).cells[0].key
 
 
+def test_programs_count_by_content_and_the_place_of_measured_rates_not_at_all(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.csv", "c.csv")]
+    for file, program in zip(files, ("io", "io", "compute"), strict=True):
+        file.write_text(f"job,program\n1,{program}\n")
+    jobs = [{"lublin": 3, "programs": str(file)} for file in files]
+    sharing = [{}, {"windows": str(tmp_path)}, {}]
+    one, two, other = [
+        make_plan(read_experiment({"scenario": {"workload": each, "time_sharing": shared}})).cells[0].key
+        for each, shared in zip(jobs, sharing, strict=True)
+    ]
+    assert one == two
+    assert one != other
+
+
 def test_a_log_that_changes_between_two_studies_of_a_session_is_read_again(tmp_path: Path) -> None:
     log, keys = tmp_path / "a.swf", set()
     for run_s in (10, 11):

@@ -39,24 +39,24 @@ def test_a_sound_policy_decides_the_same_in_another_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "deadline_s", "problem"),
     [
-        ("import os; os._exit(9)", "another process fails with exit code 9: "),
-        ("import time; time.sleep(20)", "another process does not answer the same batches within 1 s"),
+        ("import os; os._exit(9)", 60.0, "another process fails with exit code 9: "),
+        ("import time; time.sleep(60)", 1.0, "another process does not answer the same batches within 1 s"),
     ],
 )
 def test_a_policy_that_fails_in_another_process_is_an_error(
-    text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, deadline_s: float, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "only_here.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(recording, "LEAST_DEADLINE_S", 1.0)
+    monkeypatch.setattr(recording, "LEAST_DEADLINE_S", deadline_s)
     monkeypatch.setattr(recording, "PATIENCE", 0.0)
     began = time.monotonic()
     with pytest.raises(PolicyCheckError) as caught:
         check_policy(lambda: compose({}), runs=1, arguments=["only_here:Policy"])
     assert caught.value.problem == problem
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 def test_the_other_process_has_different_hashes() -> None:

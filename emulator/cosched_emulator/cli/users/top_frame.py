@@ -47,6 +47,8 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
     room = height - len(lines)
     if room >= 4 and nodes:
         lines += _node_map(nodes, jobs, min(look.node, len(nodes) - 1), width, max(1, room // 3))
+    if overview.get("slots"):
+        lines += slot_lines(overview["slots"])[: max(2, (height - len(lines)) // 3)]
     decisions = [[(f"{clock_text(at_s):>11}  {text}", PLAIN)] for at_s, text in reversed(overview["decisions"])]
     room = height - len(lines)
     shown = min(len(decisions), _MOST_DECISIONS, max(0, room // 4 - 1))
@@ -80,6 +82,23 @@ def header(status: Mapping[str, Any]) -> list[Line]:
     ]
 
 
+def slot_lines(slots: Mapping[str, Any]) -> list[Line]:
+    """Return the rotation, and a line for each slot with its jobs, their nodes and shares; those that run now stand out."""
+    turns = []
+    for numbers, quanta, guests in slots["turns"]:
+        with_guests = f"({' '.join(guests)})" if guests else ""
+        turns.append("+".join(map(str, numbers)) + with_guests + (f"x{quanta}" if quanta > 1 else ""))
+    order = "  ".join(turns) or "none, slot 0 runs"
+    lines: list[Line] = [[(f"quantum  {slots['quantum'] + 1} of {slots['quantum_s']:g} s; next turns: {order}", BOLD)]]
+    of_slot: dict[int, Line] = {}
+    paired = len({slot for slot, *_, runs in slots["jobs"] if runs}) > 1
+    for slot, job, node_list, share, runs in slots["jobs"]:
+        line = of_slot.setdefault(slot, [(f"slot {slot:<3}", PLAIN)])
+        shown = "" if share is None else f" {100 * share:.0f} %"
+        line.append((f"  {job}:{node_list}{shown}", (SHARED if paired else ONE) if runs else DIM))
+    return lines + list(of_slot.values())
+
+
 def plain_frame(overview: Mapping[str, Any]) -> str:
     """Return everything as text, without a limit on its length."""
     lines = ["".join([text for text, _ in line]) for line in header(overview["status"])]
@@ -89,6 +108,9 @@ def plain_frame(overview: Mapping[str, Any]) -> str:
         node_table(rows_of(overview["nodes"])),
         queue_table(rows_of(overview["jobs"])),
     ]
+    if overview.get("slots"):
+        lines = ["".join([text for text, _ in line]) for line in slot_lines(overview["slots"])]
+        parts.insert(1, "\n".join(map(printable, lines)) + "\n")
     if overview["jobs"]["left_out"]:
         parts[-1] += f"and {overview['jobs']['left_out']} more jobs\n"
     if decisions:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
@@ -21,6 +22,9 @@ from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotat
 
 MOST_REMEMBERED: Final = 1_000  # quanta that a late rotation may be behind and still go on at the right turn
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
+
+_Member: TypeAlias = tuple[int, int, str, ManagedJob]  # place of its slot in the turn, job id, role, job
+_PLACE: Final = itemgetter(0, 1)
 
 
 class _Seen(NamedTuple):
@@ -66,14 +70,13 @@ class Rotating:
         if reason is not None:
             return reason
         rotation = Rotation(tuple(action.turns))
-        for number, slot, left in self._ended:
-            if number >= action.quantum:  # it came late: the scheduler did not know yet that these have ended
-                rotation = rotation.ended(slot, left)
+        if action.quantum <= self.quantum:
+            for number, slot, left in self._ended:
+                if number >= action.quantum:  # it came late: the scheduler did not know yet that these have ended
+                    rotation = rotation.ended(slot, left)
         self.rotation = rotation
         if action.quantum > self.quantum or self._end_us is None:
             self._undecided = True
-        else:
-            self._left = 0
         return None
 
     # ------------------------------------------------------------ jobs
@@ -91,13 +94,13 @@ class Rotating:
         """A job that could run has been suspended."""
         self._stopped = True
 
-    def leave(self, now_us: int, *, last: bool) -> None:
-        """A job has ended or was requeued; after the ``last`` running one there is no quantum."""
-        if self._end_us is None:
+    def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
+        if self._end_us is not None:
+            if not self._next_turn(running, now_us)[1]:
+                self._drop_quantum(now_us, running)
+        elif not self._collected:
             self._dispatcher.collect()
-        elif last:
-            self._close(now_us, {})
-            self._end_us = None
 
     # ------------------------------------------------------------ the end of a quantum
 
@@ -114,6 +117,7 @@ class Rotating:
         if not left:
             return None
         shares = self._close(self._end_us, left)
+        self._end_us = None
         return QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left, tuple(sorted(shares.items())))
 
     def apply(self, event: QuantumEnded, running: Mapping[int, ManagedJob]) -> None:
@@ -125,7 +129,6 @@ class Rotating:
             job = running[job_id]
             job.quanta += 1
             job.shares = (share, *job.shares)[:MOST_SHARES]
-        self._end_us = None
         self._undecided = True
 
     def _close(self, now_us: int, running: Mapping[int, ManagedJob]) -> dict[int, int]:
@@ -169,49 +172,55 @@ class Rotating:
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
+            if self._end_us is not None and not self._next_turn(running, now_us)[1]:
+                self._drop_quantum(now_us, running)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
     def _decide(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
-        able = [job for _, job in sorted(running.items()) if job.state == RUNNING and job.ready_us <= now_us]
         if not self.rotation.turns:
             self._drop_quantum(now_us, running)
             self._collected = False
-            self._dispatcher.allow([job for job in able if job.slot == 0], now_us, FOREVER_US)
+            able = [job for _, job in sorted(running.items()) if job.slot == 0 and _may_run(job, now_us)]
+            self._dispatcher.allow(able, now_us, FOREVER_US)
             return
-        turn, jobs = self._next_turn(able)
-        if not jobs:
+        turn, members, left = self._next_turn(running, now_us)
+        if not members:
             self._drop_quantum(now_us, running)
             self._dispatcher.allow((), now_us, FOREVER_US)
             return
-        self._turn = turn
+        self._turn, self._left = turn, left
         if self._end_us is None:
             self._begin(now_us, len(running))
         assert self._end_us is not None
-        self._on_nodes = self._dispatcher.allow([job for _, job in jobs], now_us, self._end_us)
-        for role, job in jobs:
-            spec = job.job.spec
-            self._seen.setdefault(spec.id, _Seen(job.slot, role, spec.processes))
-            if any(self._on_nodes[node] > 1 for node in self._dispatcher.nodes_of(spec.id)):
-                self._paired.add(spec.id)
+        self._on_nodes = self._dispatcher.allow([job for _, _, _, job in members], now_us, self._end_us)
+        shared = {node for node, jobs in self._on_nodes.items() if jobs > 1}
+        for _, job_id, role, job in members:
+            self._seen.setdefault(job_id, _Seen(job.slot, role, job.job.spec.processes))
+            if shared and not shared.isdisjoint(self._dispatcher.nodes_of(job_id)):
+                self._paired.add(job_id)
 
-    def _next_turn(self, able: Sequence[ManagedJob]) -> tuple[Turn, list[tuple[str, ManagedJob]]]:
-        """Return the first turn in which a job can run, and its jobs with their roles; no jobs if there is no such turn."""
-        by_slot: dict[int, list[ManagedJob]] = {}
-        for job in able:
-            by_slot.setdefault(job.slot, []).append(job)
+    def _next_turn(self, running: Mapping[int, ManagedJob], now_us: int) -> tuple[Turn, list[_Member], int]:
+        """Return the first turn in which a job can run, its jobs in their order, and how many quanta follow its next one.
+
+        There are no jobs if there is no such turn.
+        """
         left = self.rotation.left
         for turn in self.rotation.turns:
-            jobs = [
-                (ROW if slot == turn.slots[0] else PARTNER, job) for slot in turn.slots for job in by_slot.get(slot, ())
-            ]
-            if turn.guests:
-                jobs += [(GUEST, job) for job in able if job.job.spec.id in turn.guests and job.slot not in turn.slots]
-            if jobs:
-                self._left = (left or turn.quanta) - 1
-                return turn, jobs
+            slots, quanta, guests = turn
+            members: list[_Member] = []
+            for job_id, job in running.items():
+                if job.slot in slots:
+                    if _may_run(job, now_us):
+                        place = slots.index(job.slot)
+                        members.append((place, job_id, PARTNER if place else ROW, job))
+                elif job_id in guests and _may_run(job, now_us):
+                    members.append((len(slots), job_id, GUEST, job))
+            if members:
+                members.sort(key=_PLACE)
+                return turn, members, (left or quanta) - 1
             left = 0
-        return Turn((0,)), []
+        return Turn((0,)), [], 0
 
     def _begin(self, now_us: int, jobs: int) -> None:
         if not self._collected:
@@ -230,6 +239,11 @@ class Rotating:
         if self._end_us is not None:
             self._close(now_us, running)
             self._end_us = None
+
+
+def _may_run(job: ManagedJob, now_us: int) -> bool:
+    """Return whether a job could run now if it was its turn."""
+    return job.state == RUNNING and job.ready_us <= now_us
 
 
 def _by_job(usages: Iterable[Usage]) -> dict[int, list[int]]:

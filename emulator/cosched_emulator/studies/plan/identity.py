@@ -50,6 +50,9 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     for section, key in FILES:
         if values[section][key] is not None:
             values[section][key] = _file_digest(values[section][key])
+    programs = values["workload"].get("programs")
+    if programs is not None and programs.endswith(".csv"):
+        values["workload"]["programs"] = _file_digest(programs)
     return _digest(json.dumps(values, sort_keys=True, default=str).encode())
 
 
