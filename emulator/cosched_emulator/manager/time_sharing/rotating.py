@@ -97,8 +97,7 @@ class Rotating:
     def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
         if self._end_us is not None:
-            if not self._next_turn(running, now_us)[1]:
-                self._drop_quantum(now_us, running)
+            self._drop_idle_quantum(running, now_us)
         elif not self._collected:
             self._dispatcher.collect()
 
@@ -167,13 +166,13 @@ class Rotating:
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the jobs run whose turn it is."""
+        if self._stopped and self._end_us is not None:
+            self._drop_idle_quantum(running, now_us)
         if self._undecided:
             self._undecided = self._stopped = False
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
-            if self._end_us is not None and not self._next_turn(running, now_us)[1]:
-                self._drop_quantum(now_us, running)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
@@ -233,6 +232,12 @@ class Rotating:
         self._seen.clear()
         self._paired.clear()
         self._timeline.schedule(self._end_us, QUANTUM, 0, self._version)
+
+    def _drop_idle_quantum(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """End the quantum that runs if no job runs in it, and none could run in another turn."""
+        if not self._dispatcher.allowed and not self._next_turn(running, now_us)[1]:
+            self._drop_quantum(now_us, running)
+            self._undecided = True  # without a rotation, which may have come meanwhile, slot 0 runs
 
     def _drop_quantum(self, now_us: int, running: Mapping[int, ManagedJob]) -> None:
         """End a quantum that runs, without an event."""
