@@ -96,7 +96,9 @@ class ExactCluster:
         self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
         self._events[:] = [
-            event for event in self._events if (event[3] != job if event[1] == RELEASE else event[3] not in indices)
+            event
+            for event in self._events
+            if event[1] == TURN_END or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
         ]
         heapify(self._events)
         for process in record.processes:
@@ -126,9 +128,7 @@ class ExactCluster:
                 continue
             self.now_us = time_us
             if kind == TURN_END:
-                current = self.cpus[node].current
-                if current is not None and current.index == index and current.generation == generation:
-                    self.cpus[node].end_turn(current, time_us)
+                self.cpus[node].end_turn(time_us)
             elif kind == RELEASE:
                 for process in self._execution.release(self.jobs[index]):
                     self._complete(process)
@@ -263,12 +263,13 @@ class ExactCluster:
             self.cpus[process.node].wake(process, self.now_us)
 
     def _end_burst(self, process: Process, cpu: Cpu) -> None:
-        cpu.charge(self.now_us)
-        if self._execution.after_burst(process, self.now_us) and self._execution.find_work(process, self.now_us):
-            cpu.go_on(process, self.now_us)
-            return
-        cpu.take_away(process, self.now_us)
-        cpu.dispatch(self.now_us)
+        now_us = self.now_us
+        execution = self._execution
+        cpu.charge(now_us)
+        if execution.after_burst(process, now_us) and execution.find_work(process, now_us):
+            cpu.go_on(process, now_us)
+        else:
+            cpu.give_up(process, now_us)
 
     def _finish(self) -> None:
         """Take away the processes that have ended, and their jobs."""
