@@ -1,0 +1,56 @@
+"""Names of the cells of the study: workloads, policies and variants, and the columns of their figures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Policies, as the page calls them.
+STRICT: Final = "gang"
+BARE: Final = "gang, no alternates"
+PAIRED: Final = "paired-gang"
+NODE: Final = "paired-gang, node"
+BEST: Final = "best fit"
+BLIND: Final = "blind"
+BATCH: Final = "batch"
+
+BASE: Final = "base"
+MIXES: Final = (0, 1, 2, 3, 4)  # numbers of I/O jobs of four
+SIZE: Final = 8  # nodes of the static experiments
+SIZES: Final = (2, 4, 8, 12)
+GRAIN: Final = 2.5  # millions of null statements between two barriers
+GRAINS: Final = (1.0, 1.5, 2.0, 2.5)
+SLOTS: Final = (0, 1, 2, 3)
+COMPUTE: Final = "compute"
+IO: Final = "io"
+KINDS: Final = (COMPUTE, IO)
+
+LOADS: Final = ("0.5", "0.6", "0.7", "0.8", "0.9", "0.95")
+HOMOGENEOUS: Final = "homogeneous"
+HETEROGENEOUS: Final = "heterogeneous"
+QCRD: Final = "QCRD"
+QCRD_EVEN: Final = "QCRD even"
+
+RESPONSE: Final = "all_response_s_mean"
+BOUNDED: Final = "all_bounded_slowdown_10s_mean"
+
+
+def mix(io_jobs: int, size: int = SIZE, grain: float = GRAIN) -> str:
+    """Return the name of a static workload: ``mix 1``, or with another size or grain ``mix 1, 12 nodes``."""
+    sized = "" if size == SIZE else f", {size} nodes"
+    grained = "" if grain == GRAIN else f", {grain:g} M"
+    return f"mix {io_jobs}{sized}{grained}"
+
+
+def alone(kind: str) -> str:
+    """Return the name of the workload of one job."""
+    return f"one {kind} job"
+
+
+def dynamic(program: str, load: str) -> str:
+    """Return the name of a dynamic workload: ``homogeneous 0.95``."""
+    return f"{program} {load}"
+
+
+def rate(kind: str) -> str:
+    """Return the column of the barriers a second of the jobs of a kind, in the mean."""
+    return f"rate_{kind}"
